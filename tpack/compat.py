@@ -1,0 +1,98 @@
+"""The one place where tpack touches what TensorFlow does not document as public.
+
+Everything else in tpack uses ``tensorflow.compat.v1`` and nothing below it. When a TensorFlow release moves something,
+this file is the only one that changes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow
+import tensorflow.compat.v1 as tfv1
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.ops import collective_ops, nccl_ops
+
+__all__ = [
+    "collective_all_reduce",
+    "get_tf_version_tuple",
+    "is_tfv2",
+    "make_callable",
+    "nccl_all_sum",
+    "tfv1",
+]
+
+
+def is_tfv2() -> bool:
+    """Tell whether this is TensorFlow 2; always true on the versions that tpack supports."""
+    return get_tf_version_tuple()[0] >= 2
+
+
+def get_tf_version_tuple() -> tuple[int, int]:
+    """Return TensorFlow's (major, minor) version as integers."""
+    major, minor = tensorflow.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def collective_all_reduce(
+    tensor: Any, *, group_size: int, group_key: int, instance_key: int, hint: str = "auto", timeout_secs: float = 0
+) -> Any:
+    """Sum ``tensor`` over the devices of a group with TensorFlow's collective op, on the device of ``tensor``.
+
+    Args:
+        tensor: this device's summand.
+        group_size: how many devices take part.
+        group_key: one integer for each set of devices.
+        instance_key: one integer for each tensor that is reduced; never used twice in a graph.
+        hint: the implementation: ``"auto"``, ``"ring"`` or ``"nccl"``.
+        timeout_secs: seconds to wait for the peers before the op fails; 0 waits for ever.
+
+    Returns:
+        The sum, of the same shape and dtype.
+    """
+    return collective_ops.all_reduce(
+        tensor,
+        group_size,
+        group_key,
+        instance_key,
+        merge_op="Add",
+        final_op="Id",
+        communication_hint=hint,
+        timeout=timeout_secs,
+    )
+
+
+def nccl_all_sum(tensors: Sequence[Any]) -> list[Any]:
+    """Sum tensors of one shape that lie on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
+    return list(nccl_ops.all_sum(list(tensors)))
+
+
+def make_callable(
+    session: Any,
+    *,
+    feeds: Sequence[Any] = (),
+    fetches: Sequence[Any] = (),
+    targets: Sequence[Any] = (),
+    in_caller_thread: bool = False,
+) -> Callable[..., list[Any]]:
+    """Make a function that runs one fixed set of fetches, for less than ``session.run`` costs.
+
+    A feed whose memory is aligned to 64 bytes is not copied: the array must then stay unchanged until its consumer ran.
+
+    Args:
+        session: an open session.
+        feeds: tensors that the function takes as positional numpy arrays, in this order.
+        fetches: tensors whose values the function returns, in this order.
+        targets: operations to run for their effect.
+        in_caller_thread: run the kernels in the calling thread. It saves the hand-over to the thread pool and gives up
+            running independent kernels at the same time.
+
+    Returns:
+        ``function(*arrays) -> list of numpy values``. It keeps the session alive and must not outlive it.
+    """
+    options = config_pb2.CallableOptions()
+    options.feed.extend(feed.name for feed in feeds)
+    options.fetch.extend(fetch.name for fetch in fetches)
+    options.target.extend(target.name for target in targets)
+    if in_caller_thread:
+        options.run_options.inter_op_thread_pool = -1
+    return session._make_callable_from_options(options)

@@ -1,0 +1,241 @@
+"""What a tower function sees of where it runs.
+
+A tower is one copy of the model on one device. Its function is plain TensorFlow code; the context around it opens the
+scopes that give the copy its names, device and variables, and answers the questions that layers ask.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, TowerError, TowerMismatchError
+from tpack.tower.collections import CollectionSnapshot, backup_collection, restore_collection
+from tpack.tower.keys import LOSS_KEYS, SUMMARY_KEYS, VARIABLE_KEYS
+from tpack.tower.names import join_scope
+from tpack.tower.recorder import VariableRecorder
+from tpack.tower.stack import context_stack
+from tpack.tower.variable_getters import custom_getter_scope
+from tpack.utils import logger
+
+
+class TowerContext:
+    """The block in which a tower function is called; it can be entered once.
+
+    Losses that an earlier tower collected are out of sight inside. Summaries are kept from the main training tower
+    only, update ops from every tower that has variables of its own and otherwise from the main training tower. Nothing
+    that a prediction tower adds to these collections is kept.
+
+    Args:
+        tower_name: the name scope of the tower; empty for none.
+        is_training: whether the model is built for training.
+        vs_name: the variable scope of the tower; empty for the current one.
+        index: which of the K towers this is.
+        total: K.
+        device: a device name or device function for the tower; None leaves the current one.
+        has_own_variables: whether the tower creates its own variables, apart from the main one's.
+        reuse: take the variables that exist and create none.
+
+    Raises:
+        ConfigError: The index is not below the total.
+        TowerError: It is entered inside another tower of the same graph, or a second time.
+
+    Example:
+        with TowerContext("", is_training=True):
+            cost = tower_func(*input.get_input_tensors())
+    """
+
+    def __init__(
+        self,
+        tower_name: str,
+        is_training: bool,
+        vs_name: str = "",
+        *,
+        index: int = 0,
+        total: int = 1,
+        device: Any = None,
+        has_own_variables: bool | None = None,
+        reuse: bool = False,
+    ) -> None:
+        if not 0 <= index < total:
+            raise ConfigError(f"tower index {index} is not one of {total} towers")
+        self.name = tower_name
+        self.is_training = bool(is_training)
+        self.vs_name = vs_name
+        self.index = index
+        self.total = total
+        self.device = device
+        self.has_own_variables = bool(vs_name) if has_own_variables is None else has_own_variables
+        self.recorder = VariableRecorder(repr(self), as_copies=self.is_training and self.has_own_variables and index > 0)
+        self._reuse = reuse
+        self._graph: Any = None
+        self._snapshot: CollectionSnapshot | None = None
+        self._backup: dict[str, list[Any]] = {}
+        self._own: dict[str, list[Any]] = {}
+        self._scopes = ExitStack()
+
+    @property
+    def ns_name(self) -> str:
+        """The name scope of the tower; empty for none."""
+        return self.name
+
+    @property
+    def is_main_tower(self) -> bool:
+        """Whether this is the first tower."""
+        return self.index == 0
+
+    @property
+    def is_main_training_tower(self) -> bool:
+        """Whether this is the first tower and built for training: what writes summaries once a run asks this."""
+        return self.is_training and self.index == 0
+
+    def get_collection_in_tower(self, key: str) -> list[Any]:
+        """Return what this tower added to a collection, also after the tower was left.
+
+        Variables that towers share belong to all of them: without own variables, the collections of variables are
+        returned whole.
+
+        Raises:
+            TowerError: The tower was not entered yet.
+        """
+        if self._graph is None:
+            raise TowerError(f"{self!r} was not entered yet, so it has no collections")
+        if key in VARIABLE_KEYS and not self.has_own_variables:
+            return list(self._graph.get_collection(key))
+        if self._snapshot is not None:
+            return self._snapshot.added(key)
+        return list(self._own.get(key, ()))
+
+    def __enter__(self) -> "TowerContext":
+        stack = context_stack()
+        if stack:
+            raise TowerError(f"cannot enter {self!r} inside {stack[-1]!r}: towers of one graph cannot be nested")
+        if self._graph is not None:
+            raise TowerError(f"{self!r} was used already: make a new context for each call of the tower function")
+        self._graph = tf.get_default_graph()
+        self._snapshot = CollectionSnapshot()
+        self._backup = backup_collection([*self._isolated_keys(), *self._dropped_keys()])
+        try:
+            self._open_scopes()
+        except BaseException:
+            self._scopes.close()
+            raise
+        restore_collection({key: [] for key in self._isolated_keys()})
+        stack.append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        context_stack().remove(self)
+        self._close_collections()
+        try:
+            self._scopes.__exit__(kind, error, traceback)
+        except Exception as closing_error:
+            # The user's own exception is the one to see; what closing says on top of it usually follows from it.
+            if error is None or closing_error is error:
+                raise
+            logger.warning(f"Leaving {self!r} failed as well: {closing_error}")
+
+    def _open_scopes(self) -> None:
+        enter = self._scopes.enter_context
+        if self.device is not None:
+            enter(tf.device(self.device))
+        scope = self.vs_name or tf.get_variable_scope()
+        enter(tf.variable_scope(scope, reuse=self._reuse or None, auxiliary_name_scope=False))
+        if self.name:
+            enter(tf.name_scope(f"{self.name}/"))
+        if self._reuse:
+            enter(custom_getter_scope(self._get_existing))
+        enter(self.recorder.scope())
+
+    def _isolated_keys(self) -> tuple[str, ...]:
+        own_variables = (tf.GraphKeys.TRAINABLE_VARIABLES,) if self.is_training and self.has_own_variables else ()
+        return LOSS_KEYS + own_variables
+
+    def _dropped_keys(self) -> tuple[str, ...]:
+        if self.is_main_training_tower:
+            return ()
+        if self.is_training and self.has_own_variables:
+            return SUMMARY_KEYS
+        return (*SUMMARY_KEYS, tf.GraphKeys.UPDATE_OPS)
+
+    def _close_collections(self) -> None:
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is None:
+            return
+        self._own = {key: snapshot.added(key) for key in self._graph.get_all_collection_keys()}
+        restored = dict(self._backup)
+        if self.is_main_training_tower:
+            restored = {key: before + self._own.get(key, []) for key, before in self._backup.items()}
+        with self._graph.as_default():
+            restore_collection(restored)
+
+    def _get_existing(self, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return getter(name, *args, **kwargs)
+        except ValueError as error:
+            known = {v.op.name for key in VARIABLE_KEYS for v in self._graph.get_collection(key)}
+            if name in known:
+                raise
+            raise TowerMismatchError(
+                f"{self!r} asks for the variable {name!r}, which the main training tower did not create: a tower function "
+                "must use the same variables in every tower, in training and in prediction"
+            ) from error
+
+    def __repr__(self) -> str:
+        use = "training" if self.is_training else "prediction"
+        return f"{use} tower {self.name or '(without a name)'!r} ({self.index + 1} of {self.total})"
+
+
+class TrainTowerContext(TowerContext):
+    """A tower built for training.
+
+    Args:
+        tower_name: the name scope of the tower.
+        vs_name: the variable scope of the tower; not empty means variables of its own.
+        **options: as for `TowerContext`.
+    """
+
+    def __init__(self, tower_name: str, vs_name: str = "", **options: Any) -> None:
+        super().__init__(tower_name, True, vs_name, **options)
+
+
+class PredictTowerContext(TowerContext):
+    """A tower built for prediction: it takes the variables of one training tower.
+
+    Args:
+        tower_name: the name scope of the tower.
+        vs_name: the variable scope of the training tower whose variables are used.
+        **options: as for `TowerContext`.
+    """
+
+    def __init__(self, tower_name: str, vs_name: str = "", **options: Any) -> None:
+        super().__init__(tower_name, False, vs_name, **options)
+
+    def get_variable_name(self, name: str) -> str:
+        """Return the full name of the variable that the tower function calls ``name``."""
+        return join_scope(self.vs_name, name)
+
+
+def get_current_tower_context() -> TowerContext | None:
+    """Return the innermost tower of the current graph and thread, or None outside a tower."""
+    stack = context_stack()
+    return stack[-1] if stack else None
+
+
+def current_tower_context() -> TowerContext:
+    """Return the innermost tower of the current graph and thread.
+
+    Raises:
+        TowerError: There is none.
+    """
+    context = get_current_tower_context()
+    if context is None:
+        raise TowerError(
+            "no tower is current here: a trainer calls the tower function inside one. To call model code yourself, write "
+            "'with TowerContext(\"\", is_training=False): ...' around it"
+        )
+    return context

@@ -1,0 +1,139 @@
+"""Which devices there are, which a script asks for, and which a session must have.
+
+Scripts ask for GPUs: ``8``, ``[0, 2, 5]`` or ``"/gpu:3"``. On a machine without any, TensorFlow's soft placement would put
+every tower on the first CPU device without a word. Here a GPU that a machine without GPUs lacks becomes the logical CPU
+device of the same number, which is a device of its own once the session is created with enough of them. On a machine with
+GPUs, a number that is too high is an error.
+
+Names are written one way only: ``/device:CPU:3``, with job and task in front for a device of a cluster.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, DeviceError
+from tpack.utils import logger
+
+
+def list_gpus() -> list[str]:
+    """Return the canonical names of this machine's GPUs, without starting any of them."""
+    return [f"/device:GPU:{k}" for k in range(len(tf.config.list_physical_devices("GPU")))]
+
+
+def canonical_device(name: str) -> str:
+    """Write a device name in the one way that tpack uses; an empty name stays empty.
+
+    Raises:
+        ConfigError: TensorFlow cannot read the name.
+    """
+    if not name:
+        return ""
+    try:
+        return tf.DeviceSpec.from_string(name).to_string()
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{name!r} is no device name: wanted one such as '/gpu:0' or '/device:CPU:3'") from error
+
+
+def resolve_device(device: str | int) -> str:
+    """Return the device that this machine has for what a script asks for.
+
+    Args:
+        device: a name such as ``"/gpu:3"``, a GPU number, or ``-1`` for the CPU.
+
+    Returns:
+        A canonical name. A GPU becomes the logical CPU device of the same number where there is no GPU. The name of
+        a device in another task, and one that names no device type, stay as they are.
+
+    Raises:
+        DeviceError: There are GPUs, and not this one.
+        ConfigError: The name cannot be read.
+    """
+    if isinstance(device, int) and not isinstance(device, bool):
+        device = "/cpu:0" if device == -1 else f"/gpu:{device}"
+    name = canonical_device(device)
+    spec = tf.DeviceSpec.from_string(name)
+    if spec.device_type != "GPU" or spec.task not in (None, 0) or spec.job not in (None, "localhost"):
+        return name
+    gpus = list_gpus()
+    index = spec.device_index or 0
+    if not gpus:
+        return str(spec.replace(device_type="CPU", device_index=index).to_string())
+    if index >= len(gpus):
+        raise DeviceError(f"GPU {index} was asked for, and this machine has {len(gpus)}: {', '.join(gpus)}")
+    return name
+
+
+def resolve_devices(gpus: int | Sequence[int]) -> tuple[str, ...]:
+    """Return one device for each tower that a script asks for.
+
+    Args:
+        gpus: how many towers, or the numbers of their GPUs.
+
+    Returns:
+        K canonical names. On a machine without GPUs they are logical CPU devices, and one log line says so.
+
+    Raises:
+        ConfigError: No tower, a negative number or the same one twice.
+        DeviceError: There are GPUs, and one that is asked for is not among them.
+    """
+    indices = _tower_indices(gpus)
+    devices = tuple(resolve_device(index) for index in indices)
+    if not list_gpus():
+        logger.info(
+            f"This machine has no GPU: {len(devices)} tower(s) go to the logical CPU devices {', '.join(devices)}."
+        )
+    return devices
+
+
+def _tower_indices(gpus: int | Sequence[int]) -> list[int]:
+    if isinstance(gpus, int) and not isinstance(gpus, bool):
+        indices = list(range(gpus))
+    elif isinstance(gpus, Iterable) and not isinstance(gpus, str):
+        indices = list(gpus)
+    else:
+        raise ConfigError(f"wanted a number of GPUs or a list of GPU numbers, got {gpus!r}")
+    if not indices:
+        raise ConfigError(f"wanted at least one tower, got {gpus!r}")
+    if any(not isinstance(k, int) or isinstance(k, bool) or k < 0 for k in indices) or len(set(indices)) < len(indices):
+        raise ConfigError(f"wanted different GPU numbers from 0 up, got {gpus!r}")
+    return indices
+
+
+def required_cpu_devices(graph: Any) -> int:
+    """Return how many CPU devices this process needs to run ``graph``: at least one."""
+    return 1 + max((index for kind, index in _local_devices(graph) if kind == "CPU"), default=0)
+
+
+def check_session_devices(session: Any, graph: Any) -> None:
+    """Check that ``session`` has every local device that an op of ``graph`` asks for.
+
+    Soft placement, which ops without a kernel on a GPU need, would otherwise move whole towers to another device.
+
+    Raises:
+        DeviceError: One is missing. The message lists what was asked for and what there is.
+    """
+    present = set()
+    for device in session.list_devices():
+        spec = tf.DeviceSpec.from_string(device.name)
+        present.add((spec.device_type, spec.device_index))
+    missing = sorted(_local_devices(graph) - present)
+    if missing:
+        wanted = ", ".join(f"/device:{kind}:{index}" for kind, index in missing)
+        found = ", ".join(f"/device:{kind}:{index}" for kind, index in sorted(present))
+        raise DeviceError(
+            f"the graph has operations on {wanted}, and the session has only {found}. Create the session with "
+            "tpack.tfutils.NewSessionCreator, which asks TensorFlow for as many CPU devices as the graph uses, or set "
+            "device_count in the ConfigProto"
+        )
+
+
+def _local_devices(graph: Any) -> set[tuple[str, int]]:
+    """Return the (type, index) pairs of the devices in this process that operations of ``graph`` ask for."""
+    found = set()
+    for name in {op.device for op in graph.get_operations()}:
+        spec = tf.DeviceSpec.from_string(name)
+        if spec.device_type is not None and spec.device_index is not None and spec.job in (None, "localhost"):
+            found.add((spec.device_type, spec.device_index))
+    return found

@@ -1,0 +1,34 @@
+"""Names of towers, operations and tensors.
+
+A tensor is called ``op:index``; scripts write both ``"cost"`` and ``"cost:0"`` and mean the same tensor.
+"""
+
+from tpack.errors import ConfigError
+
+
+def tower_name(index: int) -> str:
+    """Return the name of tower ``index``: ``tower0``, ``tower1``, ..."""
+    return f"tower{index}"
+
+
+def op_and_tensor_name(name: str) -> tuple[str, str]:
+    """Split what a script calls a tensor into the names of its operation and of the tensor.
+
+    Args:
+        name: ``"scope/op"``, which means output 0, or ``"scope/op:3"``.
+
+    Returns:
+        ``("scope/op", "scope/op:0")`` or ``("scope/op", "scope/op:3")``.
+
+    Raises:
+        ConfigError: The name is empty, or what follows the colon is not an output index.
+    """
+    op, colon, index = name.partition(":")
+    if not op or (colon and not index.isdigit()):
+        raise ConfigError(f"{name!r} is no name of a tensor: wanted 'op_name' or 'op_name:output_index'")
+    return op, f"{op}:{index or 0}"
+
+
+def join_scope(scope: str, name: str) -> str:
+    """Join a scope, which may be empty, and a name with one slash."""
+    return f"{scope}/{name}" if scope else name

@@ -1,0 +1,83 @@
+"""Remember which variables a tower creates, so that replicas are paired by record and not by name.
+
+Towers run the same function, so the n-th variable that one tower creates is the copy of the n-th that the main tower
+creates. Names only serve as a check: they are never taken apart to find a partner.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import TowerMismatchError
+
+
+class VariableRecorder:
+    """Records the variables created inside its scopes, and always makes them resource variables.
+
+    Args:
+        owner: who creates them, for messages.
+        as_copies: put the variables into LOCAL_VARIABLES in place of GLOBAL_VARIABLES. A copy is not saved: a checkpoint
+            holds the main tower's variables and loads into any number of towers.
+    """
+
+    def __init__(self, owner: str, *, as_copies: bool = False) -> None:
+        self.owner = owner
+        self.variables: list[Any] = []
+        self._as_copies = as_copies
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Record in this block; may be entered several times."""
+        with tf.variable_creator_scope(self._create):
+            yield
+
+    def _create(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        # Keras variables come without this argument and are resource variables anyway.
+        if "use_resource" in kwargs:
+            kwargs["use_resource"] = True
+        variable = next_creator(**kwargs)
+        self.variables.append(variable)
+        if self._as_copies:
+            _move_to_local(variable)
+        return variable
+
+
+def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[Any, Any]]:
+    """Pair each variable of the main tower with its copy in another tower.
+
+    Args:
+        main: what the main tower created.
+        copy: what the other tower created.
+
+    Returns:
+        (main, copy) pairs in the order of creation.
+
+    Raises:
+        TowerMismatchError: One tower created more variables than the other, or a pair differs in shape or dtype.
+    """
+    if len(main.variables) != len(copy.variables):
+        more, fewer = sorted((main, copy), key=lambda recorder: len(recorder.variables), reverse=True)
+        shorter = len(fewer.variables)
+        extra = ", ".join(v.op.name for v in more.variables[shorter : shorter + 10])
+        raise TowerMismatchError(
+            f"{more.owner} created {len(more.variables)} variables and {fewer.owner} created {shorter}: the tower "
+            f"function must create the same ones in each tower. The last of {more.owner}: {extra}"
+        )
+    for a, b in zip(main.variables, copy.variables, strict=True):
+        if a.shape.as_list() != b.shape.as_list() or a.dtype.base_dtype != b.dtype.base_dtype:
+            raise TowerMismatchError(
+                f"{main.owner} created {a.op.name} with shape {a.shape} and dtype {a.dtype.base_dtype.name} where "
+                f"{copy.owner} created {b.op.name} with shape {b.shape} and dtype {b.dtype.base_dtype.name}"
+            )
+    return list(zip(main.variables, copy.variables, strict=True))
+
+
+def _move_to_local(variable: Any) -> None:
+    global_variables = variable.graph.get_collection_ref(tf.GraphKeys.GLOBAL_VARIABLES)
+    for position in range(len(global_variables) - 1, -1, -1):
+        if global_variables[position] is variable:
+            del global_variables[position]
+            variable.graph.add_to_collection(tf.GraphKeys.LOCAL_VARIABLES, variable)
+            return
