@@ -1,0 +1,284 @@
+"""The contract that everything around the training step follows.
+
+A trainer only steps; saving, evaluating, logging, feeding threads and progress bars are callbacks. `Callback` is the contract
+and `CallbackFactory` the member that does nothing until it is given functions. Packages below the concrete callbacks (input
+sources above all) import this file alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import CallbackError
+from tpack.tower.names import op_and_tensor_name
+
+Self = TypeVar("Self", bound="Callback")
+
+
+class Callback:
+    """Do something before, during or after training; subclasses override the methods that start with an underscore.
+
+    A trainer calls the public method of each callback, in the order in which the callbacks were registered::
+
+        for cb in callbacks: cb.setup_graph(trainer)       # may add ops; the graph is finalized afterwards
+        session is created, variables are initialized or restored
+        for cb in callbacks: cb.before_train()
+        for epoch in range(starting_epoch, max_epoch + 1):
+            for cb in callbacks: cb.before_epoch()
+            for step in range(steps_per_epoch):
+                for cb in callbacks: fetches += cb.before_run(context)
+                run the train op together with the fetches  # counts one step
+                for cb in callbacks: cb.after_run(context, values)
+                for cb in callbacks: cb.trigger_step()
+            for cb in callbacks: cb.after_epoch()
+            for cb in callbacks: cb.trigger_epoch()        # those with `reads_statistics` after all others
+        for cb in callbacks: cb.after_train()              # also when training ends with an error
+
+    A hook that a class does not override is never called inside the loop, so an idle callback costs a step nothing.
+    `_trigger_epoch` calls `trigger()` unless it is overridden: override `_trigger` for something that makes sense at any time,
+    and wrap the callback in `PeriodicTrigger` to choose when. During `_setup_graph` the trainer's graph is the default graph;
+    from `_before_train` on its session is the default session.
+
+    One object serves one training: being set up twice is an error.
+
+    Attributes:
+        reads_statistics: the callback reads what others give to the monitors, so it is triggered after all of them.
+    """
+
+    _chief_only = True
+    _name_scope = ""
+    _trainer: Any = None
+    reads_statistics = False
+
+    # What the trainer calls.
+
+    def setup_graph(self, trainer: Any) -> None:
+        """Remember the trainer and call `_setup_graph` inside `name_scope`.
+
+        Raises:
+            CallbackError: the callback already belongs to a training.
+        """
+        if self._trainer is not None:
+            raise CallbackError(f"{self} was set up before: one callback object serves one training, create a new one")
+        self._trainer = trainer
+        with tf.name_scope(self.name_scope):
+            self._setup_graph()
+
+    def before_train(self) -> None:
+        """Call `_before_train`, once, after the session is initialized."""
+        self._before_train()
+
+    def before_epoch(self) -> None:
+        """Call `_before_epoch`, right before the first step of an epoch."""
+        self._before_epoch()
+
+    def before_run(self, ctx: Any) -> Any:
+        """Call `_before_run` and return what is to be fetched together with the coming step."""
+        return self._before_run(ctx)
+
+    def after_run(self, ctx: Any, values: Any) -> None:
+        """Call `_after_run` with the values of what `before_run` asked for."""
+        self._after_run(ctx, values)
+
+    def trigger_step(self) -> None:
+        """Call `_trigger_step`, after each step."""
+        self._trigger_step()
+
+    def after_epoch(self) -> None:
+        """Call `_after_epoch`, right after the last step of an epoch and before any callback is triggered."""
+        self._after_epoch()
+
+    def trigger_epoch(self) -> None:
+        """Call `_trigger_epoch`, once an epoch."""
+        self._trigger_epoch()
+
+    def trigger(self) -> None:
+        """Call `_trigger`, whenever somebody wants the callback to act."""
+        self._trigger()
+
+    def after_train(self) -> None:
+        """Call `_after_train`, once, however training ended."""
+        self._after_train()
+
+    # What a subclass overrides.
+
+    def _setup_graph(self) -> None:
+        """Add what is needed to the graph."""
+
+    def _before_train(self) -> None:
+        """Prepare; the session exists and the graph can not be changed any more."""
+
+    def _before_epoch(self) -> None:
+        """Prepare for an epoch; keep it short, timers of the epoch are running."""
+
+    def _before_run(self, ctx: Any) -> Any:
+        """Return fetches for the coming step: None, `tf.train.SessionRunArgs`, or any nest of tensors, ops and names.
+
+        Returning the same object each step keeps the step on its fast path.
+        """
+        return None
+
+    def _after_run(self, ctx: Any, values: Any) -> None:
+        """Use `values.results`, which has the structure that `_before_run` returned."""
+
+    def _trigger_step(self) -> None:
+        """Act after a step."""
+
+    def _after_epoch(self) -> None:
+        """Finish an epoch; keep it short."""
+
+    def _trigger_epoch(self) -> None:
+        """Act after an epoch; calls `trigger()` unless overridden."""
+        self.trigger()
+
+    def _trigger(self) -> None:
+        """Act, at any time."""
+
+    def _after_train(self) -> None:
+        """Finish."""
+
+    # What a callback knows.
+
+    @property
+    def trainer(self) -> Any:
+        """The trainer that the callback belongs to."""
+        if self._trainer is None:
+            raise CallbackError(f"{self} has no trainer yet: it is known from setup_graph() on")
+        return self._trainer
+
+    @property
+    def graph(self) -> Any:
+        """The trainer's graph."""
+        return self.trainer.graph
+
+    @property
+    def epoch_num(self) -> int:
+        """Number of the current epoch, from 1; during `trigger_epoch` the one that has just ended."""
+        return self.trainer.epoch_num
+
+    @property
+    def global_step(self) -> int:
+        """Steps that were run, those before a resumption included."""
+        return self.trainer.global_step
+
+    @property
+    def local_step(self) -> int:
+        """Steps of this epoch that were run."""
+        return self.trainer.local_step
+
+    @property
+    def chief_only(self) -> bool:
+        """Whether only the chief process of a distributed training runs the callback."""
+        return self._chief_only
+
+    def set_chief_only(self: Self, chief_only: bool = True) -> Self:
+        """Choose whether only the chief runs the callback, and return the callback."""
+        self._chief_only = chief_only
+        return self
+
+    @property
+    def name_scope(self) -> str:
+        """The name scope of the ops that `_setup_graph` creates; the class name unless set."""
+        return self._name_scope or type(self).__name__.lstrip("_")
+
+    @name_scope.setter
+    def name_scope(self, name: str) -> None:
+        self._name_scope = name
+
+    def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[Any]:
+        """Find tensors by name, in the graph first and then in the first training tower.
+
+        Raises:
+            CallbackError: neither has a tensor of that name.
+        """
+        return [self._find_tensor(name) for name in names]
+
+    def _find_tensor(self, name: str) -> Any:
+        tensor_name = op_and_tensor_name(name)[1]
+        try:
+            return self.graph.get_tensor_by_name(tensor_name)
+        except KeyError as missing:
+            towers = getattr(self.trainer, "towers", None)
+            if not towers:
+                raise CallbackError(f"{self} wants tensor '{tensor_name}', which the graph does not have") from missing
+        tower = towers.training()[0]
+        try:
+            return tower.get_tensor(name)
+        except KeyError as missing:
+            where = f"neither the graph nor tower '{tower.ns_name}'"
+            raise CallbackError(f"{self} wants tensor '{tensor_name}', which {where} has") from missing
+
+    # What the loop asks.
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether calling `hook` (a public name such as "before_run") does anything in this class."""
+        if any(_overridden(self, name) for name in (hook, f"_{hook}")):
+            return True
+        return hook == "trigger_epoch" and self.implements("trigger")
+
+    def failure(self) -> BaseException | None:
+        """Return the error that ended a thread or process which this callback owns, if there is one.
+
+        A run that fails or finds no more data asks for it, so that the cause is raised and not its consequence.
+        """
+        return None
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+def _overridden(callback: Callback, name: str) -> bool:
+    method = getattr(callback, name)
+    return getattr(method, "__func__", method) is not getattr(Callback, name)
+
+
+class CallbackFactory(Callback):
+    """Make a callback of functions; each takes the callback itself, and without functions nothing is done.
+
+    Args:
+        setup_graph: called as `setup_graph(callback)` in place of the hook; so are the others.
+        before_train: likewise.
+        trigger: likewise.
+        after_train: likewise.
+
+    Example:
+        `CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("answer", 42))`
+    """
+
+    def __init__(
+        self,
+        setup_graph: Callable[[Any], Any] | None = None,
+        before_train: Callable[[Any], Any] | None = None,
+        trigger: Callable[[Any], Any] | None = None,
+        after_train: Callable[[Any], Any] | None = None,
+    ) -> None:
+        functions = {
+            "setup_graph": setup_graph,
+            "before_train": before_train,
+            "trigger": trigger,
+            "after_train": after_train,
+        }
+        self._functions = {name: function for name, function in functions.items() if function is not None}
+
+    def _call(self, hook: str) -> None:
+        function = self._functions.get(hook)
+        if function is not None:
+            function(self)
+
+    def _setup_graph(self) -> None:
+        self._call("setup_graph")
+
+    def _before_train(self) -> None:
+        self._call("before_train")
+
+    def _trigger(self) -> None:
+        self._call("trigger")
+
+    def _after_train(self) -> None:
+        self._call("after_train")
+
+    def __str__(self) -> str:
+        return f"CallbackFactory({', '.join(self._functions)})"

@@ -1,0 +1,143 @@
+"""All callbacks of a training as one.
+
+The group keeps the order in which the callbacks were given, except where statistics are read: a callback that reads what the
+others report in this epoch is triggered after them, wherever it stands in the list. It also is where callbacks are looked
+through: the loop asks it for those that want something of each step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from tpack.callbacks.base import Callback
+from tpack.errors import CallbackError
+from tpack.utils import logger
+from tpack.utils.timer import humanize_time_delta
+
+SLOW_TRIGGER_SECS = 3.0
+"""An epoch's callbacks together may take this long before their times are logged."""
+
+
+class Callbacks(Callback):
+    """Run several callbacks as one; groups inside groups are flattened.
+
+    What happens around each run is not the group's part: the loop gives each of `step_callbacks` its own fetches and values.
+
+    Args:
+        cbs: the callbacks, in the order in which their hooks are called.
+
+    Raises:
+        CallbackError: a member is not a callback, or one object is there twice (bare or inside a proxy).
+    """
+
+    _chief_only = False
+
+    def __init__(self, cbs: Iterable[Callback]) -> None:
+        self.cbs = list(_flatten(cbs))
+        _check_no_repetition(self.all_callbacks())
+        self._stepped = [cb for cb in self.cbs if cb.implements("trigger_step")]
+        self._in_epoch_end_order = sorted(self.cbs, key=lambda cb: cb.reads_statistics)
+
+    @property
+    def step_callbacks(self) -> list[Callback]:
+        """The members that want something of each step, for the step loop."""
+        return [cb for cb in self.cbs if cb.implements("before_run") or cb.implements("after_run")]
+
+    def all_callbacks(self) -> list[Callback]:
+        """Return the members and, after each proxy, what it wraps."""
+        return [cb for member in self.cbs for cb in _chain(member)]
+
+    def _setup_graph(self) -> None:
+        with self.graph.name_scope(""):
+            for cb in self.cbs:
+                cb.setup_graph(self.trainer)
+
+    def _before_train(self) -> None:
+        for cb in self.cbs:
+            cb.before_train()
+
+    def _before_epoch(self) -> None:
+        for cb in self.cbs:
+            cb.before_epoch()
+
+    def _trigger_step(self) -> None:
+        for cb in self._stepped:
+            cb.trigger_step()
+
+    def _after_epoch(self) -> None:
+        for cb in self.cbs:
+            cb.after_epoch()
+
+    def _trigger_epoch(self) -> None:
+        self._timed(lambda cb: cb.trigger_epoch())
+
+    def _trigger(self) -> None:
+        self._timed(lambda cb: cb.trigger())
+
+    def _timed(self, action: Callable[[Callback], None]) -> None:
+        seconds: list[tuple[str, float]] = []
+        for cb in self._in_epoch_end_order:
+            start = time.perf_counter()
+            action(cb)
+            seconds.append((str(cb), time.perf_counter() - start))
+        _log_if_slow(seconds)
+
+    def _after_train(self) -> None:
+        """Give every member its `after_train`, then raise the first error that one of them had."""
+        first: Exception | None = None
+        for cb in self.cbs:
+            try:
+                cb.after_train()
+            except Exception as error:
+                logger.exception(f"after_train of callback {cb} failed; the other callbacks are still finished")
+                first = first or error
+        if first is not None:
+            raise first
+
+    def failure(self) -> BaseException | None:
+        """Return the first failure that a member reports."""
+        return next((error for cb in self.cbs if (error := cb.failure()) is not None), None)
+
+    def __iter__(self) -> Iterator[Callback]:
+        return iter(self.cbs)
+
+    def __len__(self) -> int:
+        return len(self.cbs)
+
+    def __str__(self) -> str:
+        return f"Callbacks({', '.join(str(cb) for cb in self.cbs)})"
+
+
+def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
+    for cb in cbs:
+        if isinstance(cb, Callbacks):
+            yield from cb.cbs
+        elif isinstance(cb, Callback):
+            yield cb
+        else:
+            raise CallbackError(f"callbacks are Callback objects, got {type(cb).__name__}: {cb!r}")
+
+
+def _chain(cb: Callback) -> Iterator[Callback]:
+    yield cb
+    inner = getattr(cb, "cb", None)
+    if isinstance(inner, Callback):
+        yield from _chain(inner)
+
+
+def _check_no_repetition(cbs: list[Callback]) -> None:
+    seen: set[int] = set()
+    for cb in cbs:
+        if id(cb) in seen:
+            raise CallbackError(f"callback {cb} is there twice: each place needs an object of its own")
+        seen.add(id(cb))
+
+
+def _log_if_slow(seconds: list[tuple[str, float]]) -> None:
+    total = sum(duration for _, duration in seconds)
+    if total < SLOW_TRIGGER_SECS:
+        return
+    # Only what matters is named: a member below a tenth of the total is not why the epoch's end took long.
+    slow = [f"{name}: {humanize_time_delta(duration)}" for name, duration in seconds if duration > total / 10]
+    logger.info(f"Callbacks took {humanize_time_delta(total)} in total. {'; '.join(slow)}")
