@@ -1,0 +1,71 @@
+"""The metadata of tpack: what it is called, what it needs and what can be added to it.
+
+The build system is declared in ``pyproject.toml``. The version is read from ``tpack/version.py`` without importing the
+package, since importing it needs dependencies that are not there while a package is being built.
+"""
+
+import runpy
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).resolve().parent
+
+INSTALL_REQUIRES = [
+    "tensorflow>=2.16,<2.22",
+    "numpy",
+    "msgpack",
+    "tabulate",
+    "tqdm",
+    "psutil",
+]
+
+EXTRAS_REQUIRE = {
+    "vision": ["opencv-python-headless"],
+    "lmdb": ["lmdb"],
+    "zmq": ["pyzmq"],
+    "plot": ["matplotlib"],
+    "examples": ["scikit-learn"],
+    # A linter or type checker of another version finds other things: these two are held, so that the same tree passes
+    # today and in a year.
+    "test": [
+        "pytest>=8.2",
+        "pytest-timeout",
+        "pytest-xdist",
+        "hypothesis",
+        "ruff==0.17.*",
+        "mypy==2.4.*",
+        "types-psutil",
+        "types-tabulate",
+        "types-tqdm",
+        "scikit-learn",
+    ],
+    "docs": ["sphinx", "myst-parser"],
+}
+
+setup(
+    name="tpack",
+    version=runpy.run_path(str(ROOT / "tpack" / "version.py"))["__version__"],
+    description="A trainer framework for graph-mode TensorFlow: from one device to many by changing one line",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=find_packages(include=["tpack", "tpack.*"]),
+    package_data={"tpack": ["py.typed"]},
+    install_requires=INSTALL_REQUIRES,
+    extras_require=EXTRAS_REQUIRE,
+    zip_safe=False,
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
+)
