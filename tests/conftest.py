@@ -1,0 +1,63 @@
+"""Fixtures for all tests, and the check that no test leaves anything behind.
+
+TensorFlow is imported by the fixtures that need it, not by this file: a test of a module that works without TensorFlow
+does not wait for it.
+"""
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.leaks import Snapshot
+
+# Read by TensorFlow at its first import. Several workers share the cores of one machine, so each gets small pools.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "2")
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> Iterator[None]:
+    """Fail a test that leaves a child process, a non-daemon thread, a listening socket or shared memory behind."""
+    before = Snapshot.take()
+    yield
+    leaks = before.leaks()
+    if leaks:
+        pytest.fail("the test left behind: " + "; ".join(leaks), pytrace=False)
+
+
+@pytest.fixture
+def graph() -> Iterator[Any]:
+    """A fresh graph, the default one during the test."""
+    tf = importlib.import_module("tensorflow.compat.v1")
+    with tf.Graph().as_default() as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def session8(graph: Any) -> Iterator[Any]:
+    """A session on the fixture `graph` with eight logical CPU devices, the default one during the test."""
+    sessions = importlib.import_module("tests.helpers.sessions")
+    with sessions.cpu_session(graph) as session:
+        yield session
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator of random numbers that gives the same numbers in every run."""
+    return np.random.default_rng(20160916)
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Iterator[Path]:
+    """A temporary directory that the logger writes to during the test."""
+    logger = importlib.import_module("tpack.utils.logger")
+    directory = tmp_path / "log"
+    logger.set_logger_dir(str(directory))
+    yield directory
+    logger.close_logger_dir()

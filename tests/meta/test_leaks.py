@@ -1,0 +1,71 @@
+"""The leak check finds each kind of thing that can be left behind, and forgives what ends by itself."""
+
+import multiprocessing
+import socket
+import threading
+from multiprocessing import shared_memory
+
+import pytest
+
+from tests.helpers.leaks import Snapshot
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def before() -> Snapshot:
+    return Snapshot.take()
+
+
+def test_nothing_left_is_no_leak(before):
+    assert before.leaks(timeout_secs=0.0) == []
+
+
+def test_child_process_is_found_until_it_ends(before):
+    stop = FORK.Event()
+    child = FORK.Process(target=stop.wait)
+    child.start()
+    found = before.leaks(timeout_secs=0.0)
+    stop.set()
+    assert before.leaks() == []
+    child.join()
+    assert len(found) == 1
+    assert f"child process {child.pid}" in found[0]
+
+
+def test_thread_is_found_until_it_ends(before):
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, name="left-behind")
+    thread.start()
+    found = before.leaks(timeout_secs=0.0)
+    stop.set()
+    assert before.leaks() == []
+    assert found == ["non-daemon thread 'left-behind'"]
+    assert not thread.is_alive()
+
+
+def test_daemon_thread_is_forgiven(before):
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, daemon=True)
+    thread.start()
+    assert before.leaks(timeout_secs=0.0) == []
+    stop.set()
+    thread.join()
+
+
+def test_listening_socket_is_found_until_it_is_closed(before):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert before.leaks(timeout_secs=0.0) == [f"listening socket 127.0.0.1:{port}"]
+    assert before.leaks(timeout_secs=0.0) == []
+
+
+def test_shared_memory_is_found_until_it_is_unlinked(before):
+    block = shared_memory.SharedMemory(create=True, size=8)
+    try:
+        found = before.leaks(timeout_secs=0.0)
+    finally:
+        block.close()
+        block.unlink()
+    assert found == [f"shared-memory block {block.name}"]
+    assert before.leaks(timeout_secs=0.0) == []
