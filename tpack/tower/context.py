@@ -14,7 +14,6 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
 from tpack.tower.collections import CollectionSnapshot, backup_collection, restore_collection
 from tpack.tower.keys import LOSS_KEYS, SUMMARY_KEYS, VARIABLE_KEYS
-from tpack.tower.names import join_scope
 from tpack.tower.recorder import VariableRecorder
 from tpack.tower.stack import context_stack
 from tpack.tower.variable_getters import custom_getter_scope
@@ -214,10 +213,6 @@ class PredictTowerContext(TowerContext):
 
     def __init__(self, tower_name: str, vs_name: str = "", **options: Any) -> None:
         super().__init__(tower_name, False, vs_name, **options)
-
-    def get_variable_name(self, name: str) -> str:
-        """Return the full name of the variable that the tower function calls ``name``."""
-        return join_scope(self.vs_name, name)
 
 
 def get_current_tower_context() -> TowerContext | None:

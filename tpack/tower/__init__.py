@@ -1,0 +1,53 @@
+"""The tower mechanism: names, devices, placement, collections, variable getters, contexts and handles."""
+
+from tpack.tower.collections import CollectionSnapshot, backup_collection, freeze_collection, restore_collection
+from tpack.tower.context import (
+    PredictTowerContext,
+    TowerContext,
+    TrainTowerContext,
+    current_tower_context,
+    get_current_tower_context,
+)
+from tpack.tower.devices import (
+    canonical_device,
+    check_session_devices,
+    list_gpus,
+    required_cpu_devices,
+    resolve_device,
+    resolve_devices,
+)
+from tpack.tower.func import TowerFunc
+from tpack.tower.handles import TowerHandle, TowerHandles
+from tpack.tower.names import op_and_tensor_name, tower_name
+from tpack.tower.placement import LeastLoadedDeviceSetter
+from tpack.tower.recorder import VariableRecorder, pair_variables
+from tpack.tower.variable_getters import OverrideCachingDevice, custom_getter_scope, override_to_local_variable
+
+__all__ = [
+    "CollectionSnapshot",
+    "LeastLoadedDeviceSetter",
+    "OverrideCachingDevice",
+    "PredictTowerContext",
+    "TowerContext",
+    "TowerFunc",
+    "TowerHandle",
+    "TowerHandles",
+    "TrainTowerContext",
+    "VariableRecorder",
+    "backup_collection",
+    "canonical_device",
+    "check_session_devices",
+    "current_tower_context",
+    "custom_getter_scope",
+    "freeze_collection",
+    "get_current_tower_context",
+    "list_gpus",
+    "op_and_tensor_name",
+    "override_to_local_variable",
+    "pair_variables",
+    "required_cpu_devices",
+    "resolve_device",
+    "resolve_devices",
+    "restore_collection",
+    "tower_name",
+]
