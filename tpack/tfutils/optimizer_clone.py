@@ -1,0 +1,75 @@
+"""Copies of an optimizer, one for each tower, so that each tower keeps state of its own.
+
+One optimizer applied K times a step advances Adam's beta powers K times. K clones share what the user chose (learning rates
+and other hyper-parameters, be they numbers, tensors or variables) and each has its own slots and counters. A wrapping
+optimizer is cloned together with what it wraps.
+"""
+
+import copy
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import GraphBuildError
+
+# What tf.train.Optimizer fills in while it builds: slots, beta powers, and values waiting for slots that do not exist yet.
+_STATE_ATTRIBUTES = ("_slots", "_non_slot_dict", "_deferred_slot_restorations")
+# Bookkeeping of tf.train.Checkpoint, which is made again on first use.
+_TRACKING_PREFIX = "_self_"
+
+
+def clone_optimizer(optimizer: Any) -> Any:
+    """Return an optimizer of the same class and hyper-parameters that has no state yet.
+
+    Args:
+        optimizer: any ``tf.train.Optimizer``. Optimizers that it holds as attributes, or in lists, tuples and dicts that
+            are attributes, are cloned too; one that it holds twice is cloned once.
+
+    Raises:
+        GraphBuildError: It is not a ``tf.train.Optimizer``.
+
+    Example:
+        optimizers = [clone_optimizer(optimizer) for _ in towers]
+    """
+    if not isinstance(optimizer, tf.train.Optimizer):
+        kind = type(optimizer)
+        raise GraphBuildError(
+            f"wanted a tf.compat.v1.train.Optimizer, got {kind.__module__}.{kind.__qualname__}. Keras optimizers cannot "
+            "run in a graph session: use one such as tf.compat.v1.train.AdamOptimizer"
+        )
+    return _clone(optimizer, {})
+
+
+def _clone(optimizer: Any, memo: dict[int, Any]) -> Any:
+    if id(optimizer) in memo:
+        return memo[id(optimizer)]
+    clone = copy.copy(optimizer)
+    memo[id(optimizer)] = clone
+    for name, value in vars(optimizer).items():
+        if name.startswith(_TRACKING_PREFIX):
+            delattr(clone, name)
+        elif name in _STATE_ATTRIBUTES:
+            setattr(clone, name, {})
+        else:
+            setattr(clone, name, _clone_value(value, memo))
+    _renew_variable_scope(clone)
+    return clone
+
+
+def _clone_value(value: Any, memo: dict[int, Any]) -> Any:
+    """Clone the optimizers in ``value`` and copy plain containers; share everything else."""
+    if isinstance(value, tf.train.Optimizer):
+        return _clone(value, memo)
+    # Exact types only: what a named tuple or another container of the user's means is not known here.
+    if type(value) in (list, tuple):
+        return type(value)(_clone_value(item, memo) for item in value)
+    if type(value) is dict:
+        return {key: _clone_value(item, memo) for key, item in value.items()}
+    return value
+
+
+def _renew_variable_scope(clone: Any) -> None:
+    """Give an optimizer that names its counters in a scope of its own a new one, so that the names do not clash."""
+    if getattr(clone, "_use_own_namescope_for_non_slot_vars", False):
+        with tf.variable_scope(None, default_name=clone.get_name()) as scope:
+            clone._non_slot_variable_scope = scope

@@ -1,0 +1,100 @@
+"""Where a run was when a checkpoint was saved: a small JSON file beside each checkpoint.
+
+A checkpoint holds the variables; the epoch, and how far it had come, are no variables. The file is written aside, flushed to
+the disk and renamed, so that it is whole or absent whenever the process dies. Write it before the checkpoint: then every
+complete checkpoint has its state, and a state without a checkpoint is only left over (``prune_train_states``).
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+
+from tpack.errors import CheckpointError, ConfigError
+
+SUFFIX = ".train_state.json"
+_ASIDE = ".tmp"
+
+
+@dataclass(frozen=True)
+class TrainState:
+    """How far training has come.
+
+    Attributes:
+        epoch_num: the epoch, counted from 1.
+        local_step: how many steps of that epoch are finished.
+        global_step: how many steps are finished in all.
+
+    Raises:
+        ConfigError: A number is not an integer, or below its smallest value.
+    """
+
+    epoch_num: int
+    local_step: int
+    global_step: int
+
+    def __post_init__(self) -> None:
+        for name, smallest in (("epoch_num", 1), ("local_step", 0), ("global_step", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
+                raise ConfigError(f"wanted an integer {name} of at least {smallest}, got {value!r}")
+
+
+def train_state_path(prefix: str) -> str:
+    """Return the name of the state file that belongs to the checkpoint ``prefix``."""
+    return prefix + SUFFIX
+
+
+def write_train_state(prefix: str, state: TrainState) -> None:
+    """Write the state that belongs to the checkpoint ``prefix``, so that it survives the death of process and machine."""
+    path = train_state_path(prefix)
+    with open(path + _ASIDE, "w", encoding="utf-8") as file:
+        json.dump(asdict(state), file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + _ASIDE, path)
+    _sync_directory(os.path.dirname(path) or ".")
+
+
+def read_train_state(prefix: str) -> TrainState | None:
+    """Return the state that belongs to the checkpoint ``prefix``, or None when there is none.
+
+    Raises:
+        CheckpointError: The file does not hold a state.
+    """
+    path = train_state_path(prefix)
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        return TrainState(**{field.name: content[field.name] for field in fields(TrainState)})
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} holds no training state: {type(error).__name__}: {error}") from error
+
+
+def prune_train_states(checkpoint_dir: str) -> list[str]:
+    """Remove the states whose checkpoint is gone, and what a killed process left half written.
+
+    Call it after a checkpoint was saved, never between writing its state and saving it.
+
+    Returns:
+        The paths that were removed, sorted.
+    """
+    names = set(os.listdir(checkpoint_dir))
+    removed = []
+    for name in sorted(names):
+        is_orphan = name.endswith(SUFFIX) and name.removesuffix(SUFFIX) + ".index" not in names
+        if is_orphan or name.endswith(SUFFIX + _ASIDE):
+            path = os.path.join(checkpoint_dir, name)
+            os.remove(path)
+            removed.append(path)
+    return removed
+
+
+def _sync_directory(path: str) -> None:
+    """Flush a directory's list of names, which is what makes a rename survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
