@@ -18,9 +18,9 @@ def prepare_log_dir(dirname: str, action: str | None = None) -> str:
 
     Args:
         dirname: an absolute path. A directory that does not exist or is empty is used whatever the action.
-        action: what to do with a directory that has content: ``"b"`` or None moves it aside under a name with the time
-            in it, ``"d"`` deletes it, ``"k"`` keeps it and its content, ``"n"`` leaves it alone and makes a new one with
-            the time in its name, ``"q"`` or ``"raise"`` refuses.
+        action: what to do with a directory that has content: ``"b"`` or None moves it aside under a name with the
+            time in it, ``"d"`` deletes it, ``"k"`` keeps it and its content, ``"n"`` leaves it alone and makes a new
+            one with the time in its name, ``"q"`` or ``"raise"`` refuses.
 
     Returns:
         The directory to log into; another one than ``dirname`` only for ``"n"``.

@@ -20,6 +20,7 @@ from tpack.utils.log_format import LineFormatter, StderrHandler
 
 __all__ = [
     "auto_set_dir",
+    "close_logger_dir",
     "critical",
     "debug",
     "error",
@@ -27,7 +28,6 @@ __all__ = [
     "get_logger_dir",
     "info",
     "log",
-    "reset_logger_dir",
     "setLevel",
     "set_logger_dir",
     "warn",
@@ -125,8 +125,8 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
 
     Args:
         dirname: the directory; made if it is not there.
-        action: what to do with a directory that has content: ``"b"`` or None moves it aside, ``"d"`` deletes it, ``"k"``
-            keeps it and its content, ``"n"`` makes another one, ``"q"`` or ``"raise"`` refuses.
+        action: what to do with a directory that has content: ``"b"`` or None moves it aside, ``"d"`` deletes it,
+            ``"k"`` keeps it and its content, ``"n"`` makes another one, ``"q"`` or ``"raise"`` refuses.
 
     Raises:
         ConfigError: The action is unknown, or the directory cannot be used under it.
@@ -137,7 +137,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
         if action is None and path == _directory.path and os.path.isdir(path):
             return
         path = prepare_log_dir(path, action)
-        reset_logger_dir()
+        close_logger_dir()
         handler = logging.FileHandler(os.path.join(path, LOG_FILE), encoding="utf-8")
         handler.setFormatter(LineFormatter())
         _logger().addHandler(handler)
@@ -165,7 +165,7 @@ def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
     set_logger_dir(os.path.join("train_log", f"{stem}{separator}{name}" if name else stem), action)
 
 
-def reset_logger_dir() -> None:
+def close_logger_dir() -> None:
     """Close the log file and forget the directory of the run; lines go to standard error only."""
     with _LOCK:
         handler = _directory.handler
