@@ -4,8 +4,8 @@ A tower is one copy of the model on one device. Its function is plain TensorFlow
 scopes that give the copy its names, device and variables, and answers the questions that layers ask.
 """
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -67,7 +67,9 @@ class TowerContext:
         self.total = total
         self.device = device
         self.has_own_variables = bool(vs_name) if has_own_variables is None else has_own_variables
-        self.recorder = VariableRecorder(repr(self), as_copies=self.is_training and self.has_own_variables and index > 0)
+        self.recorder = VariableRecorder(
+            repr(self), as_copies=self.is_training and self.has_own_variables and index > 0
+        )
         self._reuse = reuse
         self._graph: Any = None
         self._snapshot: CollectionSnapshot | None = None
@@ -106,6 +108,22 @@ class TowerContext:
         if self._snapshot is not None:
             return self._snapshot.added(key)
         return list(self._own.get(key, ()))
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Leave the tower's device, scopes and variables for a block: what it builds is shared by all towers.
+
+        Summaries added in the block are kept as those of the tower are.
+        """
+        # A new root scope drops the custom getters and reuse of the tower; AUTO_REUSE finds what was shared before.
+        root = tf.VariableScope(reuse=tf.AUTO_REUSE, name="")
+        with ExitStack() as scopes:
+            scopes.enter_context(self.recorder.paused())
+            scopes.enter_context(tf.device(None))
+            scopes.enter_context(tf.control_dependencies(None))
+            scopes.enter_context(tf.variable_scope(root, auxiliary_name_scope=False))
+            scopes.enter_context(tf.name_scope(None))
+            yield
 
     def __enter__(self) -> "TowerContext":
         stack = context_stack()
@@ -180,8 +198,8 @@ class TowerContext:
             if name in known:
                 raise
             raise TowerMismatchError(
-                f"{self!r} asks for the variable {name!r}, which the main training tower did not create: a tower function "
-                "must use the same variables in every tower, in training and in prediction"
+                f"{self!r} asks for the variable {name!r}, which the main training tower did not create: a tower "
+                "function must use the same variables in every tower, in training and in prediction"
             ) from error
 
     def __repr__(self) -> str:
@@ -230,7 +248,7 @@ def current_tower_context() -> TowerContext:
     context = get_current_tower_context()
     if context is None:
         raise TowerError(
-            "no tower is current here: a trainer calls the tower function inside one. To call model code yourself, write "
-            "'with TowerContext(\"\", is_training=False): ...' around it"
+            "no tower is current here: a trainer calls the tower function inside one. To call model code yourself, "
+            "write 'with TowerContext(\"\", is_training=False): ...' around it"
         )
     return context

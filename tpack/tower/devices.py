@@ -1,9 +1,9 @@
 """Which devices there are, which a script asks for, and which a session must have.
 
-Scripts ask for GPUs: ``8``, ``[0, 2, 5]`` or ``"/gpu:3"``. On a machine without any, TensorFlow's soft placement would put
-every tower on the first CPU device without a word. Here a GPU that a machine without GPUs lacks becomes the logical CPU
-device of the same number, which is a device of its own once the session is created with enough of them. On a machine with
-GPUs, a number that is too high is an error.
+Scripts ask for GPUs: ``8``, ``[0, 2, 5]`` or ``"/gpu:3"``. On a machine without any, TensorFlow's soft placement would
+put every tower on the first CPU device without a word. Here a GPU that a machine without GPUs lacks becomes the logical
+CPU device of the same number, which is a device of its own once the session is created with enough of them. On a
+machine with GPUs, a number that is too high is an error.
 
 Names are written one way only: ``/device:CPU:3``, with job and task in front for a device of a cluster.
 """
@@ -50,7 +50,7 @@ def resolve_device(device: str | int) -> str:
         DeviceError: There are GPUs, and not this one.
         ConfigError: The name cannot be read.
     """
-    if isinstance(device, int) and not isinstance(device, bool):
+    if not isinstance(device, str):
         device = "/cpu:0" if device == -1 else f"/gpu:{device}"
     name = canonical_device(device)
     spec = tf.DeviceSpec.from_string(name)

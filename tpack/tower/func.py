@@ -58,7 +58,8 @@ class TowerFunc:
         context = current_tower_context()
         if len(inputs) != len(self._input_signature):
             raise TowerError(
-                f"the tower function takes the {len(self._input_signature)} inputs {self.input_names}, got {len(inputs)}"
+                f"the tower function takes {len(self._input_signature)} inputs ({', '.join(self.input_names)}), got "
+                f"{len(inputs)}"
             )
         output = self._tower_fn(*inputs)
         self._handles.append(TowerHandle(context, inputs, output, self.input_names))
@@ -77,7 +78,9 @@ def check_signature(signature: Sequence[Any]) -> list[Any]:
     specs = list(signature)
     for position, spec in enumerate(specs):
         if not isinstance(spec, tf.TensorSpec) or not spec.name:
-            raise ConfigError(f"entry {position} of an input signature must be a tf.TensorSpec with a name, got {spec!r}")
+            raise ConfigError(
+                f"entry {position} of an input signature must be a tf.TensorSpec with a name, got {spec!r}"
+            )
     names = [spec.name for spec in specs]
     if len(set(names)) < len(names):
         raise ConfigError(f"the names in an input signature must differ, got {names}")

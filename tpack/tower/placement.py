@@ -30,7 +30,8 @@ class LeastLoadedDeviceSetter:
             ...
 
     Source:
-        The class of the same name in the seed ``graph_builder_utils``, which knows only ref variables and counts elements.
+        The class of the same name in the seed ``graph_builder_utils``, which knows only ref variables and counts
+        elements.
     """
 
     def __init__(self, worker_device: str, ps_devices: Sequence[str]) -> None:

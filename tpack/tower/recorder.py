@@ -18,14 +18,17 @@ class VariableRecorder:
 
     Args:
         owner: who creates them, for messages.
-        as_copies: put the variables into LOCAL_VARIABLES in place of GLOBAL_VARIABLES. A copy is not saved: a checkpoint
-            holds the main tower's variables and loads into any number of towers.
+        as_copies: put the variables into LOCAL_VARIABLES in place of GLOBAL_VARIABLES. A copy is not saved: a
+            checkpoint holds the main tower's variables and loads into any number of towers.
+        only_local: no variable may be created that belongs into GLOBAL_VARIABLES.
     """
 
-    def __init__(self, owner: str, *, as_copies: bool = False) -> None:
+    def __init__(self, owner: str, *, as_copies: bool = False, only_local: bool = False) -> None:
         self.owner = owner
         self.variables: list[Any] = []
         self._as_copies = as_copies
+        self._only_local = only_local
+        self._paused = False
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -33,12 +36,29 @@ class VariableRecorder:
         with tf.variable_creator_scope(self._create):
             yield
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Record nothing in this block: what it creates is shared by all towers."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+
     def _create(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         # Keras variables come without this argument and are resource variables anyway.
         if "use_resource" in kwargs:
             kwargs["use_resource"] = True
         variable = next_creator(**kwargs)
+        if self._paused:
+            return variable
         self.variables.append(variable)
+        if self._only_local and _is_global(variable):
+            raise TowerMismatchError(
+                f"{self.owner} creates the variable {variable.op.name!r}, which the main training tower did not: a "
+                "tower function must use the same variables in every tower, in training and in prediction. A variable "
+                "made by tf.get_variable is shared, one made by tf.Variable is not"
+            )
         if self._as_copies:
             _move_to_local(variable)
         return variable
@@ -72,6 +92,10 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
                 f"{copy.owner} created {b.op.name} with shape {b.shape} and dtype {b.dtype.base_dtype.name}"
             )
     return list(zip(main.variables, copy.variables, strict=True))
+
+
+def _is_global(variable: Any) -> bool:
+    return any(variable is other for other in variable.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES))
 
 
 def _move_to_local(variable: Any) -> None:

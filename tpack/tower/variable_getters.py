@@ -89,6 +89,7 @@ class OverrideCachingDevice:
         return list(self._load.sizes)
 
     def __call__(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Create the variable with ``getter`` and cache it where there is room."""
         num_elements = tf.TensorShape(kwargs["shape"]).num_elements()
         # None means trainable, as it does for tf.Variable; only an explicit False says otherwise.
         if num_elements is None or kwargs.get("trainable") is False:

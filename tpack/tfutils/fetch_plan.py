@@ -1,0 +1,122 @@
+"""A fixed set of fetches, compiled once: flatten, run, put the values back into the structure they were asked in.
+
+``session.run`` does all of this anew at every call. A step loop asks for the same things ten thousand times, so the
+work is done once for each distinct set.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack import compat
+from tpack.errors import ConfigError
+
+Unflatten = Callable[[Sequence[Any]], Any]
+
+
+def fetch_key(fetches: Any) -> Any:
+    """Return a hashable key, equal for two nests of the same structure that hold the same graph elements."""
+    if isinstance(fetches, (list, tuple)):
+        return (type(fetches), *map(fetch_key, fetches))
+    if isinstance(fetches, dict):
+        return (dict, *((name, fetch_key(value)) for name, value in fetches.items()))
+    # A name may be a new string object at each call, anything else is a graph element and the plan keeps it alive.
+    return fetches if isinstance(fetches, str) else id(fetches)
+
+
+class FetchPlan:
+    """Runs one nest of fetches of a session; calling it returns the values in the same nest.
+
+    Operations have the value None. Composite tensors (sparse, ragged, indexed slices) are left to ``session.run``.
+
+    Args:
+        session: an open session.
+        fetches: a nest of lists, tuples and dicts of tensors, operations, variables or names.
+        feeds: tensors to be fed, in the order in which `run` takes their values.
+
+    Raises:
+        ConfigError: Something in the nest is not in the session's graph.
+    """
+
+    def __init__(self, session: Any, fetches: Any, feeds: Sequence[Any] = ()) -> None:
+        self._session = session
+        self._feeds = [_graph_element(session.graph, feed) for feed in feeds]
+        self._tensors: list[Any] = []
+        self._positions: dict[str, int] = {}
+        self._targets: dict[str, Any] = {}
+        # `fetch_key` knows graph elements by their id, which stays theirs only as long as they live.
+        self._kept_alive = list(feeds)
+        self._unflatten = self._compile(fetches)
+        self._calls: dict[bool, Callable[..., list[Any]]] = {}
+        self.in_caller_thread = False
+        self.use_caller_thread(False)
+
+    def use_caller_thread(self, enable: bool) -> None:
+        """Choose whether kernels run in the calling thread or in TensorFlow's thread pool."""
+        if enable not in self._calls:
+            self._calls[enable] = self._make_callable(in_caller_thread=enable)
+        self.in_caller_thread = enable
+        self._call = self._calls[enable]
+
+    def run(self, *feed_values: Any) -> Any:
+        """Run once.
+
+        Args:
+            *feed_values: one array for each of the feeds; of the dtype and a shape of the tensor.
+        """
+        return self._unflatten(self._call(*feed_values))
+
+    def _make_callable(self, *, in_caller_thread: bool) -> Callable[..., list[Any]]:
+        return compat.make_callable(
+            self._session,
+            feeds=self._feeds,
+            fetches=self._tensors,
+            targets=list(self._targets.values()),
+            in_caller_thread=in_caller_thread,
+        )
+
+    def _compile(self, fetches: Any) -> Unflatten:
+        if isinstance(fetches, dict):
+            parts = {name: self._compile(value) for name, value in fetches.items()}
+            return lambda values: {name: part(values) for name, part in parts.items()}
+        if isinstance(fetches, (list, tuple)):
+            return self._compile_sequence(fetches)
+        self._kept_alive.append(fetches)
+        element = _graph_element(self._session.graph, fetches)
+        if isinstance(element, tf.Operation):
+            self._targets[element.name] = element
+            return _no_value
+        position = self._positions.setdefault(element.name, len(self._positions))
+        if position == len(self._tensors):
+            self._tensors.append(element)
+        return lambda values: values[position]
+
+    def _compile_sequence(self, fetches: Any) -> Unflatten:
+        parts = [self._compile(value) for value in fetches]
+        if isinstance(fetches, list):
+            return lambda values: [part(values) for part in parts]
+        if hasattr(fetches, "_fields"):
+            kind = type(fetches)
+            return lambda values: kind(*(part(values) for part in parts))
+        return lambda values: tuple(part(values) for part in parts)
+
+
+def is_composite(fetches: Any) -> bool:
+    """Tell whether a nest holds composite tensors, which a `FetchPlan` does not take."""
+    if isinstance(fetches, (list, tuple)) and not isinstance(fetches, tf.SparseTensorValue):
+        return any(map(is_composite, fetches))
+    if isinstance(fetches, dict):
+        return any(map(is_composite, fetches.values()))
+    return isinstance(fetches, (tf.SparseTensor, tf.IndexedSlices, tf.RaggedTensor))
+
+
+def _no_value(values: Sequence[Any]) -> None:
+    del values
+
+
+def _graph_element(graph: Any, fetch: Any) -> Any:
+    try:
+        return graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
+    except (TypeError, ValueError, KeyError) as error:
+        raise ConfigError(f"cannot fetch or feed {fetch!r} in this session: {error}") from error

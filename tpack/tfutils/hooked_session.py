@@ -1,0 +1,174 @@
+"""A session whose runs carry along what callbacks want of each step, at the cost of a bare callable.
+
+Each run asks the callbacks what they want to fetch, adds it to the fetches of the run and hands everybody their own
+values. One callable is compiled for each distinct set of fetches and kept, so that the usual step pays for the kernels
+and little else. What TensorFlow says when input threads die ("queue is closed") is replaced by the error of the thread.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, DataExhaustedError
+from tpack.tfutils.executor_choice import ExecutorChoice
+from tpack.tfutils.fetch_plan import FetchPlan, fetch_key, is_composite
+
+MAX_PLANS = 128
+"""How many distinct sets of fetches are kept; a loop that makes new ones all the time drops the oldest."""
+
+
+class HookedSession:
+    """Runs fetches in a session together with what callbacks ask for.
+
+    Args:
+        session: an open session.
+        callbacks: the callbacks to ask, in this order: those with a ``before_run`` or ``after_run`` of their own, and
+            those with a ``failure`` to tell.
+        executor: who runs the kernels: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see
+            `tpack.tfutils.executor_choice`).
+
+    Raises:
+        ConfigError: ``executor`` is something else.
+    """
+
+    def __init__(self, session: Any, callbacks: Sequence[Any], *, executor: str = "pool") -> None:
+        self._session = session
+        self._callbacks = list(callbacks)
+        self._before = [callback for callback in callbacks if callback.implements("before_run")]
+        self._after = [callback.implements("after_run") for callback in self._before]
+        self._only_after = [
+            callback
+            for callback in callbacks
+            if callback.implements("after_run") and not callback.implements("before_run")
+        ]
+        self._choice = ExecutorChoice(executor)
+        self._plans: dict[Any, FetchPlan] = {}
+        self._context: Any = None
+
+    @property
+    def session(self) -> Any:
+        """The session itself."""
+        return self._session
+
+    @property
+    def graph(self) -> Any:
+        """The session's graph."""
+        return self._session.graph
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Run ``fetches`` and what the callbacks want, once.
+
+        Args:
+            fetches: what ``session.run`` takes.
+            feed_dict: values for tensors.
+            options: ``tf.RunOptions``; the run then goes through ``session.run``.
+            run_metadata: filled in when given.
+
+        Returns:
+            The values of ``fetches``, in the same structure.
+
+        Raises:
+            DataExhaustedError: The input ended.
+            ConfigError: Two callbacks feed the same tensor, or something cannot be fetched.
+        """
+        context = self._run_context(fetches, feed_dict, options)
+        requests = [callback.before_run(context) for callback in self._before]
+        wanted = [request.fetches if isinstance(request, tf.train.SessionRunArgs) else request for request in requests]
+        feeds = _merge_feeds(feed_dict, requests)
+        options = _merge_options(options, requests)
+        if options is not None and run_metadata is None:
+            run_metadata = tf.RunMetadata()
+        everything = [fetches, *([] if item is None else item for item in wanted)]
+        try:
+            results = self._run(everything, feeds, options, run_metadata)
+        except tf.errors.OpError as error:
+            self._raise_cause(error)
+            raise
+        self._tell(context, wanted, results, (options, run_metadata))
+        return results[0]
+
+    def should_stop(self) -> bool:
+        """Whether a callback asked the last run to stop."""
+        return self._context is not None and bool(self._context.stop_requested)
+
+    def close(self) -> None:
+        """Close the session."""
+        self._plans.clear()
+        self._session.close()
+
+    def _run_context(self, fetches: Any, feed_dict: Any, options: Any) -> Any:
+        context = self._context
+        if context is None or context.original_args.fetches is not fetches or feed_dict or options is not None:
+            arguments = tf.train.SessionRunArgs(fetches, feed_dict=feed_dict, options=options)
+            context = self._context = tf.train.SessionRunContext(arguments, self._session)
+        return context
+
+    def _run(self, everything: list[Any], feeds: dict[Any, Any], options: Any, run_metadata: Any) -> list[Any]:
+        if options is not None or run_metadata is not None or is_composite(everything):
+            return self._session.run(everything, feed_dict=feeds, options=options, run_metadata=run_metadata)
+        plan = self._plan(everything, feeds)
+        if not feeds:
+            return self._choice.run(plan)
+        return plan.run(*(_as_feed(tensor, value) for tensor, value in feeds.values()))
+
+    def _plan(self, everything: list[Any], feeds: dict[Any, Any]) -> FetchPlan:
+        key = (fetch_key(everything), *feeds)
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= MAX_PLANS:
+                del self._plans[next(iter(self._plans))]
+            plan = FetchPlan(self._session, everything, [tensor for tensor, _ in feeds.values()])
+            self._plans[key] = plan
+        return plan
+
+    def _tell(self, context: Any, wanted: list[Any], results: list[Any], run: tuple[Any, Any]) -> None:
+        for position, callback in enumerate(self._before):
+            if self._after[position]:
+                value = None if wanted[position] is None else results[position + 1]
+                callback.after_run(context, tf.train.SessionRunValues(value, *run))
+        for callback in self._only_after:
+            callback.after_run(context, tf.train.SessionRunValues(None, *run))
+
+    def _raise_cause(self, error: Any) -> None:
+        """Raise what made a run fail: a callback's own failure, or that the data ended."""
+        for callback in self._callbacks:
+            failure = callback.failure()
+            if failure is not None:
+                raise failure
+        if isinstance(error, tf.errors.OutOfRangeError):
+            raise DataExhaustedError(
+                "a step found no more data: its input ended before training did. Repeat the data, or train fewer steps"
+            ) from error
+
+
+def _merge_feeds(feed_dict: Any, requests: Sequence[Any]) -> dict[Any, Any]:
+    """Return {id(tensor): (tensor, value)} of the run's own feeds and of those that callbacks ask for."""
+    feeds = {id(tensor): (tensor, value) for tensor, value in (feed_dict or {}).items()}
+    for request in requests:
+        if isinstance(request, tf.train.SessionRunArgs) and request.feed_dict:
+            for tensor, value in request.feed_dict.items():
+                if id(tensor) in feeds:
+                    raise ConfigError(f"{tensor!r} is fed twice in one run")
+                feeds[id(tensor)] = (tensor, value)
+    return feeds
+
+
+def _merge_options(options: Any, requests: Sequence[Any]) -> Any:
+    merged = options
+    for request in requests:
+        if isinstance(request, tf.train.SessionRunArgs) and request.options is not None:
+            if merged is None:
+                merged = tf.RunOptions()
+            merged.MergeFrom(request.options)
+    return merged
+
+
+def _as_feed(tensor: Any, value: Any) -> Any:
+    array = np.asarray(value, dtype=tensor.dtype.as_numpy_dtype)
+    if not tensor.shape.is_compatible_with(array.shape):
+        raise ConfigError(
+            f"cannot feed an array of shape {array.shape} for {tensor.name}, whose shape is {tensor.shape}"
+        )
+    return array
