@@ -1,0 +1,134 @@
+"""Who may import whom: a module imports from lower levels, or from its own part of the table without a cycle.
+
+The table is the one of ``docs/architecture.md``.
+"""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+from tests.helpers.source import imports, modules_under
+
+# The part of the tree, longest name first where one holds another, and its level. ``tpack.callbacks`` alone, its
+# ``__init__``, runs before ``tpack.callbacks.base`` and is therefore as low.
+LEVELS = {
+    "tpack.errors": 0,
+    "tpack.version": 0,
+    "tpack.types": 0,
+    "tpack.utils": 1,
+    "tpack.compat": 2,
+    "tpack.dataflow": 2,
+    "tpack.tower": 3,
+    "tpack.reduction": 4,
+    "tpack.tfutils": 4,
+    "tpack.callbacks.base": 4,
+    "tpack.models": 5,
+    "tpack.graph_builder": 5,
+    "tpack.distribute": 5,
+    "tpack.input_source": 5,
+    "tpack.predict": 6,
+    "tpack.callbacks": 6,
+    "tpack.estimator": 6,
+    "tpack.train": 7,
+    "tpack.cli": 8,
+}
+EXACT = {"tpack.callbacks": 4, "tpack": 8}
+WITHOUT_TENSORFLOW = ("tpack.errors", "tpack.version", "tpack.utils", "tpack.dataflow", "tpack")
+
+MODULES = modules_under("tpack")
+NAMES = {module.name for module in MODULES}
+
+
+def part_of(name):
+    """Return the part of the table that a module belongs to: the longest one that holds it."""
+    held = [part for part in LEVELS if name == part or name.startswith(part + ".")]
+    return max(held, key=len) if held else "tpack"
+
+
+def level_of(name):
+    return EXACT[name] if name in EXACT else LEVELS[part_of(name)]
+
+
+def imports_of_tpack(tree):
+    """Yield (line, module loaded, import) for each import of a part of tpack."""
+    for found in imports(tree):
+        if found.source.split(".")[0] == "tpack":
+            yield found.line, found.target(NAMES), found
+
+
+def breaches(name, tree):
+    """Return a line for each import in `tree`, the source of module `name`, that goes up or sideways."""
+    lines = []
+    for line, target, _ in imports_of_tpack(tree):
+        is_inside = part_of(target) == part_of(name) and name not in EXACT
+        if not is_inside and name != "tpack" and level_of(target) >= level_of(name):
+            lines.append(f"{name}:{line} (level {level_of(name)}) imports {target} (level {level_of(target)})")
+    return lines
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_every_module_has_a_level(module):
+    assert module.name in EXACT or part_of(module.name) in LEVELS
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_module_imports_only_from_below(module):
+    assert breaches(module.name, module.tree) == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_module_imports_modules_not_packages(module):
+    packages = {other.name for other in MODULES if other.is_package}
+    found = [f"{module}:{line} imports {got}" for line, got, _ in imports_of_tpack(module.tree) if got in packages]
+    assert found == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_tensorflow_python_is_touched_in_compat_only(module):
+    touched = [found for found in imports(module.tree) if (found.source + ".").startswith("tensorflow.python.")]
+    assert module.name == "tpack.compat" or touched == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_tf_means_compat_v1(module):
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            names = {alias.asname: alias.name for alias in node.names}
+            assert names.get("tf", "tensorflow.compat.v1") == "tensorflow.compat.v1"
+            assert "tensorflow" not in names.values() or module.name == "tpack.compat"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_lower_modules_never_import_tensorflow(module):
+    if module.name in WITHOUT_TENSORFLOW or part_of(module.name) in WITHOUT_TENSORFLOW:
+        top_names = {found.source.split(".")[0] for found in imports(module.tree)}
+        assert not top_names & {"tensorflow", "keras"}
+
+
+def test_no_cycle_between_modules():
+    graph = {module.name: {target for _, target, _ in imports_of_tpack(module.tree)} for module in MODULES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail("modules import each other: " + " <- ".join(error.args[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_breach"),
+    [
+        ("tpack.utils.fs", "from tpack.errors import ConfigError", False),
+        ("tpack.utils.fs", "from tpack.utils.lazy import attach", False),
+        ("tpack.utils.fs", "from tpack.compat import tfv1", True),
+        ("tpack.input_source.queue", "from tpack.callbacks.base import Callback", False),
+        ("tpack.input_source.queue", "from tpack.callbacks.group import Callbacks", True),
+        ("tpack.callbacks.group", "from tpack.callbacks.base import Callback", False),
+        ("tpack.callbacks.base", "from tpack.callbacks.group import Callbacks", True),
+        ("tpack.callbacks", "from tpack.callbacks.group import Callbacks", True),
+        ("tpack.reduction", "from tpack.reduction.base import Reducer", False),
+        ("tpack.reduction.base", "from tpack.tfutils.keys import KEY", True),
+        ("tpack.tower.names", "def f():\n    import tpack.train.base", True),
+    ],
+)
+def test_the_rule_tells_good_from_bad(name, text, is_breach):
+    assert bool(breaches(name, ast.parse(text))) == is_breach

@@ -1,0 +1,75 @@
+"""Every module has a test file of its own name, and every test can fail."""
+
+import ast
+
+import pytest
+
+from tests.helpers.source import ROOT, called_name, functions, modules_under
+
+# A module without a function, such as one of names or of error classes, has nothing to run.
+MODULES = [module for module in modules_under("tpack") if not module.is_package and any(functions(module.tree))]
+TEST_FILES = [module for module in modules_under("tests") if module.path.name.startswith("test_")]
+JUDGING_CALLS = {"raises", "warns", "fail"}
+
+
+def asserting_names(trees):
+    """Return the names of all functions in `trees` that assert something, themselves or through one another."""
+    found = set(JUDGING_CALLS)
+    while True:
+        more = {node.name for tree in trees for node in functions(tree) if can_fail(node, found)} - found
+        if not more:
+            return found
+        found |= more
+
+
+def can_fail(function, asserting):
+    """Whether a function holds an assertion or calls something that does."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            return True
+        if isinstance(node, ast.Call) and (called_name(node) in asserting or called_name(node).startswith("assert_")):
+            return True
+    return False
+
+
+def find_tests(tree):
+    return [node for node in functions(tree) if node.name.startswith("test_")]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_module_has_a_test_file_of_its_name(module):
+    folder = ROOT / "tests" / module.path.relative_to(ROOT / "tpack").parent
+    wanted = folder / f"test_{module.path.name}"
+    assert wanted.exists(), f"{module} has no {wanted.relative_to(ROOT)}"
+
+
+@pytest.mark.parametrize("module", TEST_FILES, ids=str)
+def test_every_test_can_fail(module):
+    asserting = asserting_names([other.tree for other in modules_under("tests/helpers")] + [module.tree])
+    silent = [node.name for node in find_tests(module.tree) if not can_fail(node, asserting)]
+    assert find_tests(module.tree)
+    assert silent == []
+
+
+@pytest.mark.parametrize("module", TEST_FILES, ids=str)
+def test_no_test_sleeps(module):
+    calls = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    assert [node.lineno for node in calls if called_name(node) == "sleep"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("assert 1", True),
+        ("np.testing.assert_allclose(1, 1)", True),
+        ("with pytest.raises(ValueError): f()", True),
+        ("helper()", True),
+        ("indirect()", True),
+        ("print(1)", False),
+        ("run()", False),
+    ],
+)
+def test_can_fail_knows_an_assertion(body, expected):
+    text = "def helper():\n    assert 1\ndef indirect():\n    helper()\ndef run():\n    pass\n"
+    tree = ast.parse(f"{text}def test_it():\n    {body}\n")
+    assert can_fail(find_tests(tree)[0], asserting_names([tree])) == expected
