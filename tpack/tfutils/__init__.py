@@ -1,1 +1,1 @@
-"""Sessions, checkpoints, summaries, gradient processors and optimizers: what graph-mode training needs around the model."""
+"""Sessions, checkpoints, summaries, gradient processors and optimizers: what training needs around the model."""

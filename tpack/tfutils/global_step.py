@@ -36,7 +36,8 @@ def get_global_step_var() -> Any:
 
 
 def _create_global_step() -> Any:
-    # A variable scope made from scratch, unlike one entered by name, inherits nothing from the current one.
+    # A variable scope made from scratch, unlike one entered by name, inherits nothing from the current one. The
+    # aggregation says that there is one for all towers, as TensorFlow says of its own global step.
     top_scope = tf.VariableScope(reuse=tf.AUTO_REUSE, name="", use_resource=True)
     with (
         tf.name_scope(None),
@@ -45,7 +46,12 @@ def _create_global_step() -> Any:
         tf.variable_scope(top_scope, auxiliary_name_scope=False),
     ):
         step = tf.get_variable(
-            GLOBAL_STEP_NAME, shape=[], dtype=tf.int64, initializer=tf.zeros_initializer(), trainable=False
+            GLOBAL_STEP_NAME,
+            shape=[],
+            dtype=tf.int64,
+            initializer=tf.zeros_initializer(),
+            trainable=False,
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
     # Not among the arguments above: a variable that existed already would not be added.
     tf.add_to_collection(tf.GraphKeys.GLOBAL_STEP, step)

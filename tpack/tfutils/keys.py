@@ -1,4 +1,5 @@
-"""Names of the graph collections that tpack adds to those of TensorFlow."""
+"""Names of the graph collections that summaries and their callbacks share."""
 
-MOVING_SUMMARY_OPS_KEY = "MOVING_SUMMARY_OPS"
-"""Operations that update the moving averages of summaries; the callback MovingAverageSummary runs them every step."""
+from tpack.tower.keys import MOVING_SUMMARY_OPS_KEY
+
+__all__ = ["MOVING_SUMMARY_OPS_KEY"]

@@ -1,8 +1,8 @@
 """Copies of an optimizer, one for each tower, so that each tower keeps state of its own.
 
-One optimizer applied K times a step advances Adam's beta powers K times. K clones share what the user chose (learning rates
-and other hyper-parameters, be they numbers, tensors or variables) and each has its own slots and counters. A wrapping
-optimizer is cloned together with what it wraps.
+One optimizer applied K times a step advances Adam's beta powers K times. K clones share what the user chose (learning
+rates and other hyper-parameters, be they numbers, tensors or variables) and each has its own slots and counters. A
+wrapping optimizer is cloned together with what it wraps.
 """
 
 import copy
@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
 
-# What tf.train.Optimizer fills in while it builds: slots, beta powers, and values waiting for slots that do not exist yet.
+# What tf.train.Optimizer fills in while it builds: slots, beta powers, and values waiting for slots still to come.
 _STATE_ATTRIBUTES = ("_slots", "_non_slot_dict", "_deferred_slot_restorations")
 # Bookkeeping of tf.train.Checkpoint, which is made again on first use.
 _TRACKING_PREFIX = "_self_"
@@ -22,8 +22,8 @@ def clone_optimizer(optimizer: Any) -> Any:
     """Return an optimizer of the same class and hyper-parameters that has no state yet.
 
     Args:
-        optimizer: any ``tf.train.Optimizer``. Optimizers that it holds as attributes, or in lists, tuples and dicts that
-            are attributes, are cloned too; one that it holds twice is cloned once.
+        optimizer: any ``tf.train.Optimizer``. Optimizers that it holds as attributes, or in lists, tuples and dicts
+            that are attributes, are cloned too; one that it holds twice is cloned once.
 
     Raises:
         GraphBuildError: It is not a ``tf.train.Optimizer``.
@@ -34,8 +34,8 @@ def clone_optimizer(optimizer: Any) -> Any:
     if not isinstance(optimizer, tf.train.Optimizer):
         kind = type(optimizer)
         raise GraphBuildError(
-            f"wanted a tf.compat.v1.train.Optimizer, got {kind.__module__}.{kind.__qualname__}. Keras optimizers cannot "
-            "run in a graph session: use one such as tf.compat.v1.train.AdamOptimizer"
+            f"wanted a tf.compat.v1.train.Optimizer, got {kind.__module__}.{kind.__qualname__}. Keras optimizers "
+            "cannot run in a graph session: use one such as tf.compat.v1.train.AdamOptimizer"
         )
     return _clone(optimizer, {})
 

@@ -1,8 +1,8 @@
 """Where a run was when a checkpoint was saved: a small JSON file beside each checkpoint.
 
-A checkpoint holds the variables; the epoch, and how far it had come, are no variables. The file is written aside, flushed to
-the disk and renamed, so that it is whole or absent whenever the process dies. Write it before the checkpoint: then every
-complete checkpoint has its state, and a state without a checkpoint is only left over (``prune_train_states``).
+A checkpoint holds the variables; the epoch, and how far it had come, are no variables. The file is written aside,
+flushed to the disk and renamed, so that it is whole or absent whenever the process dies. Write it before the checkpoint:
+then every complete checkpoint has its state, and a state without a checkpoint is only left over (``prune_train_states``).
 """
 
 import json
@@ -45,7 +45,7 @@ def train_state_path(prefix: str) -> str:
 
 
 def write_train_state(prefix: str, state: TrainState) -> None:
-    """Write the state that belongs to the checkpoint ``prefix``, so that it survives the death of process and machine."""
+    """Write the state that belongs to the checkpoint ``prefix``; it survives the death of process and machine."""
     path = train_state_path(prefix)
     with open(path + _ASIDE, "w", encoding="utf-8") as file:
         json.dump(asdict(state), file)

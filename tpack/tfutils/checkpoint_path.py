@@ -1,0 +1,91 @@
+"""What people call a checkpoint, and the prefix that its files share.
+
+A checkpoint is several files: ``model-100.index``, ``model-100.data-00000-of-00001``. People name it by the prefix
+``model-100``, by one of the files, by their directory or by the ``checkpoint`` file in it. Only the prefix is used from
+here on.
+"""
+
+import os
+import re
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import CheckpointError
+from tpack.tfutils.checkpoint_reader import CheckpointReader
+from tpack.utils import logger
+
+_FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
+_MAX_LISTED = 20
+
+
+def resolve_checkpoint(path: str) -> str:
+    """Return the prefix of the checkpoint that ``path`` means.
+
+    Args:
+        path: a prefix, one of the checkpoint's files, a directory of checkpoints, or the ``checkpoint`` file in one.
+            A directory means the newest checkpoint in it that loads.
+
+    Raises:
+        CheckpointError: There is none. The message lists what is in the directory.
+    """
+    path = os.path.expanduser(os.fspath(path))
+    if os.path.basename(path) == "checkpoint" and tf.io.gfile.exists(path):
+        path = os.path.dirname(path) or "."
+    if tf.io.gfile.isdir(path):
+        prefix = latest_checkpoint(path)
+        if prefix is None:
+            raise CheckpointError(f"wanted a directory with a checkpoint, and {path} has none. {_listing(path)}")
+        return prefix
+    prefix = _FILE_SUFFIX.sub("", path)
+    # A file of the prefix's own name is a checkpoint in the format before TensorFlow 1.0, which can still be read.
+    if tf.io.gfile.exists(prefix + ".index") or tf.io.gfile.exists(prefix):
+        return prefix
+    raise CheckpointError(f"there is no checkpoint {path}. {_listing(os.path.dirname(path) or '.')}")
+
+
+def latest_checkpoint(checkpoint_dir: str) -> str | None:
+    """Return the prefix of the newest checkpoint in a directory that really loads, or None.
+
+    The one that the ``checkpoint`` file names comes first. If it is missing or damaged, for example because the process
+    was killed, a warning says so and the others are tried, the newest first.
+    """
+    if not tf.io.gfile.isdir(checkpoint_dir):
+        return None
+    for prefix in _candidates(checkpoint_dir):
+        try:
+            CheckpointReader(prefix).check()
+        except CheckpointError as error:
+            logger.warning(f"Skipping a checkpoint that does not load: {error}")
+        else:
+            return prefix
+    return None
+
+
+def _candidates(checkpoint_dir: str) -> list[str]:
+    """Return the prefixes of a directory's checkpoints: the one that it names as the latest, then the newest first."""
+    names = [name.removesuffix(".index") for name in tf.io.gfile.listdir(checkpoint_dir) if name.endswith(".index")]
+    prefixes = [os.path.join(checkpoint_dir, name) for name in names]
+    prefixes.sort(key=_age_key, reverse=True)
+    state = tf.train.get_checkpoint_state(checkpoint_dir)
+    if state is None or not state.model_checkpoint_path:
+        return prefixes
+    # A directory that was moved still names its checkpoints by where they were saved.
+    named = os.path.join(checkpoint_dir, os.path.basename(state.model_checkpoint_path))
+    return [named, *(prefix for prefix in prefixes if prefix != named)]
+
+
+def _age_key(prefix: str) -> tuple[int, int, str]:
+    """Order checkpoints by when they were written; files that were copied in one go, by the number in their names."""
+    number = re.search(r"-(\d+)$", prefix)
+    written = tf.io.gfile.stat(prefix + ".index").mtime_nsec
+    return written, int(number.group(1)) if number else -1, prefix
+
+
+def _listing(directory: str) -> str:
+    if not tf.io.gfile.isdir(directory):
+        return f"There is no directory {directory} either"
+    names = sorted(tf.io.gfile.listdir(directory))
+    if not names:
+        return f"The directory {directory} is empty"
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"The directory {directory} has: {', '.join(names[:_MAX_LISTED])}{more}"
