@@ -1,7 +1,7 @@
 """What a test may leave behind: nothing. A snapshot of the process before a test, and what is new after it.
 
 Looked at are child processes, non-daemon threads, listening sockets and blocks of shared memory. TensorFlow's own
-threads are no Python threads and are not seen. A process or thread that is about to end is given a bounded time to do so.
+threads are no Python threads and are not seen. A process or thread that is about to end is given some time to do so.
 """
 
 import threading

@@ -61,7 +61,13 @@ def _dotted_name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Import:
-    """One imported thing: `source` is the module named, `member` what is taken out of it (None for ``import source``)."""
+    """One imported thing.
+
+    Attributes:
+        source: The module that is named.
+        member: What is taken out of it; None for ``import source``.
+        line: Where.
+    """
 
     source: str
     member: str | None
@@ -82,9 +88,9 @@ def imports(tree: ast.AST) -> Iterator[Import]:
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 yield Import("." * node.level + (node.module or ""), alias.name, node.lineno)
-        elif isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__"):
-            if node.args and isinstance(node.args[0], ast.Constant):
-                yield Import(str(node.args[0].value), None, node.lineno)
+        elif isinstance(node, ast.Call) and called_name(node) == "import_module":
+            names = [argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)]
+            yield from (Import(name, None, node.lineno) for name in names)
 
 
 def called_name(node: ast.Call) -> str:
