@@ -4,11 +4,12 @@ The table is the one of ``docs/architecture.md``.
 """
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from tests.helpers.source import imports, modules_under
+from tests.helpers.source import ROOT, imports, modules_under
 
 # The part of the tree, longest name first where one holds another, and its level. ``tpack.callbacks`` alone, its
 # ``__init__``, runs before ``tpack.callbacks.base`` and is therefore as low.
@@ -47,6 +48,7 @@ def part_of(name):
 
 
 def level_of(name):
+    """Return the level of a module."""
     return EXACT[name] if name in EXACT else LEVELS[part_of(name)]
 
 
@@ -104,6 +106,14 @@ def test_lower_modules_never_import_tensorflow(module):
     if module.name in WITHOUT_TENSORFLOW or part_of(module.name) in WITHOUT_TENSORFLOW:
         top_names = {found.source.split(".")[0] for found in imports(module.tree)}
         assert not top_names & {"tensorflow", "keras"}
+
+
+def test_table_in_the_docs_is_the_same():
+    rows = re.findall(r"^\| (\d) \| (.*?) \|", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), re.M)
+    documented = {f"tpack.{name}": int(level) for level, names in rows for name in re.findall(r"`([\w.]+)`", names)}
+    assert documented.pop("tpack.tpack") == level_of("tpack")
+    assert documented.items() <= LEVELS.items()
+    assert {part_of(module.name) for module in MODULES} - {"tpack"} <= documented.keys()
 
 
 def test_no_cycle_between_modules():
