@@ -66,12 +66,21 @@ def _candidates(checkpoint_dir: str) -> list[str]:
     names = [name.removesuffix(".index") for name in tf.io.gfile.listdir(checkpoint_dir) if name.endswith(".index")]
     prefixes = [os.path.join(checkpoint_dir, name) for name in names]
     prefixes.sort(key=_age_key, reverse=True)
-    state = tf.train.get_checkpoint_state(checkpoint_dir)
-    if state is None or not state.model_checkpoint_path:
-        return prefixes
+    named = _named_checkpoint(checkpoint_dir)
+    return [named, *(prefix for prefix in prefixes if prefix != named)] if named else prefixes
+
+
+def _named_checkpoint(checkpoint_dir: str) -> str | None:
+    """Return the prefix that a directory's ``checkpoint`` file names, or None when it names nothing."""
+    try:
+        state = tf.train.get_checkpoint_state(checkpoint_dir)
+    except ValueError as error:
+        logger.warning(f"The file that names the latest checkpoint of {checkpoint_dir} is damaged: {error}")
+        return None
+    if state is None:
+        return None
     # A directory that was moved still names its checkpoints by where they were saved.
-    named = os.path.join(checkpoint_dir, os.path.basename(state.model_checkpoint_path))
-    return [named, *(prefix for prefix in prefixes if prefix != named)]
+    return os.path.join(checkpoint_dir, os.path.basename(state.model_checkpoint_path))
 
 
 def _age_key(prefix: str) -> tuple[int, int, str]:

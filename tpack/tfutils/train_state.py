@@ -1,8 +1,9 @@
 """Where a run was when a checkpoint was saved: a small JSON file beside each checkpoint.
 
 A checkpoint holds the variables; the epoch, and how far it had come, are no variables. The file is written aside,
-flushed to the disk and renamed, so that it is whole or absent whenever the process dies. Write it before the checkpoint:
-then every complete checkpoint has its state, and a state without a checkpoint is only left over (``prune_train_states``).
+flushed to the disk and renamed, so that it is whole or absent whenever the process dies. Write it before the
+checkpoint: then every complete checkpoint has its state, and a state without a checkpoint is only left over
+(``prune_train_states``).
 """
 
 import json

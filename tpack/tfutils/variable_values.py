@@ -1,0 +1,102 @@
+"""Numpy values for a graph's variables: whether they fit, and how they get in.
+
+All values are checked before one is assigned, and everything that does not fit is told at once, in one table.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tabulate import tabulate
+
+from tpack.errors import CheckpointError
+from tpack.utils import logger
+
+Pairs = list[tuple[Any, Any]]
+"""(variable, numpy value) pairs."""
+
+
+def fit_values(pairs: Iterable[tuple[Any, Any]], *, cast: bool, skip_mismatch: bool, source: str) -> Pairs:
+    """Return the pairs with values of exactly the variables' dtypes and shapes.
+
+    Args:
+        pairs: (variable, numpy value) pairs.
+        cast: take floating point numbers for floating point numbers of another size, and integers for integers of
+            another size that can hold them. A value of another dtype is a mismatch otherwise.
+        skip_mismatch: reshape a value with the right number of elements, leave out what still does not fit, and warn.
+        source: where the values come from, for messages.
+
+    Raises:
+        CheckpointError: There are mismatches and ``skip_mismatch`` is off. The message is a table of all of them.
+    """
+    fitting: Pairs = []
+    mismatches = []
+    for variable, value in pairs:
+        fitted = _fit(variable, value, cast=cast, reshape=skip_mismatch)
+        if fitted is None:
+            mismatches.append(
+                (variable.op.name, _describe(variable.dtype.base_dtype, variable.shape), _describe_value(value))
+            )
+        else:
+            fitting.append((variable, fitted))
+    if mismatches:
+        table = tabulate(mismatches, headers=["variable", "in the graph", f"in {source}"], tablefmt="simple")
+        if not skip_mismatch:
+            raise CheckpointError(f"{len(mismatches)} value(s) in {source} do not fit their variables:\n{table}")
+        logger.warning(f"Left alone, since the values in {source} do not fit:\n{table}")
+    return fitting
+
+
+def assign_values(session: Any, pairs: Pairs) -> None:
+    """Assign values of exactly the variables' dtypes and shapes, in as few runs as possible.
+
+    The values are fed to the variables' initialisers, so nothing is added to the graph.
+    """
+    remaining = pairs
+    while remaining:
+        # Variables may share the tensor with their initial value: one run can feed it one value only.
+        feeds: dict[str, Any] = {}
+        initializers, postponed = [], []
+        for variable, value in remaining:
+            initial_value = variable.initializer.inputs[1]
+            if initial_value.name in feeds:
+                postponed.append((variable, value))
+            else:
+                feeds[initial_value.name] = value
+                initializers.append(variable.initializer)
+        session.run(initializers, feed_dict=feeds)
+        remaining = postponed
+
+
+def _fit(variable: Any, value: Any, *, cast: bool, reshape: bool) -> Any:
+    """Return ``value`` as the variable wants it, or None when it does not fit."""
+    fitted = _as_dtype(value, variable.dtype.base_dtype, cast=cast)
+    if fitted is None or variable.shape.is_compatible_with(fitted.shape):
+        return fitted
+    if reshape and variable.shape.num_elements() == fitted.size:
+        logger.warning(f"Reshaping the value of {variable.op.name} from {fitted.shape} to {variable.shape}")
+        return fitted.reshape(variable.shape.as_list())
+    return None
+
+
+def _as_dtype(value: Any, dtype: Any, *, cast: bool) -> Any:
+    found = tf.as_dtype(value.dtype)
+    if found == dtype:
+        return value
+    if not cast:
+        return None
+    if found.is_floating and dtype.is_floating:
+        return value.astype(dtype.as_numpy_dtype)
+    if found.is_integer and dtype.is_integer:
+        converted = value.astype(dtype.as_numpy_dtype)
+        return converted if np.array_equal(converted, value) else None
+    return None
+
+
+def _describe_value(value: Any) -> str:
+    return _describe(tf.as_dtype(value.dtype), tf.TensorShape(value.shape))
+
+
+def _describe(dtype: Any, shape: Any) -> str:
+    return f"{dtype.name} {shape}"
