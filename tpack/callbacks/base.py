@@ -1,8 +1,8 @@
 """The contract that everything around the training step follows.
 
-A trainer only steps; saving, evaluating, logging, feeding threads and progress bars are callbacks. `Callback` is the contract
-and `CallbackFactory` the member that does nothing until it is given functions. Packages below the concrete callbacks (input
-sources above all) import this file alone.
+A trainer only steps; saving, evaluating, logging, feeding threads and progress bars are callbacks. `Callback` is the
+contract and `CallbackFactory` the member that does nothing until it is given functions. Packages below the concrete
+callbacks (input sources above all) import this file alone.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Callback:
         for cb in callbacks: cb.after_train()              # also when training ends with an error
 
     A hook that a class does not override is never called inside the loop, so an idle callback costs a step nothing.
-    `_trigger_epoch` calls `trigger()` unless it is overridden: override `_trigger` for something that makes sense at any time,
-    and wrap the callback in `PeriodicTrigger` to choose when. During `_setup_graph` the trainer's graph is the default graph;
-    from `_before_train` on its session is the default session.
+    `_trigger_epoch` calls `trigger()` unless it is overridden: override `_trigger` for something that makes sense at
+    any time, and wrap the callback in `PeriodicTrigger` to choose when. During `_setup_graph` the trainer's graph is
+    the default graph; from `_before_train` on its session is the default session.
 
     One object serves one training: being set up twice is an error.
 
@@ -192,7 +192,8 @@ class Callback:
         """Find tensors by name, in the graph first and then in the first training tower.
 
         Raises:
-            CallbackError: neither has a tensor of that name.
+            CallbackError: the graph has no tensor of that name, and there are no towers.
+            TowerError: neither the graph nor the first training tower has one.
         """
         return [self._find_tensor(name) for name in names]
 
@@ -204,12 +205,7 @@ class Callback:
             towers = getattr(self.trainer, "towers", None)
             if not towers:
                 raise CallbackError(f"{self} wants tensor '{tensor_name}', which the graph does not have") from missing
-        tower = towers.training()[0]
-        try:
-            return tower.get_tensor(name)
-        except KeyError as missing:
-            where = f"neither the graph nor tower '{tower.ns_name}'"
-            raise CallbackError(f"{self} wants tensor '{tensor_name}', which {where} has") from missing
+        return towers.training()[0].get_tensor(name)
 
     # What the loop asks.
 

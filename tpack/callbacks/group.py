@@ -1,7 +1,8 @@
 """All callbacks of a training as one.
 
-The group keeps the order in which the callbacks were given, except where statistics are read: a callback that reads what the
-others report in this epoch is triggered after them, wherever it stands in the list. It also is where callbacks are looked
+The group keeps the order in which the callbacks were given, except where statistics are read: a callback that reads
+what the others report in this epoch is triggered after them, wherever it stands in the list. It also is where
+callbacks are looked
 through: the loop asks it for those that want something of each step.
 """
 
@@ -11,9 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from tpack.callbacks.base import Callback
+from tpack.callbacks.hooks import CallbackToHook
 from tpack.errors import CallbackError
 from tpack.utils import logger
-from tpack.utils.timer import humanize_time_delta
+from tpack.utils.duration import humanize_time_delta
 
 SLOW_TRIGGER_SECS = 3.0
 """An epoch's callbacks together may take this long before their times are logged."""
@@ -22,7 +24,8 @@ SLOW_TRIGGER_SECS = 3.0
 class Callbacks(Callback):
     """Run several callbacks as one; groups inside groups are flattened.
 
-    What happens around each run is not the group's part: the loop gives each of `step_callbacks` its own fetches and values.
+    What happens around each run is not the group's part: the loop gives each of `step_callbacks` its own fetches and
+    values.
 
     Args:
         cbs: the callbacks, in the order in which their hooks are called.
@@ -36,8 +39,8 @@ class Callbacks(Callback):
     def __init__(self, cbs: Iterable[Callback]) -> None:
         self.cbs = list(_flatten(cbs))
         _check_no_repetition(self.all_callbacks())
-        self._stepped = [cb for cb in self.cbs if cb.implements("trigger_step")]
-        self._in_epoch_end_order = sorted(self.cbs, key=lambda cb: cb.reads_statistics)
+        self._triggered = sorted(self.cbs, key=lambda cb: cb.reads_statistics)
+        self._stepped = [cb for cb in self._triggered if cb.implements("trigger_step")]
 
     @property
     def step_callbacks(self) -> list[Callback]:
@@ -47,6 +50,10 @@ class Callbacks(Callback):
     def all_callbacks(self) -> list[Callback]:
         """Return the members and, after each proxy, what it wraps."""
         return [cb for member in self.cbs for cb in _chain(member)]
+
+    def get_hooks(self) -> list[CallbackToHook]:
+        """Return the step callbacks as TensorFlow's session hooks, for a `MonitoredSession`."""
+        return [CallbackToHook(cb) for cb in self.step_callbacks]
 
     def _setup_graph(self) -> None:
         with self.graph.name_scope(""):
@@ -77,7 +84,7 @@ class Callbacks(Callback):
 
     def _timed(self, action: Callable[[Callback], None]) -> None:
         seconds: list[tuple[str, float]] = []
-        for cb in self._in_epoch_end_order:
+        for cb in self._triggered:
             start = time.perf_counter()
             action(cb)
             seconds.append((str(cb), time.perf_counter() - start))

@@ -1,7 +1,7 @@
 """A callback around a callback, which is how callbacks are combined.
 
-A proxy is itself a callback and hands each hook to the inner one; subclasses change when that happens. The inner callback keeps
-its own name scope and its own trainer.
+A proxy is itself a callback and hands each hook to the inner one; subclasses change when that happens. The inner
+callback keeps its own name scope and its own trainer.
 """
 
 from __future__ import annotations

@@ -1,0 +1,141 @@
+"""The loop over a validation set, whatever towers it runs on.
+
+A pass takes the data in rounds: in each round every tower takes one batch, and in the last one only as many towers
+run as there are batches left. So each batch is evaluated exactly once, and the inferencers are fed one batch at a
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpack.callbacks.ancestors import ancestors
+from tpack.callbacks.base import Callback
+from tpack.callbacks.group import Callbacks
+from tpack.callbacks.hooks import HookToCallback
+from tpack.callbacks.inference.base import Inferencer
+from tpack.errors import CallbackError, ConfigError, DataExhaustedError
+from tpack.input_source.base import InputSource
+from tpack.tfutils.hooked_session import HookedSession
+from tpack.tower.handles import TowerHandle
+from tpack.utils.progress import get_tqdm
+
+
+class InferenceRunnerBase(Callback):
+    """Run inferencers over all data when triggered; a subclass builds the towers.
+
+    The data are begun anew for each pass. What the input source needs around a run (feeds, staging) happens around the
+    inference runs only, and an error on one of its threads ends the training with that error.
+
+    Args:
+        input: an input source whose size is known.
+        infs: one `Inferencer` or several.
+
+    Raises:
+        ConfigError: the size of the input is unknown or 0.
+        CallbackError: something else than an `Inferencer` is given, or none.
+    """
+
+    _given_tower_func: Any = None
+
+    def __init__(self, input: InputSource, infs: Inferencer | Sequence[Inferencer]) -> None:
+        self._infs = [infs] if isinstance(infs, Inferencer) else list(infs)
+        if not self._infs or not all(isinstance(inf, Inferencer) for inf in self._infs):
+            raise CallbackError(f"{type(self).__name__} wants Inferencer objects, got {infs!r}")
+        self._input = input
+        self._size = _known_size(self, input)
+        self._hooks: list[Callback] = []
+        self._input_callbacks = Callbacks([])
+        self._fetches: list[Any] = []
+        self._session: Any = None
+
+    def register_hook(self, hook: Any) -> None:
+        """Add a `tf.train.SessionRunHook` around the runs of the inference loop; before `setup_graph` only.
+
+        Raises:
+            CallbackError: it is too late, or `hook` is no session hook.
+        """
+        if self._trainer is not None:
+            raise CallbackError(f"{self} was set up already: register hooks before training")
+        self._hooks.append(HookToCallback(hook))
+
+    def _build_towers(self) -> list[TowerHandle]:
+        """Set up nothing but the towers, each on inputs of its own."""
+        raise NotImplementedError(f"{type(self).__name__} must override _build_towers")
+
+    @property
+    def _tower_func(self) -> Any:
+        return self._given_tower_func or self.trainer.tower_func
+
+    def _setup_graph(self) -> None:
+        self._input_callbacks = Callbacks(self._input.setup(self._tower_func.input_signature))
+        towers = self._build_towers()
+        self._fetches = [[self._find_fetches(tower, inf) for inf in self._infs] for tower in towers]
+        for callback in self._members:
+            callback.setup_graph(self.trainer)
+
+    @property
+    def _members(self) -> list[Callback]:
+        return [self._input_callbacks, *self._hooks, *self._infs]
+
+    def _find_fetches(self, tower: TowerHandle, inf: Inferencer) -> list[Any]:
+        tensors = tower.get_tensors(inf.get_fetches())
+        for other in self._tower_func.towers:
+            foreign = {tensor.op for tensor in other.inputs} - {tensor.op for tensor in tower.inputs}
+            for tensor in tensors:
+                if foreign & ancestors([tensor]):
+                    raise CallbackError(
+                        f"{inf} wants {tensor.name}, which is not part of {tower}: it belongs to {other} and would take "
+                        "its data. Name a tensor that the model also builds for prediction"
+                    )
+        return tensors
+
+    def _before_train(self) -> None:
+        for callback in self._members:
+            callback.before_train()
+        self._session = HookedSession(self.trainer.sess, [*self._input_callbacks, *self._hooks])
+
+    def _trigger(self) -> None:
+        for inf in self._infs:
+            inf.before_inference()
+        self._input.reset_state()
+        with get_tqdm(total=self._size, desc=str(self)) as bar:
+            num_rounds, rest = divmod(self._size, len(self._fetches))
+            for _ in range(num_rounds):
+                self._run_round(self._fetches, bar)
+            if rest:
+                self._run_round(self._fetches[:rest], bar)
+        for inf in self._infs:
+            inf.after_inference()
+
+    def _run_round(self, fetches: list[Any], bar: Any) -> None:
+        try:
+            by_tower = self._session.run(fetches)
+        except DataExhaustedError as error:
+            raise DataExhaustedError(
+                f"the data of {self} ended after {bar.n} batches, and their size was given as {self._size}"
+            ) from error
+        for results in by_tower:
+            for inf, values in zip(self._infs, results, strict=True):
+                inf.on_fetches(values)
+        bar.update(len(fetches))
+
+    def _after_train(self) -> None:
+        Callbacks(self._members).after_train()
+
+    def failure(self) -> BaseException | None:
+        """Return the failure of the input source."""
+        return self._input_callbacks.failure()
+
+
+def _known_size(runner: Any, source: InputSource) -> int:
+    try:
+        size = source.size()
+    except NotImplementedError as error:
+        raise ConfigError(
+            f"{runner} must know how many batches there are, and the size of {source} is unknown"
+        ) from error
+    if size < 1:
+        raise ConfigError(f"{runner} wants at least one batch, got an input of size {size}")
+    return size

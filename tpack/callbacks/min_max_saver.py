@@ -1,0 +1,135 @@
+"""Keep the variables that gave the best value of a statistic."""
+
+from __future__ import annotations
+
+import glob
+import json
+import math
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.checkpoint_writing import make_saver, prepare_checkpoint_dir, save_checkpoint
+from tpack.errors import CallbackError, CheckpointError
+from tpack.utils import logger
+from tpack.utils.fs import atomic_write
+
+
+class MinSaver(Callback):
+    """Save a checkpoint whenever a statistic reaches a new minimum.
+
+    The statistic is known by its name: this callback is triggered after all that report statistics, wherever it
+    stands in the list, does nothing when the statistic got no new value, and saves the current variables itself,
+    whether there is a `ModelSaver` and however often that one saves. NaN is never the best.
+
+    The best value is kept beside the checkpoint in `<filename>.best.json`, so that a resumed run does not begin anew.
+
+    Args:
+        monitor_stat: the statistic's name.
+        reverse: keep the maximum.
+        filename: name of the checkpoint; `min-<statistic>` or `max-<statistic>` unless given.
+        checkpoint_dir: where to; the logger's directory unless given.
+    """
+
+    reads_statistics = True
+
+    def __init__(
+        self,
+        monitor_stat: str,
+        reverse: bool = False,
+        filename: str | None = None,
+        checkpoint_dir: str | None = None,
+    ) -> None:
+        self._stat = monitor_stat
+        self._reverse = reverse
+        self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
+        self._given_dir = checkpoint_dir
+        self._path = ""
+        self._saver: Any = None
+        self._num_seen = 0
+        self._best: float | None = None
+        self._has_warned = False
+
+    def _setup_graph(self) -> None:
+        self._path = os.path.join(prepare_checkpoint_dir(self, self._given_dir), self._filename)
+        self._saver = make_saver(self, [tf.GraphKeys.GLOBAL_VARIABLES], max_to_keep=1)
+
+    def _before_train(self) -> None:
+        """Take over the best value of the run that is being resumed, if this run resumes one."""
+        try:
+            with open(self._best_path, encoding="utf-8") as file:
+                former = json.load(file)
+            if former["global_step"] <= self.global_step and os.path.exists(f"{self._path}.index"):
+                self._best = float(former["value"])
+        except FileNotFoundError:
+            return
+        except (ValueError, KeyError, TypeError) as error:
+            logger.warning(f"{self._best_path} is damaged and ignored: {type(error).__name__}: {error}")
+
+    @property
+    def _best_path(self) -> str:
+        return f"{self._path}.best.json"
+
+    def _trigger(self) -> None:
+        try:
+            history = self.trainer.monitors.get_history(self._stat)
+        except CallbackError as error:
+            if not self._has_warned:
+                logger.warning(f"{self} has nothing to go by yet: {error}")
+                self._has_warned = True
+            return
+        is_new = len(history) > self._num_seen
+        self._num_seen = len(history)
+        if is_new and self._is_better(history[-1]):
+            self._save(history[-1])
+
+    def _is_better(self, value: float) -> bool:
+        if math.isnan(value):
+            return False
+        if self._best is None:
+            return True
+        return value > self._best if self._reverse else value < self._best
+
+    def _save(self, value: float) -> None:
+        aside = f"{self._path}.aside"
+        save_checkpoint(self._saver, self.trainer.sess, aside, write_state=False)
+        try:
+            _move_checkpoint(aside, self._path)
+            with atomic_write(self._best_path) as file:
+                json.dump({"name": self._stat, "value": value, "global_step": self.global_step}, file)
+        except OSError as error:
+            raise CheckpointError(f"cannot write checkpoint {self._path}: {error}") from error
+        self._best = value
+        logger.info(f"Model with {'maximum' if self._reverse else 'minimum'} '{self._stat}' ({value:.5g}) saved.")
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self._stat})"
+
+
+class MaxSaver(MinSaver):
+    """Save a checkpoint whenever a statistic reaches a new maximum; see `MinSaver`.
+
+    Args:
+        monitor_stat: the statistic's name.
+        filename: name of the checkpoint; `max-<statistic>` unless given.
+        checkpoint_dir: where to; the logger's directory unless given.
+    """
+
+    def __init__(self, monitor_stat: str, filename: str | None = None, checkpoint_dir: str | None = None) -> None:
+        super().__init__(monitor_stat, reverse=True, filename=filename, checkpoint_dir=checkpoint_dir)
+
+
+def _move_checkpoint(source: str, target: str) -> None:
+    """Replace checkpoint `target` by `source`.
+
+    A checkpoint is several files, which can not be replaced at one instant. The index goes first and comes last:
+    without it there is no checkpoint, so that whoever looks in between finds none rather than half of each.
+    """
+    index = f"{target}.index"
+    if os.path.exists(index):
+        os.remove(index)
+    for path in glob.glob(f"{glob.escape(source)}.data-*"):
+        os.replace(path, target + path[len(source) :])
+    os.replace(f"{source}.index", index)

@@ -1,0 +1,14 @@
+"""Where statistics go: event files, stat.json, the log, and the history that other callbacks read."""
+
+from tpack.utils.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "base": ("MonitorBase",),
+        "events": ("TFEventWriter",),
+        "group": ("Monitors",),
+        "json_writer": ("JSONWriter",),
+        "printer": ("ScalarPrinter",),
+    },
+)

@@ -1,0 +1,126 @@
+"""All monitors of a training as one: what callbacks put in goes to each of them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.history import ScalarHistory
+from tpack.errors import CallbackError
+from tpack.tfutils.summary import create_image_summary, create_scalar_summary
+
+_TOWER_PREFIX = re.compile(r"^tower\d+/")
+
+
+class Monitors(Callback):
+    """Pass statistics on to monitors, and remember the scalars.
+
+    The monitors are callbacks of the training in their own right; this object does not run their hooks.
+
+    Args:
+        monitors: any number of `MonitorBase`.
+
+    Raises:
+        CallbackError: one of them is no monitor.
+    """
+
+    _chief_only = False
+
+    def __init__(self, monitors: Iterable[MonitorBase]) -> None:
+        self.monitors = list(monitors)
+        for monitor in self.monitors:
+            if not isinstance(monitor, MonitorBase):
+                raise CallbackError(f"monitors are MonitorBase objects, got {type(monitor).__name__}: {monitor!r}")
+        self._history = ScalarHistory()
+        self._receivers = [*self.monitors, self._history]
+
+    def put_scalar(self, name: str, val: Any) -> None:
+        """Report a number.
+
+        Raises:
+            CallbackError: `val` is not one number.
+        """
+        number = _as_number(name, val)
+        summary = create_scalar_summary(name, number)
+        for receiver in self._receivers:
+            receiver.process_scalar(name, number)
+            receiver.process_summary(summary)
+
+    def put_image(self, name: str, val: Any) -> None:
+        """Report images.
+
+        Shapes:
+            val: [height, width], [height, width, channels] or [batch, height, width, channels], in 0 to 255.
+
+        Raises:
+            CallbackError: `val` has another number of dimensions.
+        """
+        images = _as_image_batch(name, np.asarray(val))
+        summary = create_image_summary(name, images)
+        for receiver in self._receivers:
+            receiver.process_image(name, images)
+            receiver.process_summary(summary)
+
+    def put_summary(self, summary: Any) -> None:
+        """Report an evaluated summary; the scalars in it are reported as such, without the tower's name.
+
+        Args:
+            summary: a `tf.Summary`, or the bytes of one as a summary op gives them.
+        """
+        if isinstance(summary, bytes):
+            summary = tf.Summary.FromString(summary)
+        for value in summary.value:
+            value.tag = _TOWER_PREFIX.sub("", value.tag)
+            if value.WhichOneof("value") == "simple_value":
+                for receiver in self._receivers:
+                    receiver.process_scalar(value.tag, float(value.simple_value))
+        for receiver in self._receivers:
+            receiver.process_summary(summary)
+
+    def put_event(self, evt: Any) -> None:
+        """Report a `tf.Event`; its step and time are set to now."""
+        evt.step = self.global_step
+        evt.wall_time = time.time()
+        for receiver in self._receivers:
+            receiver.process_event(evt)
+
+    def get_latest(self, name: str) -> float:
+        """Return the last value of a scalar.
+
+        Raises:
+            CallbackError: there is none of that name; the message lists near names.
+        """
+        return self._history.get_latest(name)
+
+    def get_history(self, name: str) -> list[float]:
+        """Return all values of a scalar in this run, oldest first.
+
+        Raises:
+            CallbackError: there is none of that name; the message lists near names.
+        """
+        return self._history.get_history(name)
+
+
+def _as_number(name: str, val: Any) -> float:
+    array = np.asarray(val)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        raise CallbackError(f"statistic '{name}' must be one number, got {val!r}")
+    number = array.item()
+    return int(number) if isinstance(number, bool) else number
+
+
+def _as_image_batch(name: str, images: np.ndarray) -> np.ndarray:
+    if images.ndim == 2:
+        images = images[:, :, np.newaxis]
+    if images.ndim == 3:
+        images = images[np.newaxis]
+    if images.ndim != 4:
+        raise CallbackError(f"image '{name}' must have 2, 3 or 4 dimensions, got an array of shape {images.shape}")
+    return images

@@ -1,0 +1,141 @@
+"""Statistics as stat.json in the logger's directory: a list of dictionaries that any tool can read.
+
+The file is rewritten as a whole, aside and renamed, so that it is valid JSON whenever the process dies. A run that
+resumes continues the file from where it resumes, and drops what a former run reported later than that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.errors import CallbackError
+from tpack.utils import logger
+from tpack.utils.fs import atomic_write
+
+Entry = dict[str, Any]
+
+
+class JSONWriter(MonitorBase):
+    """Write scalars to stat.json after each epoch.
+
+    There is one dictionary for each step at which something was reported, which is usually the last one of an epoch,
+    with `epoch_num`, `global_step` and the statistics by name. Without a logger directory nothing is written.
+    """
+
+    FILENAME = "stat.json"
+
+    def __init__(self) -> None:
+        self._path: str | None = None
+        self._entries: list[Entry] = []
+
+    @classmethod
+    def load_existing_json(cls, dir: str | None = None) -> list[Entry] | None:
+        """Return the entries of an existing file, or None when there is none.
+
+        Args:
+            dir: the directory; the logger's unless given.
+
+        Raises:
+            CallbackError: the file does not hold a list of dictionaries, or there is no directory.
+        """
+        path = cls._path_in(dir)
+        try:
+            with open(path, encoding="utf-8") as file:
+                content = json.load(file)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise CallbackError(f"{path} is not valid JSON: {error}") from error
+        if not isinstance(content, list) or not all(map(_is_entry, content)):
+            raise CallbackError(f"{path} should hold a list of dictionaries, got {str(content)[:100]}")
+        return content
+
+    @classmethod
+    def load_existing_epoch_number(cls, dir: str | None = None) -> int | None:
+        """Return the epoch of the last entry of an existing file, or None when there is none.
+
+        Args:
+            dir: the directory; the logger's unless given.
+
+        Raises:
+            CallbackError: the file is damaged, or there is no directory.
+        """
+        entries = cls.load_existing_json(dir)
+        return int(entries[-1]["epoch_num"]) if entries and "epoch_num" in entries[-1] else None
+
+    @classmethod
+    def _path_in(cls, directory: str | None) -> str:
+        directory = directory or logger.get_logger_dir()
+        if directory is None:
+            raise CallbackError("stat.json is looked for in the logger's directory, and none is set")
+        return os.path.join(directory, cls.FILENAME)
+
+    def _setup_graph(self) -> None:
+        if logger.get_logger_dir() is None:
+            logger.warning("JSONWriter writes nothing: the logger's directory is not set")
+            return
+        self._path = self._path_in(None)
+
+    def _before_train(self) -> None:
+        if self._path is None:
+            return
+        reported = self._entries
+        self._entries = self._entries_before(self._load_or_move_aside())
+        for entry in reported:
+            self._entry(entry["epoch_num"], entry["global_step"]).update(entry)
+
+    def _load_or_move_aside(self) -> list[Entry]:
+        path = str(self._path)
+        try:
+            return self.load_existing_json() or []
+        except CallbackError as error:
+            moved = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
+            os.replace(path, moved)
+            logger.warning(f"{error}. It was moved to {moved}, and a new one is begun.")
+            return []
+
+    def _entries_before(self, entries: list[Entry]) -> list[Entry]:
+        """Return the entries that are no later than where this run starts."""
+        starting_epoch, step = self.trainer.starting_epoch, self.global_step
+
+        def is_before(entry: Entry) -> bool:
+            epoch = entry.get("epoch_num", 0)
+            return epoch < starting_epoch or (epoch == starting_epoch and entry.get("global_step", 0) <= step)
+
+        kept = [entry for entry in entries if is_before(entry)]
+        if len(kept) < len(entries):
+            logger.warning(
+                f"{self._path} has {len(entries) - len(kept)} entries later than epoch {starting_epoch}, step {step}, "
+                "where this run starts: they are dropped"
+            )
+        return kept
+
+    def process_scalar(self, name: str, val: float) -> None:
+        """Put the value into the entry of the current step."""
+        if self._path is not None:
+            self._entry(self.epoch_num, self.global_step)[name] = val
+
+    def _entry(self, epoch_num: int, global_step: int) -> Entry:
+        place = {"epoch_num": epoch_num, "global_step": global_step}
+        if not self._entries or any(self._entries[-1].get(key) != value for key, value in place.items()):
+            self._entries.append(place)
+        return self._entries[-1]
+
+    def _trigger(self) -> None:
+        if self._path is not None and self._entries:
+            # NaN is written as NaN, which Python reads back.
+            with atomic_write(self._path) as file:
+                json.dump(self._entries, file)
+
+    def _after_train(self) -> None:
+        self._trigger()
+
+
+def _is_entry(content: Any) -> bool:
+    return isinstance(content, dict) and all(
+        isinstance(content.get(key, 0), int) for key in ("epoch_num", "global_step")
+    )

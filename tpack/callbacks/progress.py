@@ -1,0 +1,87 @@
+"""A progress bar for each epoch.
+
+It costs a step one look at the clock: the bar is drawn, and the tensors it shows are fetched, only when its refresh
+interval has passed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tpack.callbacks.base import Callback
+from tpack.tower.names import op_and_tensor_name
+from tpack.utils.progress import get_tqdm, get_tqdm_kwargs
+
+
+class ProgressBar(Callback):
+    """Show how far the epoch is and how fast it goes.
+
+    Args:
+        names: names of scalar tensors whose values are shown behind the bar.
+    """
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._names = [op_and_tensor_name(name)[1] for name in names]
+        self._labels = [op_and_tensor_name(name)[0].rsplit("/", 1)[-1] for name in names]
+        self._fetches: Any = None
+        self._bar: Any = None
+        self._interval = 0.0
+        self._due_at = 0.0
+        self._got_values = False
+
+    def _setup_graph(self) -> None:
+        if self._names:
+            self._fetches = self.get_tensors_maybe_in_tower(self._names)
+
+    def _before_epoch(self) -> None:
+        self._interval = get_tqdm_kwargs()["mininterval"]
+        # The bar is told of new steps only when it is to be drawn, so it need not look at the clock itself.
+        self._bar = get_tqdm(total=self.trainer.steps_per_epoch, initial=self.local_step, mininterval=0, miniters=1)
+        self._due_at = time.perf_counter() + self._interval
+
+    def _before_run(self, ctx: Any) -> Any:
+        is_last = self.local_step + 1 == self.trainer.steps_per_epoch
+        return self._fetches if is_last or time.perf_counter() >= self._due_at else None
+
+    def _after_run(self, ctx: Any, values: Any) -> None:
+        if values.results is not None:
+            self._got_values = True
+            shown = zip(self._labels, values.results, strict=True)
+            self._bar.set_postfix_str(", ".join(f"{name}={_brief(value)}" for name, value in shown), refresh=False)
+
+    def _trigger_step(self) -> None:
+        # A bar with values waits for them, so that what is drawn belongs together.
+        if self._got_values or (self._fetches is None and time.perf_counter() >= self._due_at):
+            self._got_values = False
+            self._draw()
+            self._due_at = time.perf_counter() + self._interval
+
+    def _draw(self) -> None:
+        self._bar.update(self.local_step - self._bar.n)
+
+    def _after_epoch(self) -> None:
+        self._draw()
+        self._close()
+
+    def _after_train(self) -> None:
+        # An epoch that ended with an error leaves its bar open.
+        self._close()
+
+    def _close(self) -> None:
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.close()
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether `hook` does anything; without names nothing is fetched."""
+        if hook in ("before_run", "after_run"):
+            return bool(self._names)
+        return super().implements(hook)
+
+
+def _brief(value: Any) -> str:
+    return f"{float(value):.3g}" if np.ndim(value) == 0 else str(value)

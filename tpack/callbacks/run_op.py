@@ -1,0 +1,107 @@
+"""Run an operation at some times of the training: before it, when triggered, or with every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.errors import CallbackError
+from tpack.utils import logger
+
+
+class RunOp(Callback):
+    """Run an operation.
+
+    Args:
+        op: an operation or tensor, or a function without arguments that makes one when the graph is set up; the
+            function may return None when there is nothing to run.
+        run_before: run it before training.
+        run_as_trigger: run it when triggered, that is after each epoch unless wrapped.
+        run_step: run it together with every step.
+        verbose: log each run, those with a step excepted.
+
+    Raises:
+        CallbackError: `op`, or what it returns, can not be run.
+    """
+
+    _chief_only = False
+
+    def __init__(
+        self,
+        op: Any | Callable[[], Any],
+        run_before: bool = True,
+        run_as_trigger: bool = True,
+        run_step: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        if not callable(op):
+            _check_runnable(op)
+        self._op = op
+        self._runs_before = run_before
+        self._runs_as_trigger = run_as_trigger
+        self._runs_with_step = run_step
+        self._verbose = verbose
+        self._fetch: Any = None
+
+    def _setup_graph(self) -> None:
+        op = self._op() if callable(self._op) else self._op
+        if op is not None:
+            _check_runnable(op)
+        # An operation has no value to bring back from the device.
+        self._fetch = op.op if isinstance(op, tf.Tensor) else op
+
+    def _before_train(self) -> None:
+        if self._runs_before:
+            self._run("before training")
+
+    def _before_run(self, ctx: Any) -> Any:
+        return self._fetch if self._runs_with_step else None
+
+    def _trigger(self) -> None:
+        if self._runs_as_trigger:
+            self._run("as triggered")
+
+    def _run(self, when: str) -> None:
+        if self._fetch is None:
+            return
+        if self._verbose:
+            logger.info(f"Running operation {self._fetch.name} {when}.")
+        self.trainer.sess.run(self._fetch)
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether `hook` runs anything."""
+        if hook == "before_run":
+            return self._runs_with_step
+        if hook == "trigger":
+            return self._runs_as_trigger
+        return super().implements(hook)
+
+
+class RunUpdateOps(RunOp):
+    """Run the operations of a collection together with every step, such as the moving averages of batch normalization.
+
+    Not needed where the train op depends on them already.
+
+    Args:
+        collection: the collection; `tf.GraphKeys.UPDATE_OPS` unless given.
+    """
+
+    def __init__(self, collection: str | None = None) -> None:
+        key = collection or tf.GraphKeys.UPDATE_OPS
+
+        def group_updates() -> Any:
+            ops = tf.get_collection(key)
+            if not ops:
+                return None
+            logger.info(f"The {len(ops)} operations of collection {key} run with every step.")
+            return tf.group(*ops, name="update_ops")
+
+        super().__init__(group_updates, run_before=False, run_as_trigger=False, run_step=True)
+
+
+def _check_runnable(op: Any) -> None:
+    if not isinstance(op, (tf.Operation, tf.Tensor)):
+        raise CallbackError(f"RunOp runs an operation or a tensor, got {type(op).__name__}: {op!r}")

@@ -1,0 +1,94 @@
+"""Save the variables while training, so that it can be resumed and the model used."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.checkpoint_writing import make_saver, prepare_checkpoint_dir, save_checkpoint
+from tpack.errors import CheckpointError
+from tpack.tfutils.train_state import TrainState, prune_train_states, write_train_state
+from tpack.utils import logger
+
+
+class ModelSaver(Callback):
+    """Save a checkpoint `model-<global step>` when triggered, that is after each epoch unless wrapped.
+
+    Beside each checkpoint lies a small file with the epoch and the step in it, written first, so that every complete
+    checkpoint knows where training was. When training is interrupted by a signal, the last steps are saved too. The
+    limit of checkpoints holds over restarts: those of a former run in the same directory count.
+
+    The graph itself is written once, before training, as `graph-<time>.meta`.
+
+    Args:
+        max_to_keep: how many checkpoints to keep; the oldest are deleted. 0 keeps all.
+        keep_checkpoint_every_n_hours: a checkpoint that comes this long after the last one kept is never deleted.
+        checkpoint_dir: where to; the logger's directory unless given.
+        var_collections: which variables: the key of a collection or several; all global variables unless given.
+    """
+
+    def __init__(
+        self,
+        max_to_keep: int = 10,
+        keep_checkpoint_every_n_hours: float = 0.5,
+        checkpoint_dir: str | None = None,
+        var_collections: str | Sequence[str] | None = None,
+    ) -> None:
+        if var_collections is None:
+            var_collections = tf.GraphKeys.GLOBAL_VARIABLES
+        self._collections = [var_collections] if isinstance(var_collections, str) else list(var_collections)
+        self._options = {
+            "max_to_keep": max_to_keep,
+            "keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours,
+        }
+        self._given_dir = checkpoint_dir
+        self._dir = ""
+        self._saver: Any = None
+        self._saved_step = -1
+
+    def _setup_graph(self) -> None:
+        self._dir = prepare_checkpoint_dir(self, self._given_dir)
+        # The saver's ops stay in the name scope that TensorFlow's own tools expect.
+        with tf.name_scope(None):
+            self._saver = make_saver(self, self._collections, **self._options)
+        tf.add_to_collection(tf.GraphKeys.SAVERS, self._saver)
+
+    def _before_train(self) -> None:
+        former = tf.train.get_checkpoint_state(self._dir)
+        if former is not None:
+            self._saver.recover_last_checkpoints(former.all_model_checkpoint_paths)
+        self._write_meta_graph()
+
+    def _write_meta_graph(self) -> None:
+        path = os.path.join(self._dir, f"graph-{time.strftime('%m%d-%H%M%S')}.meta")
+        keys = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
+        try:
+            with self.graph.as_default():
+                self._saver.export_meta_graph(path, collection_list=list(keys))
+        except (OSError, tf.errors.OpError) as error:
+            raise CheckpointError(f"cannot write the graph to {path}: {error}") from error
+
+    def _trigger(self) -> None:
+        self._save()
+
+    def _after_train(self) -> None:
+        if self.trainer.interrupted and self._saved_step != self.global_step:
+            self._save()
+
+    def _save(self) -> None:
+        step = self.global_step
+        path = os.path.join(self._dir, "model")
+        prefix = f"{path}-{step}"
+        try:
+            write_train_state(prefix, TrainState(self.epoch_num, self.local_step, step))
+        except OSError as error:
+            raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {error}") from error
+        save_checkpoint(self._saver, self.trainer.sess, path, global_step=step)
+        prune_train_states(self._dir)
+        self._saved_step = step
+        logger.info(f"Model saved to {prefix}.")

@@ -1,0 +1,161 @@
+"""When a callback acts: every so many steps or epochs, or while a condition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.proxy import ProxyCallback
+from tpack.errors import CallbackError, ConfigError
+
+
+class PeriodicTrigger(ProxyCallback):
+    """Call `trigger()` of a callback every k steps, every k epochs, or both; its other hooks are called as ever.
+
+    At a step that is due both as a step and as the end of an epoch, the callback is triggered once.
+
+    Args:
+        triggerable: a callback that overrides `_trigger`.
+        every_k_steps: trigger after each step whose `global_step` is a multiple of it.
+        every_k_epochs: trigger after each epoch whose number is a multiple of it.
+        before_train: trigger also in `before_train`.
+
+    Raises:
+        ConfigError: there is no time at which to trigger, or a period is not a positive integer.
+        CallbackError: `triggerable` does not override `_trigger`, so that triggering it would do nothing.
+    """
+
+    def __init__(
+        self,
+        triggerable: Callback,
+        every_k_steps: int | None = None,
+        every_k_epochs: int | None = None,
+        before_train: bool = False,
+    ) -> None:
+        super().__init__(triggerable)
+        if not triggerable.implements("trigger"):
+            raise CallbackError(f"PeriodicTrigger calls trigger(), and {triggerable} does not override _trigger")
+        _check_periods(every_k_steps, every_k_epochs)
+        if every_k_steps is None and every_k_epochs is None and not before_train:
+            raise ConfigError("PeriodicTrigger wants every_k_steps, every_k_epochs or before_train, got none of them")
+        self._every_k_steps = every_k_steps
+        self._every_k_epochs = every_k_epochs
+        self._triggers_before_train = before_train
+        self._step_of_last_trigger = -1
+
+    def _before_train(self) -> None:
+        self.cb.before_train()
+        if self._triggers_before_train:
+            self.cb.trigger()
+
+    def _trigger_step(self) -> None:
+        self.cb.trigger_step()
+        if _is_due(self.global_step, self._every_k_steps):
+            self._step_of_last_trigger = self.global_step
+            self.cb.trigger()
+
+    def _trigger_epoch(self) -> None:
+        if _is_due(self.epoch_num, self._every_k_epochs) and self._step_of_last_trigger != self.global_step:
+            self.cb.trigger()
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether `hook` does anything; without `every_k_steps` a step costs what the inner callback costs."""
+        if hook == "trigger_step":
+            return self._every_k_steps is not None or self.cb.implements(hook)
+        return hook == "trigger_epoch" or super().implements(hook)
+
+    def __str__(self) -> str:
+        return f"PeriodicTrigger-{self.cb}"
+
+
+class EnableCallbackIf(ProxyCallback):
+    """Call a callback's hooks of steps and epochs only while a condition holds.
+
+    `setup_graph`, `before_train`, `after_train` and an explicit `trigger()` are not affected. The condition is asked
+    once a run, in `before_run`, and the answer holds for that run's `after_run` and `trigger_step` too.
+
+    Args:
+        callback: any callback.
+        pred: called with this object, says whether to go on.
+    """
+
+    def __init__(self, callback: Callback, pred: Callable[[Any], bool]) -> None:
+        super().__init__(callback)
+        self._pred = pred
+        self._takes_part_in_runs = callback.implements("before_run") or callback.implements("after_run")
+        self._enabled = False
+
+    def _is_enabled_for_coming_step(self) -> bool:
+        return self._pred(self)
+
+    def _before_epoch(self) -> None:
+        if self._pred(self):
+            self.cb.before_epoch()
+
+    def _before_run(self, ctx: Any) -> Any:
+        self._enabled = self._is_enabled_for_coming_step()
+        return self.cb.before_run(ctx) if self._enabled else None
+
+    def _after_run(self, ctx: Any, values: Any) -> None:
+        if self._enabled:
+            self.cb.after_run(ctx, values)
+
+    def _trigger_step(self) -> None:
+        enabled = self._enabled if self._takes_part_in_runs else self._pred(self)
+        if enabled:
+            self.cb.trigger_step()
+
+    def _after_epoch(self) -> None:
+        if self._pred(self):
+            self.cb.after_epoch()
+
+    def _trigger_epoch(self) -> None:
+        if self._pred(self):
+            self.cb.trigger_epoch()
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether the inner callback does anything in `hook`, or needs the condition that is asked there."""
+        return self._takes_part_in_runs if hook == "before_run" else self.cb.implements(hook)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}-{self.cb}"
+
+
+class PeriodicCallback(EnableCallbackIf):
+    """Call a callback's hooks of steps and epochs only in every k-th step or epoch.
+
+    Args:
+        callback: any callback.
+        every_k_steps: enabled for the steps that bring `global_step` to a multiple of it.
+        every_k_epochs: enabled for all of each epoch whose number is a multiple of it.
+
+    Raises:
+        ConfigError: neither period is given, or one is not a positive integer.
+    """
+
+    def __init__(self, callback: Callback, every_k_steps: int | None = None, every_k_epochs: int | None = None) -> None:
+        _check_periods(every_k_steps, every_k_epochs)
+        if every_k_steps is None and every_k_epochs is None:
+            raise ConfigError("PeriodicCallback wants every_k_steps or every_k_epochs, got neither")
+        super().__init__(callback, PeriodicCallback.predicate)
+        self._every_k_steps = every_k_steps
+        self._every_k_epochs = every_k_epochs
+
+    def predicate(self) -> bool:
+        """Tell whether the current step or epoch is one of those in which the callback is enabled."""
+        return _is_due(self.epoch_num, self._every_k_epochs) or _is_due(self.global_step, self._every_k_steps)
+
+    def _is_enabled_for_coming_step(self) -> bool:
+        # The step that is about to run is not counted yet.
+        return _is_due(self.epoch_num, self._every_k_epochs) or _is_due(self.global_step + 1, self._every_k_steps)
+
+
+def _is_due(number: int, period: int | None) -> bool:
+    return period is not None and number % period == 0
+
+
+def _check_periods(*periods: int | None) -> None:
+    for period in periods:
+        if period is not None and (not isinstance(period, int) or isinstance(period, bool) or period < 1):
+            raise ConfigError(f"a period is an integer of at least 1, got {period!r}")
