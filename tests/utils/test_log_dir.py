@@ -1,0 +1,95 @@
+"""What each action does to a log directory that exists."""
+
+import os
+
+import pytest
+
+from tpack.errors import ConfigError
+from tpack.utils.log_dir import check_action, prepare_log_dir
+
+
+@pytest.fixture
+def used(tmp_path):
+    """A directory with one file in it."""
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "old").write_text("old")
+    return path
+
+
+def others(used):
+    return [path for path in used.parent.iterdir() if path != used]
+
+
+@pytest.mark.parametrize("action", [None, "b", "d", "k", "n", "q", "raise"])
+def test_new_directory_is_made_whatever_the_action(tmp_path, action):
+    path = str(tmp_path / "a" / "b")
+    assert prepare_log_dir(path, action) == path
+    assert os.listdir(path) == []
+
+
+@pytest.mark.parametrize("action", [None, "d", "n", "raise"])
+def test_empty_directory_is_used_whatever_the_action(tmp_path, action):
+    assert prepare_log_dir(str(tmp_path), action) == str(tmp_path)
+
+
+@pytest.mark.parametrize("action", [None, "b"])
+def test_backup_moves_the_content_aside(used, action):
+    assert prepare_log_dir(str(used), action) == str(used)
+    assert os.listdir(used) == []
+    (backup,) = others(used)
+    assert backup.name.startswith("run-")
+    assert (backup / "old").read_text() == "old"
+
+
+def test_two_backups_in_one_second_both_stay(used):
+    prepare_log_dir(str(used))
+    (used / "newer").write_text("newer")
+    prepare_log_dir(str(used))
+    assert sorted(name for backup in others(used) for name in os.listdir(backup)) == ["newer", "old"]
+
+
+def test_delete_removes_the_content(used):
+    prepare_log_dir(str(used), "d")
+    assert os.listdir(used) == []
+    assert others(used) == []
+
+
+def test_keep_leaves_the_content(used):
+    assert prepare_log_dir(str(used), "k") == str(used)
+    assert os.listdir(used) == ["old"]
+
+
+def test_new_makes_another_directory(used):
+    path = prepare_log_dir(str(used), "n")
+    assert path.startswith(f"{used}-")
+    assert os.listdir(path) == []
+    assert os.listdir(used) == ["old"]
+
+
+@pytest.mark.parametrize("action", ["q", "raise"])
+def test_refuse_raises_and_touches_nothing(used, action):
+    with pytest.raises(ConfigError, match="exists and is not empty"):
+        prepare_log_dir(str(used), action)
+    assert os.listdir(used) == ["old"]
+
+
+def test_unknown_action_raises(used):
+    with pytest.raises(ConfigError, match="action='x' for an existing log directory is unknown"):
+        check_action("x")
+    with pytest.raises(ConfigError, match="wanted one of None, 'b'"):
+        prepare_log_dir(str(used), "x")
+
+
+def test_file_in_the_way_raises(used):
+    with pytest.raises(ConfigError, match="is a file: wanted a directory"):
+        prepare_log_dir(str(used / "old"))
+
+
+@pytest.mark.parametrize("action", ["b", "d"])
+def test_working_directory_is_not_moved_or_deleted(used, action, monkeypatch):
+    (used / "below").mkdir()
+    monkeypatch.chdir(used / "below")
+    with pytest.raises(ConfigError, match="the process works inside"):
+        prepare_log_dir(str(used), action)
+    assert sorted(os.listdir(used)) == ["below", "old"]

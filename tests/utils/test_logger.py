@@ -1,0 +1,189 @@
+"""The module that is used as a logger: levels, the caller's place, and the file in the run's directory."""
+
+import logging
+import subprocess
+import sys
+import types
+
+import pytest
+
+from tests.helpers.source import ROOT
+from tpack.errors import ConfigError
+from tpack.utils import logger
+
+
+class Messages(logging.Handler):
+    """A handler that keeps the messages it gets."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def emit(self, record):
+        self.seen.append(record.getMessage())
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    """Bring level and directory back after the test."""
+    logger.info("start")
+    level = logging.getLogger("tpack").level
+    yield
+    logger.close_logger_dir()
+    logger.setLevel(level)
+
+
+def read_log(directory):
+    return (directory / "log.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("write", "text"),
+    [
+        (logger.info, "] a 1\n"),
+        (logger.warn, "] WRN a 1\n"),
+        (logger.warning, "] WRN a 1\n"),
+        (logger.error, "] ERR a 1\n"),
+        (logger.critical, "] ERR a 1\n"),
+    ],
+)
+def test_line_goes_to_stderr_with_the_callers_place(write, text, capsys):
+    write("a %d", 1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "@test_logger.py:" in err
+    assert err.endswith(text)
+
+
+def test_log_takes_a_level(capsys):
+    logger.log(logging.WARNING, "a %d", 1)
+    assert capsys.readouterr().err.endswith("WRN a 1\n")
+
+
+def test_stacklevel_names_the_callers_caller(capsys):
+    def helper():
+        logger.info("from the helper", stacklevel=2)
+
+    helper()
+    line = sys._getframe().f_lineno - 1
+    assert f"@test_logger.py:{line}]" in capsys.readouterr().err
+
+
+def test_debug_is_hidden_until_the_level_is_set(capsys):
+    logger.debug("hidden")
+    logger.setLevel("DEBUG")
+    logger.debug("shown")
+    assert capsys.readouterr().err.endswith("DBG shown\n")
+
+
+def test_exception_adds_the_traceback(capsys):
+    try:
+        raise KeyError("lost")
+    except KeyError:
+        logger.exception("oops")
+    assert capsys.readouterr().err.endswith("KeyError: 'lost'\n")
+
+
+@pytest.mark.parametrize(("name", "messages"), [("", []), ("tpack", ["a 1"])])
+def test_handler_of_tpack_gets_lines_and_of_the_root_none(name, messages):
+    handler = Messages()
+    logging.getLogger(name).addHandler(handler)
+    logger.info("a %d", 1)
+    logging.getLogger(name).removeHandler(handler)
+    assert handler.seen == messages
+
+
+def test_directory_is_none_until_set(tmp_path):
+    assert logger.get_logger_dir() is None
+    assert logger.logdir is None
+    logger.set_logger_dir(tmp_path / "run")
+    assert logger.get_logger_dir() == logger.logdir == str(tmp_path / "run")
+
+
+def test_file_gets_lines_without_colours(tmp_path):
+    logger.set_logger_dir(tmp_path / "run")
+    logger.warn("careful")
+    first, last = read_log(tmp_path / "run").splitlines()
+    assert f"Log directory {tmp_path / 'run'}; command: " in first
+    assert last.endswith("WRN careful")
+    assert "\033[" not in first + last
+
+
+def test_another_directory_replaces_the_file(tmp_path):
+    logger.set_logger_dir(tmp_path / "one")
+    logger.set_logger_dir(tmp_path / "two")
+    logger.info("later")
+    assert "later" not in read_log(tmp_path / "one")
+    assert read_log(tmp_path / "two").count("later") == 1
+
+
+def test_same_directory_again_keeps_this_runs_content(tmp_path):
+    logger.set_logger_dir(tmp_path / "run")
+    logger.info("first")
+    logger.set_logger_dir(tmp_path / "run")
+    logger.info("second")
+    text = read_log(tmp_path / "run")
+    assert (text.count("first"), text.count("second")) == (1, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_same_directory_with_an_action_obeys_it(tmp_path):
+    logger.set_logger_dir(tmp_path / "run")
+    logger.info("first")
+    logger.set_logger_dir(tmp_path / "run", action="d")
+    assert "first" not in read_log(tmp_path / "run")
+
+
+def test_keep_appends_to_the_old_log(tmp_path):
+    (tmp_path / "log.log").write_text("old\n")
+    logger.set_logger_dir(tmp_path, action="k")
+    assert read_log(tmp_path).startswith("old\n[")
+
+
+def test_unknown_action_raises_and_keeps_the_directory(tmp_path):
+    logger.set_logger_dir(tmp_path / "run")
+    with pytest.raises(ConfigError, match="action='x'"):
+        logger.set_logger_dir(tmp_path / "other", action="x")
+    assert logger.logdir == str(tmp_path / "run")
+    assert not (tmp_path / "other").exists()
+
+
+def test_close_ends_the_file(tmp_path):
+    logger.set_logger_dir(tmp_path / "run")
+    logger.close_logger_dir()
+    logger.info("later")
+    assert logger.logdir is None
+    assert "later" not in read_log(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [(None, "train"), ("a", "train_a" if sys.platform == "win32" else "train:a")]
+)
+def test_auto_set_dir_is_named_after_the_script(tmp_path, monkeypatch, name, expected):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "__main__", types.SimpleNamespace(__file__="/somewhere/train.py"))
+    logger.auto_set_dir(name=name)
+    assert logger.logdir == str(tmp_path / "train_log" / expected)
+
+
+def test_auto_set_dir_without_a_script_raises(monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", types.SimpleNamespace())
+    with pytest.raises(ConfigError, match="there is none: use set_logger_dir"):
+        logger.auto_set_dir()
+
+
+def test_unknown_attribute_raises():
+    with pytest.raises(AttributeError, match="no attribute 'infos'"):
+        _ = logger.infos
+
+
+def test_import_adds_no_handler_and_level_set_before_stays():
+    code = (
+        "import logging; from tpack.utils import logger; tpack = logging.getLogger('tpack')\n"
+        "assert tpack.handlers == [] and tpack.propagate\n"
+        "tpack.setLevel(logging.ERROR); logger.info('hidden'); logger.error('shown'); logger.error('again')\n"
+        "assert len(tpack.handlers) == 1 and not tpack.propagate\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[-1] for line in done.stderr.splitlines()] == ["shown", "again"]
