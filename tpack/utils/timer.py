@@ -1,0 +1,79 @@
+"""How long things take: a stopwatch, one operation, and totals over many."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tpack.utils import logger
+from tpack.utils.stats import StatCounter
+
+__all__ = ["Timer", "print_total_timer", "timed_operation", "total_timer"]
+
+Clock = Callable[[], float]
+
+# By message, over the life of the process: what total_timer measured and print_total_timer prints.
+_totals: dict[str, StatCounter] = {}
+
+
+class Timer:
+    """A stopwatch, which runs from the moment it is made."""
+
+    def __init__(self, clock: Clock = time.perf_counter) -> None:
+        """Start the stopwatch.
+
+        Args:
+            clock: returns the time in seconds from any origin.
+        """
+        self._clock = clock
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again from 0."""
+        self._before = 0.0
+        self._start: float | None = self._clock()
+
+    def pause(self) -> None:
+        """Stop the watch until ``resume``; do nothing if it stands."""
+        self._before, self._start = self.seconds(), None
+
+    def resume(self) -> None:
+        """Let the watch go on; do nothing if it runs."""
+        if self._start is None:
+            self._start = self._clock()
+
+    def is_paused(self) -> bool:
+        """Tell whether the watch stands."""
+        return self._start is None
+
+    def seconds(self) -> float:
+        """Return the seconds that it ran, without the pauses."""
+        return self._before + (0.0 if self._start is None else self._clock() - self._start)
+
+
+@contextmanager
+def timed_operation(msg: str, log_start: bool = False) -> Iterator[None]:
+    """Log how long a ``with`` block took, if it ends without an exception.
+
+    Args:
+        msg: what the block does.
+        log_start: whether to log its start too.
+    """
+    if log_start:
+        logger.info("Start %s ...", msg)
+    timer = Timer()
+    yield
+    logger.info("%s finished, time: %.4f sec.", msg, timer.seconds())
+
+
+@contextmanager
+def total_timer(msg: str) -> Iterator[None]:
+    """Add the time of a ``with`` block to the total under ``msg``, which ``print_total_timer`` logs."""
+    timer = Timer()
+    yield
+    _totals.setdefault(msg, StatCounter()).feed(timer.seconds())
+
+
+def print_total_timer() -> None:
+    """Log the totals of all ``total_timer`` blocks so far; do nothing if there was none."""
+    for msg, total in _totals.items():
+        logger.info("%s: %.4f sec in total, %d times, %.4f sec each time", msg, total.sum, total.count, total.average)
