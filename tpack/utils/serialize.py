@@ -1,0 +1,86 @@
+"""Data points as bytes, to be sent to other processes and kept in files: msgpack, with numpy arrays as an extension.
+
+Loading makes numbers, strings, bytes, lists, dicts and arrays, and never runs code: bytes from anywhere can at worst be
+refused. A tuple comes back as a list, since msgpack has one kind of sequence, and a numpy scalar that is also a Python
+number (``float64``) as that number. An array keeps its dtype, shape and memory order, comes back writable, and does not
+share memory with the bytes.
+"""
+
+import math
+from typing import Any, Literal
+
+import msgpack
+import numpy as np
+
+from tpack.errors import DataPointError, InputError
+
+__all__ = ["dumps", "loads"]
+
+_ARRAY, _SCALAR = 1, 2
+_HEADER_SIZE_BYTES = 2
+# Booleans, integers, floats, complex numbers, bytes, strings, and times. Not objects, and not records.
+_KINDS = "biufcSUmM"
+
+
+def dumps(obj: Any) -> bytes:
+    """Turn an object into bytes.
+
+    Args:
+        obj: made of numbers, strings, bytes, None, lists, tuples, dicts, numpy arrays and numpy scalars.
+
+    Raises:
+        DataPointError: The object holds something else, an array of objects or records, or an integer beyond 64 bits.
+    """
+    try:
+        return msgpack.packb(obj, default=_encode, use_bin_type=True)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise DataPointError(f"an object of type {type(obj).__name__} cannot be serialized: {error}") from error
+
+
+def loads(buf: Any) -> Any:
+    """Turn what ``dumps`` made back into an object.
+
+    Args:
+        buf: bytes, or anything with their buffer interface.
+
+    Raises:
+        InputError: These are not bytes that ``dumps`` made, or some are missing.
+    """
+    try:
+        return msgpack.unpackb(buf, ext_hook=_decode, raw=False, strict_map_key=False)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise InputError(f"{len(buf)} bytes are damaged or were not made by tpack.utils.serialize: {error}") from error
+
+
+def _encode(obj: Any) -> msgpack.ExtType:
+    """Encode what msgpack does not know."""
+    if not isinstance(obj, (np.ndarray, np.generic)):
+        raise DataPointError(
+            f"an object of type {type(obj).__module__}.{type(obj).__qualname__} cannot be serialized: "
+            "wanted numbers of up to 64 bits, strings, bytes, None, lists, tuples, dicts and numpy arrays"
+        )
+    array = np.asarray(obj)
+    if array.dtype.kind not in _KINDS:
+        raise DataPointError(f"an array of dtype {array.dtype} cannot be serialized: wanted numbers, strings or times")
+    is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    header = msgpack.packb((array.dtype.str, array.shape, is_fortran))
+    size = len(header).to_bytes(_HEADER_SIZE_BYTES, "little")
+    content = b"".join([size, header, array.tobytes("F" if is_fortran else "C")])
+    return msgpack.ExtType(_SCALAR if isinstance(obj, np.generic) else _ARRAY, content)
+
+
+def _decode(code: int, data: bytes) -> Any:
+    """Decode an extension type."""
+    if code not in (_ARRAY, _SCALAR):
+        raise ValueError(f"extension type {code} is unknown")
+    end = _HEADER_SIZE_BYTES + int.from_bytes(data[:_HEADER_SIZE_BYTES], "little")
+    dtype_name, shape, is_fortran = msgpack.unpackb(data[_HEADER_SIZE_BYTES:end])
+    dtype = np.dtype(dtype_name)
+    if dtype.kind not in _KINDS:
+        raise ValueError(f"dtype {dtype} is not allowed")
+    payload = memoryview(data)[end:]
+    if len(payload) != dtype.itemsize * math.prod(shape):
+        raise ValueError(f"an array of shape {shape} and dtype {dtype} has {len(payload)} bytes")
+    order: Literal["C", "F"] = "F" if is_fortran else "C"
+    array = np.ndarray(shape, dtype, payload, order=order).copy(order)
+    return array[()] if code == _SCALAR else array
