@@ -1,0 +1,25 @@
+"""Environment variables that are changed for a while."""
+
+import os
+
+import pytest
+
+from tpack.utils.env import change_env
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+@pytest.mark.parametrize("during", [None, "new"])
+def test_variable_is_changed_and_brought_back(monkeypatch, before, during):
+    monkeypatch.delenv("TPACK_TEST", raising=False)
+    if before is not None:
+        monkeypatch.setenv("TPACK_TEST", before)
+    with change_env("TPACK_TEST", during):
+        assert os.environ.get("TPACK_TEST") == during
+    assert os.environ.get("TPACK_TEST") == before
+
+
+def test_variable_is_brought_back_after_an_exception(monkeypatch):
+    monkeypatch.setenv("TPACK_TEST", "old")
+    with pytest.raises(KeyError), change_env("TPACK_TEST", "new"):
+        raise KeyError
+    assert os.environ["TPACK_TEST"] == "old"

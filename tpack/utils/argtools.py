@@ -1,0 +1,98 @@
+"""Small tools around arguments of functions: shapes given in short, results remembered, calls allowed once."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard, TypeVar
+
+from tpack.errors import ConfigError
+
+__all__ = ["call_only_once", "get_data_format", "memoized", "memoized_method", "shape2d", "shape4d"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TO_KERAS = {"NCHW": "channels_first", "NHWC": "channels_last"}
+_FROM_KERAS = {keras: short for short, keras in _TO_KERAS.items()}
+
+
+def call_only_once(method: F) -> F:
+    """Decorate a method so that a second call on the same object is a ConfigError.
+
+    A call that raised counts too: the object may be half set up.
+    """
+
+    @functools.wraps(method)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        called: set[str] = self.__dict__.setdefault("_called_only_once", set())
+        if method.__qualname__ in called:
+            raise ConfigError(f"{type(self).__name__}.{method.__name__}() was called before: wanted one call an object")
+        called.add(method.__qualname__)
+        return method(self, *args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def memoized(func: F) -> F:
+    """Decorate a function so that it is called once for each set of arguments, which must be hashable."""
+    return functools.cache(func)  # type: ignore[return-value]
+
+
+def memoized_method(method: F) -> F:
+    """Decorate a method so that it is called once for each object and set of arguments, which must be hashable.
+
+    The results are kept in the object and go with it, which ``memoized`` on a method would prevent.
+    """
+
+    @functools.wraps(method)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        results = self.__dict__.setdefault("_memoized_results", {})
+        key = (method.__qualname__, args, tuple(sorted(kwargs.items())))
+        if key not in results:
+            results[key] = method(self, *args, **kwargs)
+        return results[key]
+
+    return wrapper  # type: ignore[return-value]
+
+
+def shape2d(a: int | Sequence[int]) -> list[int]:
+    """Return ``[a, a]`` for an integer, and a sequence of two integers as a list.
+
+    Raises:
+        ConfigError: ``a`` is neither.
+    """
+    if _is_int(a):
+        return [a, a]
+    if isinstance(a, Sequence) and len(a) == 2 and all(map(_is_int, a)):
+        return list(a)
+    raise ConfigError(f"{a!r} is no two-dimensional shape: wanted an integer or two integers")
+
+
+def shape4d(a: int | Sequence[int], data_format: str = "NHWC") -> list[int]:
+    """Return the four-dimensional shape of a kernel or stride given in short, with 1 for batch and channels.
+
+    Args:
+        a: what ``shape2d`` takes.
+        data_format: ``"NHWC"`` or ``"NCHW"``, or Keras's names of them.
+    """
+    height_width = shape2d(a)
+    if get_data_format(data_format, keras_mode=False) == "NCHW":
+        return [1, 1, *height_width]
+    return [1, *height_width, 1]
+
+
+def get_data_format(data_format: str, keras_mode: bool = True) -> str:
+    """Translate the name of a data format into Keras's or into TensorFlow's.
+
+    Args:
+        data_format: ``"NHWC"``, ``"NCHW"``, ``"channels_last"`` or ``"channels_first"``.
+        keras_mode: whether to return ``"channels_last"`` or ``"channels_first"``, and else ``"NHWC"`` or ``"NCHW"``.
+
+    Raises:
+        ConfigError: The name is none of the four.
+    """
+    if data_format not in _TO_KERAS and data_format not in _FROM_KERAS:
+        raise ConfigError(f"data_format={data_format!r}: wanted one of {', '.join([*_TO_KERAS, *_FROM_KERAS])}")
+    return (_TO_KERAS if keras_mode else _FROM_KERAS).get(data_format, data_format)
+
+
+def _is_int(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)

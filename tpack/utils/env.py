@@ -1,0 +1,30 @@
+"""Environment variables that are changed for a while."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def change_env(name: str, val: str | None) -> Iterator[None]:
+    """Set an environment variable in a ``with`` block, and bring it back to what it was after it.
+
+    The environment belongs to the whole process: other threads see the change too.
+
+    Args:
+        name: the variable.
+        val: its value; None removes the variable.
+    """
+    before = os.environ.get(name)
+    _set(name, val)
+    try:
+        yield
+    finally:
+        _set(name, before)
+
+
+def _set(name: str, val: str | None) -> None:
+    if val is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = val
