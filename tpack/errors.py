@@ -20,6 +20,13 @@ chained with ``raise ... from ...``, so that its own traceback is printed too.
 """
 
 
+class StopTraining(Exception):
+    """Not an error: raised by a callback, or by a user's own ``run_step``, to end training early and well.
+
+    It is no `TpackError`, so that code which handles those does not swallow it.
+    """
+
+
 class TpackError(Exception):
     """Any error that tpack raises on purpose."""
 

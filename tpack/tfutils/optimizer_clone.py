@@ -31,13 +31,22 @@ def clone_optimizer(optimizer: Any) -> Any:
     Example:
         optimizers = [clone_optimizer(optimizer) for _ in towers]
     """
+    return _clone(check_optimizer(optimizer), {})
+
+
+def check_optimizer(optimizer: Any) -> Any:
+    """Return ``optimizer`` if a graph-mode trainer can use it.
+
+    Raises:
+        GraphBuildError: It is not a ``tf.train.Optimizer``.
+    """
     if not isinstance(optimizer, tf.train.Optimizer):
         kind = type(optimizer)
         raise GraphBuildError(
             f"wanted a tf.compat.v1.train.Optimizer, got {kind.__module__}.{kind.__qualname__}. Keras optimizers "
             "cannot run in a graph session: use one such as tf.compat.v1.train.AdamOptimizer"
         )
-    return _clone(optimizer, {})
+    return optimizer
 
 
 def _clone(optimizer: Any, memo: dict[int, Any]) -> Any:

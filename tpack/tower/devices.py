@@ -103,7 +103,7 @@ def _tower_indices(gpus: int | Sequence[int]) -> list[int]:
 
 def required_cpu_devices(graph: Any) -> int:
     """Return how many CPU devices this process needs to run ``graph``: at least one."""
-    return 1 + max((index for kind, index in _local_devices(graph) if kind == "CPU"), default=0)
+    return 1 + max((index for kind, index in local_devices(graph) if kind == "CPU"), default=0)
 
 
 def check_session_devices(session: Any, graph: Any) -> None:
@@ -118,7 +118,7 @@ def check_session_devices(session: Any, graph: Any) -> None:
     for device in session.list_devices():
         spec = tf.DeviceSpec.from_string(device.name)
         present.add((spec.device_type, spec.device_index))
-    missing = sorted(_local_devices(graph) - present)
+    missing = sorted(local_devices(graph) - present)
     if missing:
         wanted = ", ".join(f"/device:{kind}:{index}" for kind, index in missing)
         found = ", ".join(f"/device:{kind}:{index}" for kind, index in sorted(present))
@@ -129,7 +129,7 @@ def check_session_devices(session: Any, graph: Any) -> None:
         )
 
 
-def _local_devices(graph: Any) -> set[tuple[str, int]]:
+def local_devices(graph: Any) -> set[tuple[str, int]]:
     """Return the (type, index) pairs of the devices in this process that operations of ``graph`` ask for."""
     found = set()
     for name in {op.device for op in graph.get_operations()}:

@@ -53,9 +53,12 @@ class TowerFunc:
             What the wrapped function returns.
 
         Raises:
-            TowerError: The number of inputs is not that of the signature, or no tower is current.
+            TowerError: The number of inputs is not that of the signature, no tower is current, or an earlier tower has
+                the same name.
         """
         context = current_tower_context()
+        if context.name and context.name in [handle.name for handle in self._handles]:
+            raise TowerError(f"there is a tower {context.name!r} already: give this one another name")
         if len(inputs) != len(self._input_signature):
             raise TowerError(
                 f"the tower function takes {len(self._input_signature)} inputs ({', '.join(self.input_names)}), got "

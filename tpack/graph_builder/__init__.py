@@ -1,0 +1,47 @@
+"""How a model is replicated over devices and how its gradients are reduced."""
+
+from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
+from tpack.graph_builder.base import BuildResult, GraphBuilder
+from tpack.graph_builder.cost import GradientOptions, make_grad_fn
+from tpack.graph_builder.data_parallel import DataParallelBuilder
+from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
+from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
+from tpack.graph_builder.predict import build_predict_tower
+from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
+from tpack.graph_builder.simple import SimpleBuilder
+from tpack.reduction.functions import (
+    aggregate_grads_colocate,
+    allreduce_grads,
+    allreduce_grads_hierarchical,
+    allreduce_grads_naive,
+    merge_grad_list,
+    split_grad_list,
+)
+from tpack.reduction.packing import GradientPacker
+from tpack.tower.placement import LeastLoadedDeviceSetter
+from tpack.tower.variable_getters import OverrideCachingDevice, override_to_local_variable
+
+__all__ = [
+    "AsyncMultiGPUBuilder",
+    "BuildResult",
+    "DataParallelBuilder",
+    "GradientOptions",
+    "GradientPacker",
+    "GraphBuilder",
+    "LeastLoadedDeviceSetter",
+    "ModelDesc",
+    "ModelDescBase",
+    "OverrideCachingDevice",
+    "SimpleBuilder",
+    "SyncMultiGPUParameterServerBuilder",
+    "SyncMultiGPUReplicatedBuilder",
+    "aggregate_grads_colocate",
+    "allreduce_grads",
+    "allreduce_grads_hierarchical",
+    "allreduce_grads_naive",
+    "build_predict_tower",
+    "make_grad_fn",
+    "merge_grad_list",
+    "override_to_local_variable",
+    "split_grad_list",
+]

@@ -1,0 +1,104 @@
+"""From a cost to gradients: what happens inside each training tower of a single-cost model."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import GraphBuildError
+from tpack.graph_builder.base import GradFn, GradsAndVars, OptimizerFn
+from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.context import current_tower_context
+from tpack.tower.func import TowerFunc
+from tpack.utils import logger
+
+
+@dataclass(frozen=True)
+class GradientOptions:
+    """How ``compute_gradients`` is called; the names are TensorFlow's."""
+
+    colocate_gradients_with_ops: bool = True
+    gate_gradients: bool = False
+    aggregation_method: int | None = None
+
+
+def make_grad_fn(
+    get_inputs: Callable[[], Sequence[Any]], tower_func: TowerFunc, optimizer_fn: OptimizerFn, options: GradientOptions
+) -> GradFn:
+    """Return the function that builds one tower of a model with a single cost and returns its gradients.
+
+    Args:
+        get_inputs: returns the input tensors of one tower; called once in each.
+        tower_func: the model; returns the cost.
+        optimizer_fn: returns the optimizer, whose ``compute_gradients`` is used.
+        options: how gradients are computed.
+
+    Returns:
+        A function without arguments, to be called inside a training tower.
+
+    Shapes:
+        The cost is a scalar; gradients have the shapes of their variables.
+
+    Raises:
+        GraphBuildError: From the function returned: the cost is not a scalar floating-point tensor, there is no
+            trainable variable, or the cost depends on none of them.
+
+    Source:
+        ``SingleCostTrainer`` of tensorpack.
+    """
+
+    def grad_fn() -> GradsAndVars:
+        tower = current_tower_context()
+        cost = check_cost(tower_func(*get_inputs()))
+        variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
+        if not variables:
+            raise GraphBuildError(f"there is nothing to train: {tower!r} has no trainable variables")
+        with tower.outside():
+            optimizer = check_optimizer(optimizer_fn())
+        grads = optimizer.compute_gradients(
+            cost,
+            var_list=variables,
+            gate_gradients=tf.train.Optimizer.GATE_GRAPH if options.gate_gradients else tf.train.Optimizer.GATE_NONE,
+            aggregation_method=options.aggregation_method,
+            colocate_gradients_with_ops=options.colocate_gradients_with_ops,
+        )
+        return _without_none(grads, quiet=not tower.is_main_training_tower)
+
+    return grad_fn
+
+
+def check_cost(cost: Any) -> Any:
+    """Return the cost if it can be minimised.
+
+    Args:
+        cost: what the tower function returned.
+
+    Shapes:
+        A scalar.
+
+    Raises:
+        GraphBuildError: It is not a tensor, not a scalar or not of a floating-point dtype.
+
+    Source:
+        Written for tpack.
+    """
+    if cost is None:
+        raise GraphBuildError("build_graph must return the cost to minimise, a scalar tensor; it returned None")
+    if not isinstance(cost, tf.Tensor):
+        raise GraphBuildError(f"build_graph must return the cost, a scalar tensor; it returned {cost!r}")
+    if cost.shape.rank != 0 or not cost.dtype.is_floating:
+        raise GraphBuildError(
+            f"the cost must be a floating-point scalar, got {cost.name} with shape {cost.shape} and dtype "
+            f"{cost.dtype.name}"
+        )
+    return cost
+
+
+def _without_none(grads: GradsAndVars, *, quiet: bool) -> GradsAndVars:
+    unused = [variable.op.name for grad, variable in grads if grad is None]
+    if len(unused) == len(grads):
+        raise GraphBuildError(f"the cost depends on none of the trainable variables: {', '.join(unused)}")
+    if unused and not quiet:
+        logger.warning(f"The cost does not depend on these trainable variables, which stay as they are: {unused}")
+    return [(grad, variable) for grad, variable in grads if grad is not None]

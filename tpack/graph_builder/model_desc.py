@@ -1,0 +1,130 @@
+"""The description of a model, which a user writes once and every trainer, builder and predictor can use."""
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tower.context import current_tower_context
+from tpack.tower.func import check_signature
+
+
+class ModelDescBase:
+    """Base of model descriptions: what the inputs are, and how the graph is built from them.
+
+    Subclasses override `inputs` and `build_graph`.
+    """
+
+    def inputs(self) -> Sequence[Any]:
+        """Return what the inputs are: ``tf.TensorSpec`` with names, or placeholders.
+
+        Raises:
+            ConfigError: The subclass does not override it.
+        """
+        raise ConfigError(f"{type(self).__name__} must define inputs(), which returns a list of tf.TensorSpec")
+
+    def build_graph(self, *args: Any) -> Any:
+        """Build the model in the current tower.
+
+        Args:
+            *args: one tensor for each entry of `inputs`.
+
+        Returns:
+            For a `ModelDesc`, the cost to minimise.
+
+        Raises:
+            ConfigError: The subclass does not override it.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} must define build_graph(), which builds the model from {len(args)} tensors"
+        )
+
+    def get_input_signature(self) -> list[Any]:
+        """Return the inputs as a list of ``tf.TensorSpec``, the same at each call.
+
+        Returns:
+            One ``tf.TensorSpec`` for each input.
+
+        Shapes:
+            Those that `inputs` gives; the first dimension usually is None, the batch.
+
+        Raises:
+            ConfigError: `inputs` returns something else, an input without a name, or a name twice.
+
+        Source:
+            The method of the same name in tensorpack.
+        """
+        signature = vars(self).get("_input_signature")
+        if signature is None:
+            # Placeholders are a way to write a signature; they must not end up in the graph that is trained.
+            with tf.Graph().as_default():
+                signature = check_signature([_as_spec(item) for item in self.inputs()])
+            self._input_signature = signature
+        return list(signature)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the inputs."""
+        return [spec.name for spec in self.get_input_signature()]
+
+    @property
+    def training(self) -> bool:
+        """Whether the tower that is being built is for training."""
+        return current_tower_context().is_training
+
+
+class ModelDesc(ModelDescBase):
+    """A model with a single cost and a single optimizer: `build_graph` returns the cost, `optimizer` the optimizer.
+
+    Example:
+        class Softmax(ModelDesc):
+            def inputs(self):
+                return [tf.TensorSpec([None, 784], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+
+            def build_graph(self, image, label):
+                logits = image @ tf.get_variable("W", [784, 10])
+                return tf.losses.sparse_softmax_cross_entropy(label, logits)
+
+            def optimizer(self):
+                return tf.train.AdamOptimizer(1e-3)
+    """
+
+    def optimizer(self) -> Any:
+        """Return a new ``tf.train.Optimizer``.
+
+        Raises:
+            ConfigError: The subclass does not override it.
+        """
+        raise ConfigError(f"{type(self).__name__} must define optimizer(), which returns a tf.train.Optimizer")
+
+    def get_optimizer(self) -> Any:
+        """Return the optimizer of the current graph: what `optimizer` returned at the first call.
+
+        Returns:
+            A ``tf.train.Optimizer``.
+
+        Shapes:
+            None.
+
+        Raises:
+            ConfigError: The subclass does not define `optimizer`.
+
+        Source:
+            The method of the same name in tensorpack.
+        """
+        # Subclasses rarely call this class's __init__, so there is none to rely on.
+        optimizers = vars(self).setdefault("_optimizers", WeakKeyDictionary())
+        graph = tf.get_default_graph()
+        if graph not in optimizers:
+            optimizers[graph] = self.optimizer()
+        return optimizers[graph]
+
+
+def _as_spec(item: Any) -> Any:
+    if isinstance(item, tf.TensorSpec):
+        return item
+    if isinstance(item, tf.Tensor) and item.op.type == "Placeholder":
+        return tf.TensorSpec(item.shape, item.dtype, item.op.name)
+    raise ConfigError(f"inputs() must return tf.TensorSpec objects or placeholders, got {item!r}")

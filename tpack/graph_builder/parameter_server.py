@@ -1,0 +1,84 @@
+"""K towers that share one set of variables: gradients meet where each variable lives."""
+
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.graph_builder.agreement import check_shared_variables
+from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
+from tpack.graph_builder.data_parallel import DataParallelBuilder
+from tpack.graph_builder.towers import BuiltTowers, build_towers
+from tpack.reduction.functions import aggregate_grads_colocate
+from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.placement import LeastLoadedDeviceSetter
+
+PS_DEVICES = ("cpu", "gpu")
+
+
+class SharedVariablesBuilder(DataParallelBuilder):
+    """Base of builders whose towers share variables that lie on one or several devices.
+
+    Args:
+        towers: how many towers, or the numbers of their GPUs.
+        ps_device: ``"cpu"`` puts all variables on the CPU, ``"gpu"`` balances them over the towers' devices by bytes.
+
+    Raises:
+        ConfigError: ``ps_device`` is something else, or the towers cannot be understood.
+        DeviceError: A GPU that the machine, having GPUs, does not have.
+    """
+
+    def __init__(self, towers: int | Sequence[int], ps_device: str = "gpu") -> None:
+        if ps_device not in PS_DEVICES:
+            raise ConfigError(f"ps_device must be one of {', '.join(PS_DEVICES)}, got {ps_device!r}")
+        super().__init__(towers)
+        self._ps_device = ps_device
+
+    def _build_towers(self, grad_fn: GradFn) -> BuiltTowers:
+        ps_devices = ["/device:CPU:0"] if self._ps_device == "cpu" else list(self.devices)
+        setters = [LeastLoadedDeviceSetter(device, ps_devices) for device in self.devices]
+        towers = build_towers(grad_fn, setters, [False] * len(setters))
+        check_shared_variables(towers.outputs)
+        return towers
+
+
+class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
+    """Averages the towers' gradients on the device of each variable, and applies them once.
+
+    Use it where devices have little memory or slow links between them: there is one copy of each variable and of its
+    optimizer state. On GPUs with fast links the replicated builder is usually faster.
+
+    Args:
+        towers: as for `SharedVariablesBuilder`.
+        ps_device: as for `SharedVariablesBuilder`.
+    """
+
+    def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
+        """Build the towers and one train op.
+
+        Args:
+            grad_fn: see `GraphBuilder.build`.
+            optimizer_fn: see `GraphBuilder.build`.
+
+        Returns:
+            The train op and the K towers.
+
+        Shapes:
+            K x N gradients are averaged to N.
+
+        Creates:
+            Variables on the CPU or balanced over the towers' devices; optimizer slots beside their variables.
+
+        Raises:
+            TowerMismatchError: The towers returned gradients of different variables.
+            GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
+            ReductionError: A variable has no gradient in some tower.
+
+        Source:
+            tensorpack's builder of the same name.
+        """
+        towers = self._build_towers(grad_fn)
+        optimizer = check_optimizer(optimizer_fn())
+        with tf.name_scope("average_gradients"):
+            grads = aggregate_grads_colocate([list(grads) for grads in towers.outputs])
+        return BuildResult(optimizer.apply_gradients(grads, name="train_op"), towers.contexts)

@@ -1,0 +1,45 @@
+"""Build the tower function once more, for prediction, on the variables of a training tower."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tpack.tower.context import PredictTowerContext
+from tpack.tower.devices import resolve_device
+from tpack.tower.func import TowerFunc
+from tpack.tower.handles import TowerHandle
+
+
+def build_predict_tower(
+    tower_func: TowerFunc,
+    inputs: Sequence[Any] | Callable[[], Sequence[Any]],
+    *,
+    name: str,
+    device: str | int = "",
+    vs_name: str = "",
+) -> TowerHandle:
+    """Call ``tower_func`` in a prediction tower.
+
+    Args:
+        tower_func: the model.
+        inputs: one tensor for each entry of its signature, or a function that makes them inside the tower.
+        name: the name scope of the tower; no other tower of the model may have it.
+        device: where; a GPU becomes the logical CPU device of its number on a machine without GPUs.
+        vs_name: the variable scope of the training tower whose variables are used; empty for the main one.
+
+    Returns:
+        The handle to look tensors up with.
+
+    Shapes:
+        As the signature of ``tower_func`` says.
+
+    Raises:
+        TowerError: The name is taken, or the number of inputs is wrong.
+        TowerMismatchError: The model uses a variable in prediction that it does not have in training.
+        DeviceError: The machine has GPUs, and not this one.
+
+    Source:
+        ``SimplePredictBuilder`` of tensorpack.
+    """
+    with PredictTowerContext(name, vs_name, device=resolve_device(device) or None, reuse=True):
+        tower_func(*(inputs() if callable(inputs) else inputs))
+    return tower_func.towers[-1]

@@ -1,0 +1,51 @@
+"""One tower on one device, without a name scope: the plain training graph."""
+
+from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
+from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.context import TrainTowerContext
+from tpack.tower.devices import resolve_device
+
+
+class SimpleBuilder(GraphBuilder):
+    """Builds one tower; the neutral member of the family.
+
+    Args:
+        device: where; empty leaves placement to TensorFlow and the user.
+
+    Raises:
+        ConfigError: The name of the device cannot be read.
+        DeviceError: The machine has GPUs, and not this one.
+    """
+
+    def __init__(self, device: str = "") -> None:
+        self._device = resolve_device(device)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The device, or an empty name."""
+        return (self._device,)
+
+    def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
+        """Build the tower and apply its gradients.
+
+        Args:
+            grad_fn: see `GraphBuilder.build`.
+            optimizer_fn: see `GraphBuilder.build`.
+
+        Returns:
+            The train op and the one tower.
+
+        Shapes:
+            N gradients, each of its variable's shape.
+
+        Raises:
+            GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
+
+        Source:
+            tensorpack's ``SimpleTrainer``.
+        """
+        context = TrainTowerContext("", device=self._device or None)
+        with context:
+            grads = grad_fn()
+        optimizer = check_optimizer(optimizer_fn())
+        return BuildResult(optimizer.apply_gradients(list(grads), name="train_op"), (context,))

@@ -1,0 +1,44 @@
+"""Trainers, their configuration and the step loop."""
+
+from tpack.errors import StopTraining
+from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
+from tpack.train.config import TrainConfig
+from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from tpack.train.interface import launch_train_with_config
+from tpack.train.resume import AutoResumeTrainConfig
+from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
+from tpack.train.tower_trainer import TowerTrainer
+from tpack.train.train_loop import TrainLoop
+from tpack.train.trainer import Trainer
+from tpack.train.trainers import (
+    AsyncMultiGPUTrainer,
+    NoOpTrainer,
+    SimpleTrainer,
+    SyncMultiGPUTrainer,
+    SyncMultiGPUTrainerHierarchical,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+)
+
+__all__ = [
+    "DEFAULT_CALLBACKS",
+    "DEFAULT_MONITORS",
+    "AsyncMultiGPUTrainer",
+    "AutoResumeTrainConfig",
+    "BuilderTrainer",
+    "ModelDesc",
+    "ModelDescBase",
+    "NoOpTrainer",
+    "SimpleTrainer",
+    "SingleCostTrainer",
+    "StopTraining",
+    "SyncMultiGPUTrainer",
+    "SyncMultiGPUTrainerHierarchical",
+    "SyncMultiGPUTrainerParameterServer",
+    "SyncMultiGPUTrainerReplicated",
+    "TowerTrainer",
+    "TrainConfig",
+    "TrainLoop",
+    "Trainer",
+    "launch_train_with_config",
+]

@@ -1,0 +1,112 @@
+"""Everything about a run but the trainer, checked when it is written down."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.dataflow.base import DataFlow
+from tpack.errors import ConfigError
+from tpack.graph_builder.model_desc import ModelDescBase
+from tpack.input_source.base import InputSource
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.session_init import JustCurrentSession, SessionInit
+from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from tpack.train.train_loop import TrainLoop
+
+
+class TrainConfig:
+    """What is trained, on what data, for how long, and what happens around the steps.
+
+    Args:
+        dataflow: a `DataFlow`; the trainer feeds it through a queue.
+        data: an `InputSource`, in place of ``dataflow``.
+        model: a `ModelDesc`.
+        callbacks: the user's callbacks.
+        extra_callbacks: the callbacks that most runs have; None means `DEFAULT_CALLBACKS`.
+        monitors: where statistics go; None means `DEFAULT_MONITORS`.
+        session_creator: has ``create_session()``; None means a `NewSessionCreator`.
+        session_config: a ``tf.ConfigProto`` for the default session creator.
+        session_init: gives variables their first values.
+        starting_epoch: the number of the first epoch, counted from 1.
+        steps_per_epoch: None means the size of the data.
+        max_epoch: the number of the last epoch.
+
+    Raises:
+        ConfigError: An argument is of the wrong type, two exclude each other, a callback is there twice, or
+            ``steps_per_epoch`` is not given and the data does not know its size.
+    """
+
+    def __init__(
+        self,
+        dataflow: DataFlow | None = None,
+        data: InputSource | None = None,
+        model: ModelDescBase | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        extra_callbacks: Sequence[Callback] | None = None,
+        monitors: Sequence[MonitorBase] | None = None,
+        session_creator: Any = None,
+        session_config: Any = None,
+        session_init: SessionInit | None = None,
+        starting_epoch: int = 1,
+        steps_per_epoch: int | None = None,
+        max_epoch: int = 99999,
+    ) -> None:
+        _check_type("model", model, ModelDescBase)
+        _check_type("dataflow", dataflow, DataFlow)
+        _check_type("data", data, InputSource)
+        _check_type("session_init", session_init, SessionInit)
+        _check_type("session_config", session_config, tf.ConfigProto)
+        if (dataflow is None) == (data is None):
+            raise ConfigError("give either dataflow, a DataFlow, or data, an InputSource; got both or neither")
+        if session_creator is not None and session_config is not None:
+            raise ConfigError("session_config is for the default session creator: give it to your own one instead")
+        self.model = model
+        self.dataflow = dataflow
+        self.data = data
+        self.callbacks = _check_list("callbacks", callbacks or (), Callback)
+        self.extra_callbacks = _check_list(
+            "extra_callbacks", DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks, Callback
+        )
+        self.monitors = _check_list("monitors", DEFAULT_MONITORS() if monitors is None else monitors, MonitorBase)
+        _check_no_repetition([*self.callbacks, *self.extra_callbacks])
+        self.session_creator = session_creator or NewSessionCreator(config=session_config)
+        self.session_init = session_init or JustCurrentSession()
+        self.steps_per_epoch = self._size_of_data() if steps_per_epoch is None else steps_per_epoch
+        self.starting_epoch = starting_epoch
+        self.starting_step = 0
+        self.max_epoch = max_epoch
+        TrainLoop().config(self.steps_per_epoch, starting_epoch, max_epoch)
+        if starting_epoch > max_epoch:
+            raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")
+
+    def _size_of_data(self) -> int:
+        source = self.dataflow if self.dataflow is not None else self.data
+        try:
+            return len(source) if isinstance(source, DataFlow) else source.size()  # type: ignore[union-attr]
+        except NotImplementedError as error:
+            raise ConfigError(
+                f"steps_per_epoch must be given: {type(source).__name__} does not know its size"
+            ) from error
+
+
+def _check_type(name: str, value: Any, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(f"{name} must be a {kind.__name__}, got {value!r}")
+
+
+def _check_list(name: str, values: Any, kind: type) -> list[Any]:
+    if not isinstance(values, (list, tuple)):
+        raise ConfigError(f"{name} must be a list of {kind.__name__} objects, got {values!r}")
+    for position, value in enumerate(values):
+        if not isinstance(value, kind):
+            raise ConfigError(f"{name}[{position}] must be a {kind.__name__}, got {value!r}")
+    return list(values)
+
+
+def _check_no_repetition(callbacks: Sequence[Callback]) -> None:
+    for position, callback in enumerate(callbacks):
+        if any(callback is other for other in callbacks[:position]):
+            raise ConfigError(f"the callback {callback} is there twice: each place needs an object of its own")

@@ -1,0 +1,69 @@
+"""Go on where an earlier run in the same log directory stopped."""
+
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tfutils.checkpoint_path import latest_checkpoint
+from tpack.tfutils.smart_init import SmartInit
+from tpack.tfutils.train_state import TrainState, read_train_state
+from tpack.train.config import TrainConfig
+from tpack.utils import logger
+
+
+class AutoResumeTrainConfig(TrainConfig):
+    """A `TrainConfig` that looks into the log directory first.
+
+    If a checkpoint is there, variables, epoch and step come from it, and the given ``session_init`` and
+    ``starting_epoch`` are for a first run only. A run that was killed in the middle of an epoch makes the rest of it.
+
+    Args:
+        always_resume: also resume when ``session_init`` or ``starting_epoch`` is given.
+        **kwargs: as for `TrainConfig`.
+
+    Raises:
+        ConfigError: No log directory is set, or as for `TrainConfig`.
+        CheckpointError: The training state beside the checkpoint is damaged.
+
+    Example:
+        logger.set_logger_dir("train_log/mnist", action="k")
+        config = AutoResumeTrainConfig(model=..., dataflow=..., callbacks=[ModelSaver()])
+    """
+
+    def __init__(self, always_resume: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not always_resume and (kwargs.get("session_init") is not None or kwargs.get("starting_epoch") is not None):
+            return
+        directory = logger.get_logger_dir()
+        if directory is None:
+            raise ConfigError(
+                "AutoResumeTrainConfig resumes from the log directory, and none is set: call "
+                "logger.set_logger_dir(directory, action='k') or logger.auto_set_dir(action='k') first"
+            )
+        prefix = latest_checkpoint(directory)
+        if prefix is None:
+            logger.info(f"There is no checkpoint in {directory}: training starts from the beginning.")
+            return
+        self._resume_from(prefix)
+
+    def _resume_from(self, prefix: str) -> None:
+        state = read_train_state(prefix) or self._state_by_global_step(prefix)
+        self.session_init = SmartInit(prefix)
+        if state.local_step >= self.steps_per_epoch:
+            self.starting_epoch, self.starting_step = state.epoch_num + 1, 0
+        else:
+            self.starting_epoch, self.starting_step = state.epoch_num, state.local_step
+        where = f"epoch {self.starting_epoch}, after {self.starting_step} of its steps"
+        logger.info(f"Resuming from {prefix}, global step {state.global_step}: training goes on in {where}.")
+        if self.starting_epoch > self.max_epoch:
+            logger.warning(f"Training had already reached its last epoch, {self.max_epoch}: nothing is left to train.")
+
+    def _state_by_global_step(self, prefix: str) -> TrainState:
+        """Return where a checkpoint that another program wrote stands, counting epochs of today's length."""
+        step = int(tf.train.load_checkpoint(prefix).get_tensor(tf.GraphKeys.GLOBAL_STEP))
+        logger.warning(
+            f"{os.path.basename(prefix)} has no training state: the epoch follows from its global step {step}."
+        )
+        return TrainState(step // self.steps_per_epoch + 1, step % self.steps_per_epoch, step)

@@ -1,0 +1,286 @@
+"""The base of all trainers: a session, callbacks, and a loop of steps.
+
+A trainer knows nothing of models. Subclasses build a graph and set ``train_op``, or override ``run_step``; the loop
+calls one and the callbacks around it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.group import Callbacks
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.group import Monitors
+from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
+from tpack.tfutils.global_step import get_global_step_value
+from tpack.tfutils.hooked_session import HookedSession
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.session_init import JustCurrentSession, SessionInit
+from tpack.tower.devices import local_devices
+from tpack.train.counters import LoopCounters
+from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from tpack.train.initialize import initialize_variables
+from tpack.train.interruption import Interrupted, Interruption
+from tpack.train.step_counter import StepCounter
+from tpack.train.train_loop import TrainLoop
+from tpack.utils import logger
+from tpack.utils.timer import timed_operation
+
+
+class _InOwnGraph(type):
+    """Makes trainers inside their graph, so that a subclass can build in its ``__init__``."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        graph = tf.Graph() if tf.executing_eagerly() else tf.get_default_graph()
+        with graph.as_default():
+            return super().__call__(*args, **kwargs)
+
+
+class Trainer(LoopCounters, metaclass=_InOwnGraph):
+    """Base of all trainers.
+
+    A trainer is made inside the current default graph when graph mode is on, and otherwise in a graph of its own; it
+    serves one training. Subclasses may override `run_step`.
+
+    Attributes:
+        graph: the graph that is trained.
+        train_op: what one step runs.
+        sess: the session, from `initialize` on.
+        hooked_sess: the session whose runs carry the callbacks' fetches along, from `initialize` on.
+        monitors: where statistics go, from `setup_callbacks` on.
+        loop: the counters of epochs and steps.
+        is_chief: whether this process writes checkpoints and logs.
+        interrupted: whether Ctrl-C or SIGTERM ended training.
+        executor: who runs the kernels of a step: ``"pool"``, ``"caller"``, or ``"auto"``, which measures both over the
+            first steps of a single-tower graph and keeps the faster.
+    """
+
+    is_chief = True
+    executor = "auto"
+
+    def __init__(self) -> None:
+        self.graph = tf.get_default_graph()
+        self.train_op: Any = None
+        self.sess: Any = None
+        self.hooked_sess: Any = None
+        self.monitors: Any = None
+        self.loop = TrainLoop()
+        self.interrupted = False
+        self._callbacks: Any = []
+        self._step_counter = StepCounter(self.loop)
+        self._init_ops: list[Any] = []
+
+    def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
+        """Add a callback, or several, before `setup_callbacks`.
+
+        Returns:
+            Whether it will be run: a process that is not the chief leaves out the callbacks for the chief only.
+
+        Raises:
+            CallbackError: It is not a callback, or callbacks are set up already.
+        """
+        if isinstance(cb, (list, tuple)):
+            return all([self.register_callback(item) for item in cb])
+        if not isinstance(cb, Callback):
+            raise CallbackError(f"wanted a Callback, got {cb!r}")
+        if not isinstance(self._callbacks, list):
+            raise CallbackError(f"{cb} comes too late: callbacks are set up already")
+        if cb.chief_only and not self.is_chief:
+            logger.warning(f"Callback {cb} runs in the chief process only.")
+            return False
+        self._callbacks.append(cb)
+        return True
+
+    def run_step(self) -> None:
+        """Make one step; a subclass may do anything here that runs sessions."""
+        self.hooked_sess.run(self.train_op)
+
+    def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
+        """Register the callbacks and monitors and let them add to the graph.
+
+        Raises:
+            CallbackError: One is not a callback, there twice, or a monitor among the callbacks.
+            GraphBuildError: There is no ``train_op`` and `run_step` is not overridden.
+        """
+        if self.train_op is None and type(self).run_step is Trainer.run_step:
+            raise GraphBuildError(f"{type(self).__name__} has nothing to run: set train_op, or override run_step")
+        for callback in callbacks:
+            if isinstance(callback, MonitorBase):
+                raise CallbackError(f"{callback} is a monitor: give it in the list of monitors, not of callbacks")
+            self.register_callback(callback)
+        self.monitors = Monitors([monitor for monitor in monitors if self.is_chief or not monitor.chief_only])
+        self.register_callback(self.monitors)
+        self._callbacks = Callbacks([self._step_counter, *self._callbacks])
+        with self.graph.as_default(), tf.name_scope("callbacks"):
+            self._callbacks.setup_graph(self)
+
+    def initialize(self, session_creator: Any, session_init: SessionInit | None = None) -> None:
+        """Create the session and give the variables their first values; the graph cannot change afterwards.
+
+        Raises:
+            ConfigError: ``session_init`` is not a `SessionInit`.
+            DeviceError: The session lacks a device that the graph asks for.
+            CheckpointError: What is to be restored is missing, damaged or of other shapes.
+        """
+        session_init = JustCurrentSession() if session_init is None else session_init
+        if not isinstance(session_init, SessionInit):
+            raise ConfigError(f"session_init must be a SessionInit, got {session_init!r}; SmartInit makes one")
+        with self.graph.as_default():
+            with timed_operation("Creating and initializing the session"):
+                self.sess = session_creator.create_session()
+                initialize_variables(self.sess)
+            session_init.init(self.sess)
+            for init_op in self._init_ops:
+                self.sess.run(init_op)
+            with self.sess.as_default():
+                self.loop.global_step = get_global_step_value()
+            self.initialize_hooks()
+            self.graph.finalize()
+
+    def initialize_hooks(self) -> None:
+        """Make ``hooked_sess`` from the session and the callbacks."""
+        callbacks = [cb for cb in self._callbacks if cb.implements("failure") or cb in self._callbacks.step_callbacks]
+        self.hooked_sess = HookedSession(self.sess, callbacks, executor=self._fixed_executor())
+
+    def main_loop(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int, *, starting_step: int = 0) -> None:
+        """Train from ``starting_epoch`` to the end of ``max_epoch``, and close the session.
+
+        Args:
+            steps_per_epoch: steps in each epoch.
+            starting_epoch: the first epoch, counted from 1.
+            max_epoch: the last epoch.
+            starting_step: steps of the first epoch that an earlier run has finished.
+
+        Raises:
+            ConfigError: A number is too small.
+            InputError: The input failed or ended.
+            KeyboardInterrupt: Ctrl-C; training was ended in order.
+            SystemExit: SIGTERM; training was ended in order, and the exit code is 143.
+        """
+        self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
+        with self.graph.as_default(), self.sess.as_default(), Interruption() as interruption:
+            try:
+                self._train(interruption)
+            except StopTraining as stop:
+                logger.info(f"Training was stopped in epoch {self.loop.epoch_num}: {stop or 'no reason given'}.")
+            except Interrupted as signal_name:
+                self.interrupted = True
+                logger.warning(
+                    f"{signal_name}: training ends after step {self.loop.global_step}. Once more to kill it."
+                )
+            finally:
+                self._finish()
+        interruption.end_process()
+
+    def _train(self, interruption: Interruption) -> None:
+        self._callbacks.before_train()
+        for epoch in range(self.loop.starting_epoch, self.loop.max_epoch + 1):
+            self.loop.start_epoch(epoch)
+            logger.info(f"Start Epoch {epoch} ...")
+            self._callbacks.before_epoch()
+            with timed_operation(f"Epoch {epoch}"):
+                self._run_epoch(interruption)
+            self._callbacks.after_epoch()
+            self._callbacks.trigger_epoch()
+            interruption.check()
+        logger.info("Training has finished!")
+
+    def _run_epoch(self, interruption: Interruption) -> None:
+        loop, counter, trigger_step = self.loop, self._step_counter, self._callbacks.trigger_step
+        while not loop.epoch_finished:
+            self.run_step()
+            counter.finish_step()
+            trigger_step()
+            interruption.check()
+            if self.hooked_sess.should_stop():
+                raise StopTraining("a callback requested it")
+
+    def _finish(self) -> None:
+        try:
+            self._callbacks.after_train()
+        finally:
+            self.hooked_sess.close()
+
+    def _fixed_executor(self) -> str:
+        """Return the executor, ``"pool"`` in place of ``"auto"`` where the calling thread could not be right."""
+        if self.executor != "auto":
+            return self.executor
+        # One thread for several devices would run the towers one after another.
+        one_tower = len(local_devices(self.graph) - {("CPU", 0)}) <= 1
+        return "auto" if one_tower else "pool"
+
+    def train(
+        self,
+        callbacks: Sequence[Callback],
+        monitors: Sequence[MonitorBase],
+        session_creator: Any,
+        session_init: SessionInit | None,
+        steps_per_epoch: int,
+        starting_epoch: int = 1,
+        max_epoch: int = 9999999,
+        *,
+        starting_step: int = 0,
+    ) -> None:
+        """Set up the callbacks, initialise and run the loop.
+
+        Args:
+            callbacks: the callbacks.
+            monitors: the monitors.
+            session_creator: has ``create_session()``.
+            session_init: gives variables their first values; None leaves them to their initialisers.
+            steps_per_epoch: see `main_loop`.
+            starting_epoch: see `main_loop`.
+            max_epoch: see `main_loop`.
+            starting_step: see `main_loop`.
+        """
+        self.setup_callbacks(callbacks, monitors)
+        self.initialize(session_creator, session_init)
+        self.main_loop(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
+
+    def train_with_defaults(
+        self,
+        _sentinel: None = None,
+        callbacks: Sequence[Callback] | None = None,
+        monitors: Sequence[MonitorBase] | None = None,
+        session_creator: Any = None,
+        session_init: SessionInit | None = None,
+        steps_per_epoch: int | None = None,
+        starting_epoch: int = 1,
+        max_epoch: int = 9999999,
+        extra_callbacks: Sequence[Callback] | None = None,
+        *,
+        starting_step: int = 0,
+    ) -> None:
+        """Do as `train`, with defaults for what is not given. All arguments are given by name.
+
+        Args:
+            _sentinel: keeps arguments from being given by position.
+            callbacks: the callbacks.
+            monitors: None means `DEFAULT_MONITORS`.
+            session_creator: None means a `NewSessionCreator`.
+            session_init: see `train`.
+            steps_per_epoch: required.
+            starting_epoch: see `main_loop`.
+            max_epoch: see `main_loop`.
+            extra_callbacks: None means `DEFAULT_CALLBACKS`.
+            starting_step: see `main_loop`.
+
+        Raises:
+            ConfigError: An argument is given by position, or ``steps_per_epoch`` is missing.
+        """
+        if _sentinel is not None:
+            raise ConfigError("train_with_defaults takes its arguments by name only")
+        if steps_per_epoch is None:
+            raise ConfigError("steps_per_epoch must be given: how many steps an epoch has")
+        self.train(
+            [*(callbacks or ()), *(DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks)],
+            DEFAULT_MONITORS() if monitors is None else monitors,
+            NewSessionCreator() if session_creator is None else session_creator,
+            session_init,
+            steps_per_epoch,
+            starting_epoch,
+            max_epoch,
+            starting_step=starting_step,
+        )
