@@ -61,11 +61,14 @@ class Callback:
         Raises:
             CallbackError: the callback already belongs to a training.
         """
+        self._join(trainer)
+        with tf.name_scope(self.name_scope):
+            self._setup_graph()
+
+    def _join(self, trainer: Any) -> None:
         if self._trainer is not None:
             raise CallbackError(f"{self} was set up before: one callback object serves one training, create a new one")
         self._trainer = trainer
-        with tf.name_scope(self.name_scope):
-            self._setup_graph()
 
     def before_train(self) -> None:
         """Call `_before_train`, once, after the session is initialized."""
@@ -210,7 +213,7 @@ class Callback:
     # What the loop asks.
 
     def implements(self, hook: str) -> bool:
-        """Tell whether calling `hook` (a public name such as "before_run") does anything in this class."""
+        """Tell whether calling `hook`, a public name such as "before_run" or "failure", does anything in this class."""
         if any(_overridden(self, name) for name in (hook, f"_{hook}")):
             return True
         return hook == "trigger_epoch" and self.implements("trigger")
@@ -227,6 +230,8 @@ class Callback:
 
 
 def _overridden(callback: Callback, name: str) -> bool:
+    if not hasattr(Callback, name):
+        return False
     method = getattr(callback, name)
     return getattr(method, "__func__", method) is not getattr(Callback, name)
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hooks import CallbackToHook
+from tpack.callbacks.proxy import ProxyCallback
 from tpack.errors import CallbackError
 from tpack.utils import logger
 from tpack.utils.duration import humanize_time_delta
@@ -48,17 +50,21 @@ class Callbacks(Callback):
         return [cb for cb in self.cbs if cb.implements("before_run") or cb.implements("after_run")]
 
     def all_callbacks(self) -> list[Callback]:
-        """Return the members and, after each proxy, what it wraps."""
+        """Return the members, and what proxies and groups among them hold."""
         return [cb for member in self.cbs for cb in _chain(member)]
 
     def get_hooks(self) -> list[CallbackToHook]:
         """Return the step callbacks as TensorFlow's session hooks, for a `MonitoredSession`."""
         return [CallbackToHook(cb) for cb in self.step_callbacks]
 
+    def setup_graph(self, trainer: Any) -> None:
+        """Set up each member in its own scope."""
+        self._join(trainer)
+        self._setup_graph()
+
     def _setup_graph(self) -> None:
-        with self.graph.name_scope(""):
-            for cb in self.cbs:
-                cb.setup_graph(self.trainer)
+        for cb in self.cbs:
+            cb.setup_graph(self.trainer)
 
     def _before_train(self) -> None:
         for cb in self.cbs:
@@ -102,6 +108,10 @@ class Callbacks(Callback):
         if first is not None:
             raise first
 
+    def implements(self, hook: str) -> bool:
+        """Tell whether `hook` does anything in a member; around a run the members are asked themselves."""
+        return hook not in ("before_run", "after_run") and any(cb.implements(hook) for cb in self.cbs)
+
     def failure(self) -> BaseException | None:
         """Return the first failure that a member reports."""
         return next((error for cb in self.cbs if (error := cb.failure()) is not None), None)
@@ -128,9 +138,10 @@ def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
 
 def _chain(cb: Callback) -> Iterator[Callback]:
     yield cb
-    inner = getattr(cb, "cb", None)
-    if isinstance(inner, Callback):
-        yield from _chain(inner)
+    if isinstance(cb, Callbacks):
+        yield from cb.all_callbacks()
+    elif isinstance(cb, ProxyCallback):
+        yield from _chain(cb.cb)
 
 
 def _check_no_repetition(cbs: list[Callback]) -> None:

@@ -33,10 +33,13 @@ class ProxyCallback(Callback):
         """Whether the inner callback reads statistics."""
         return self.cb.reads_statistics
 
+    def setup_graph(self, trainer: Any) -> None:
+        """Set up the inner callback in the scope that it would have without the proxy."""
+        self._join(trainer)
+        self._setup_graph()
+
     def _setup_graph(self) -> None:
-        # The proxy opens no scope of its own, so that the inner ops are named as without it.
-        with self.graph.name_scope(""):
-            self.cb.setup_graph(self.trainer)
+        self.cb.setup_graph(self.trainer)
 
     def _before_train(self) -> None:
         self.cb.before_train()
@@ -67,8 +70,8 @@ class ProxyCallback(Callback):
 
     def implements(self, hook: str) -> bool:
         """Tell whether the inner callback, or a subclass of the proxy, does anything in `hook`."""
-        method = getattr(type(self), f"_{hook}")
-        return method is not getattr(ProxyCallback, f"_{hook}") or self.cb.implements(hook)
+        name = f"_{hook}"
+        return getattr(type(self), name, None) is not getattr(ProxyCallback, name, None) or self.cb.implements(hook)
 
     def failure(self) -> BaseException | None:
         """Return the inner callback's failure."""

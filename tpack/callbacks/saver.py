@@ -85,10 +85,16 @@ class ModelSaver(Callback):
         path = os.path.join(self._dir, "model")
         prefix = f"{path}-{step}"
         try:
-            write_train_state(prefix, TrainState(self.epoch_num, self.local_step, step))
+            write_train_state(prefix, self._train_state())
         except OSError as error:
             raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {error}") from error
         save_checkpoint(self._saver, self.trainer.sess, path, global_step=step)
         prune_train_states(self._dir)
         self._saved_step = step
         logger.info(f"Model saved to {prefix}.")
+
+    def _train_state(self) -> TrainState:
+        if self.epoch_num < self.trainer.starting_epoch:
+            # Before the first epoch training stands where it is going to start.
+            return TrainState(self.trainer.starting_epoch, self.trainer.loop.starting_step, self.global_step)
+        return TrainState(self.epoch_num, self.local_step, self.global_step)

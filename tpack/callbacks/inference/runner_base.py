@@ -86,8 +86,8 @@ class InferenceRunnerBase(Callback):
             for tensor in tensors:
                 if foreign & ancestors([tensor]):
                     raise CallbackError(
-                        f"{inf} wants {tensor.name}, which is not part of {tower}: it belongs to {other} and would take "
-                        "its data. Name a tensor that the model also builds for prediction"
+                        f"{inf} wants {tensor.name}, which belongs to {other} and would take its data: name a tensor that "
+                        "the model also builds for prediction"
                     )
         return tensors
 

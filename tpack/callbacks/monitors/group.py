@@ -10,28 +10,30 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.history import ScalarHistory
+from tpack.callbacks.proxy import ProxyCallback
 from tpack.errors import CallbackError
-from tpack.tfutils.summary import create_image_summary, create_scalar_summary
+from tpack.tfutils.summary_proto import create_image_summary, create_scalar_summary
 
 _TOWER_PREFIX = re.compile(r"^tower\d+/")
 
 
-class Monitors(Callback):
-    """Pass statistics on to monitors, and remember the scalars.
+class Monitors(ProxyCallback):
+    """Pass statistics on to monitors, remember the scalars, and run the monitors' own hooks.
 
-    The monitors are callbacks of the training in their own right; this object does not run their hooks.
+    It stands last among a trainer's callbacks, and is the only one of them that the monitors need.
 
     Args:
         monitors: any number of `MonitorBase`.
 
     Raises:
-        CallbackError: one of them is no monitor.
+        CallbackError: one of them is no monitor, or is there twice.
     """
 
     _chief_only = False
+    reads_statistics = True
 
     def __init__(self, monitors: Iterable[MonitorBase]) -> None:
         self.monitors = list(monitors)
@@ -40,6 +42,7 @@ class Monitors(Callback):
                 raise CallbackError(f"monitors are MonitorBase objects, got {type(monitor).__name__}: {monitor!r}")
         self._history = ScalarHistory()
         self._receivers = [*self.monitors, self._history]
+        super().__init__(Callbacks(self._receivers))
 
     def put_scalar(self, name: str, val: Any) -> None:
         """Report a number.

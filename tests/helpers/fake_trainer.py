@@ -1,0 +1,133 @@
+"""A trainer that is nothing but the life cycle of callbacks around a real session.
+
+It runs the hooks in the order which the docstring of `Callback` shows, so that callbacks are tested without the trainers
+that are built on them.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.sessions import cpu_session
+from tpack.callbacks.group import Callbacks
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.group import Monitors
+from tpack.tfutils.global_step import get_global_step_var
+from tpack.tfutils.hooked_session import HookedSession
+
+
+class Recorder(MonitorBase):
+    """Keeps every scalar with the epoch and the step at which it came, and every summary."""
+
+    def __init__(self) -> None:
+        self.scalars: list[tuple[str, float, int, int]] = []
+        self.summaries: list[tuple[Any, int]] = []
+
+    def process_scalar(self, name: str, val: float) -> None:
+        self.scalars.append((name, val, self.epoch_num, self.global_step))
+
+    def process_summary(self, summary: Any) -> None:
+        self.summaries.append((summary, self.global_step))
+
+    def values(self, name: str) -> list[float]:
+        return [val for other, val, _, _ in self.scalars if other == name]
+
+
+class FakeTrainer:
+    """Runs callbacks around `train_op` in the current default graph.
+
+    Args:
+        train_op: what a step runs; None makes one that adds 1 to the variable `w`.
+        tower_func: what inference runners build their towers of.
+    """
+
+    is_chief = True
+
+    def __init__(self, train_op: Any = None, tower_func: Any = None) -> None:
+        self.graph = tf.get_default_graph()
+        self.global_step_var = get_global_step_var()
+        if train_op is None:
+            self.weight = tf.get_variable("w", initializer=0.0, use_resource=True)
+            train_op = tf.assign_add(self.weight, 1.0, name="train").op
+        self.train_op = train_op
+        self.tower_func = tower_func
+        if tower_func is not None:
+            self.towers = tower_func.towers
+        self.recorder = Recorder()
+        self.monitors: Any = None
+        self.sess: Any = None
+        self.hooked_sess: Any = None
+        self.interrupted = False
+        self.epoch_num = self.local_step = self.global_step = 0
+        self.steps_per_epoch = self.starting_epoch = self.max_epoch = 1
+        self.loop = SimpleNamespace(starting_step=0)
+
+    def setup(self, callbacks: Any, monitors: Any = ()) -> None:
+        """Set up the callbacks and create the session."""
+        self.monitors = Monitors([self.recorder, *monitors])
+        self.callbacks = Callbacks([*callbacks, self.monitors])
+        self._increment = tf.assign_add(self.global_step_var, 1).op
+        self.callbacks.setup_graph(self)
+        self.sess = cpu_session(self.graph)
+        self.sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        self.graph.finalize()
+        self.hooked_sess = HookedSession(self.sess, [cb for cb in self.callbacks if _is_asked(cb)])
+
+    def train(
+        self,
+        callbacks: Any,
+        *,
+        monitors: Any = (),
+        steps_per_epoch: int = 2,
+        epochs: tuple[int, int] = (1, 2),
+        global_step: int = 0,
+        interrupt_at: int | None = None,
+    ) -> Any:
+        """Go through a whole training and return the trainer.
+
+        Args:
+            callbacks: the callbacks.
+            monitors: monitors besides the recorder.
+            steps_per_epoch: steps in each epoch.
+            epochs: the first and the last.
+            global_step: steps of former runs.
+            interrupt_at: end after this global step, as a signal does.
+        """
+        self.steps_per_epoch, (self.starting_epoch, self.max_epoch) = steps_per_epoch, epochs
+        self.global_step, self.epoch_num = global_step, self.starting_epoch - 1
+        self.setup(callbacks, monitors)
+        with self.sess.as_default():
+            try:
+                self.sess.run(self.global_step_var.initializer)
+                self.global_step_var.load(global_step, self.sess)
+                self.callbacks.before_train()
+                for epoch in range(self.starting_epoch, self.max_epoch + 1):
+                    self._run_epoch(epoch, interrupt_at)
+                    if self.interrupted:
+                        break
+            finally:
+                try:
+                    self.callbacks.after_train()
+                finally:
+                    self.sess.close()
+        return self
+
+    def _run_epoch(self, epoch: int, interrupt_at: int | None) -> None:
+        self.epoch_num, self.local_step = epoch, 0
+        self.callbacks.before_epoch()
+        while self.local_step < self.steps_per_epoch:
+            self.hooked_sess.run(self.train_op)
+            self.sess.run(self._increment)
+            self.local_step += 1
+            self.global_step += 1
+            self.callbacks.trigger_step()
+            if self.global_step == interrupt_at:
+                self.interrupted = True
+                return
+        self.callbacks.after_epoch()
+        self.callbacks.trigger_epoch()
+
+
+def _is_asked(callback: Any) -> bool:
+    return any(callback.implements(hook) for hook in ("before_run", "after_run", "failure"))
