@@ -1,0 +1,135 @@
+"""What each package offers is written here by hand: a name that comes or goes is a decision, not an accident."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.source import ROOT, modules_under
+
+EXPORTS = {
+    "tpack": """
+        AsyncMultiGPUBuilder AsyncMultiGPUTrainer AutoResumeTrainConfig BatchData BatchQueueInput
+        BinaryClassificationStats BuildResult BuilderTrainer Callback CallbackFactory CallbackToHook Callbacks
+        ChainInit CheckNumerics ClassificationError DEFAULT_CALLBACKS DEFAULT_MONITORS DataFlow
+        DataFlowTerminated DataFromGenerator DataFromIterable DataFromList DataParallelBuilder
+        DataParallelInferenceRunner DictRestore DummyConstantInput EnableCallbackIf EstimatedTimeLeft FakeData
+        FeedInput FeedfreeInput FixedSizeData GraphBuilder HookToCallback InferenceRunner InferenceRunnerBase
+        Inferencer InputSource JSONWriter JustCurrentSession LeastLoadedDeviceSetter MapData MapDataComponent
+        MaxSaver MergeAllSummaries MinSaver ModelDesc ModelDescBase ModelSaver MonitorBase Monitors
+        MovingAverageSummary NoOpTrainer OnlinePredictor PeriodicCallback PeriodicTrigger PlaceholderInput
+        PredictorBase ProgressBar ProxyCallback ProxyDataFlow QueueInput RNGDataFlow RepeatedData RunOp
+        RunUpdateOps SaverRestore SaverRestoreRelaxed ScalarPrinter ScalarStats SessionInit SimpleBuilder
+        SimpleTrainer SingleCostTrainer SmartInit StagingInput StopTraining SyncMultiGPUParameterServerBuilder
+        SyncMultiGPUReplicatedBuilder SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical
+        SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated TFDatasetInput TFEventWriter
+        TensorInput TestDataSpeed TowerContext TowerTrainer TrainConfig TrainLoop Trainer allreduce_grads
+        change_env execute_only_once fix_rng_seed get_current_tower_context get_default_sess_config
+        get_global_step_value get_global_step_var get_model_loader get_rng get_tf_version_tuple get_tqdm
+        gradproc humanize_time_delta launch_train_with_config logger optimizer remap_input_source sesscreate
+        sessinit summary
+    """,
+    "tpack.callbacks": """
+        BinaryClassificationStats Callback CallbackFactory CallbackToHook Callbacks CheckNumerics
+        ClassificationError DataParallelInferenceRunner EnableCallbackIf EstimatedTimeLeft HookToCallback
+        InferenceRunner InferenceRunnerBase Inferencer JSONWriter MaxSaver MergeAllSummaries MinSaver ModelSaver
+        MonitorBase Monitors MovingAverageSummary PeriodicCallback PeriodicTrigger ProgressBar ProxyCallback
+        RunOp RunUpdateOps ScalarPrinter ScalarStats TFEventWriter
+    """,
+    "tpack.callbacks.inference": """
+        BinaryClassificationStats ClassificationError DataParallelInferenceRunner InferenceRunner
+        InferenceRunnerBase Inferencer ScalarStats
+    """,
+    "tpack.callbacks.monitors": """
+        JSONWriter MonitorBase Monitors ScalarPrinter TFEventWriter
+    """,
+    "tpack.dataflow": """
+        BatchData DataFlow DataFlowTerminated DataFromGenerator DataFromIterable DataFromList FakeData
+        FixedSizeData MapData MapDataComponent ProxyDataFlow RNGDataFlow RepeatedData TestDataSpeed
+    """,
+    "tpack.graph_builder": """
+        AsyncMultiGPUBuilder BuildResult DataParallelBuilder GradientOptions GradientPacker GraphBuilder
+        LeastLoadedDeviceSetter ModelDesc ModelDescBase OverrideCachingDevice SimpleBuilder
+        SyncMultiGPUParameterServerBuilder SyncMultiGPUReplicatedBuilder aggregate_grads_colocate
+        allreduce_grads allreduce_grads_hierarchical allreduce_grads_naive build_predict_tower make_grad_fn
+        merge_grad_list override_to_local_variable split_grad_list
+    """,
+    "tpack.input_source": """
+        BatchQueueInput DummyConstantInput FeedInput FeedfreeInput InputSource PlaceholderInput QueueInput
+        StagingInput TFDatasetInput TensorInput remap_input_source
+    """,
+    "tpack.predict": """
+        OnlinePredictor PredictorBase
+    """,
+    "tpack.reduction": """
+        CollectiveReducer ColocatedReduction GradientPacker GradientPackingReducer HierarchicalReducer
+        IdentityReducer NcclReducer OneDeviceReducer REDUCTION_MODES ReduceOp Reducer ReducerChoice
+        RoundRobinReducer aggregate_grads_colocate allreduce_grads allreduce_grads_hierarchical
+        allreduce_grads_naive merge_grad_list reducer_for_mode split_grad_list
+    """,
+    "tpack.tfutils": """
+        ChainInit DictRestore JustCurrentSession NewSessionCreator ReuseSessionCreator SaverRestore
+        SaverRestoreRelaxed SessionCreatorAdapter SessionInit SmartInit TowerContext get_current_tower_context
+        get_default_sess_config get_global_step_value get_global_step_var get_model_loader get_tf_version_tuple
+        gradproc optimizer sesscreate sessinit summary
+    """,
+    "tpack.tower": """
+        CollectionSnapshot LeastLoadedDeviceSetter OverrideCachingDevice PredictTowerContext TowerContext
+        TowerFunc TowerHandle TowerHandles TrainTowerContext VariableRecorder backup_collection canonical_device
+        check_session_devices current_tower_context custom_getter_scope freeze_collection
+        get_current_tower_context list_gpus op_and_tensor_name override_to_local_variable pair_variables
+        required_cpu_devices resolve_device resolve_devices restore_collection tower_name
+    """,
+    "tpack.train": """
+        AsyncMultiGPUTrainer AutoResumeTrainConfig BuilderTrainer DEFAULT_CALLBACKS DEFAULT_MONITORS ModelDesc
+        ModelDescBase NoOpTrainer SimpleTrainer SingleCostTrainer StopTraining SyncMultiGPUTrainer
+        SyncMultiGPUTrainerHierarchical SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated
+        TowerTrainer TrainConfig TrainLoop Trainer launch_train_with_config
+    """,
+    "tpack.utils": """
+        change_env execute_only_once fix_rng_seed get_rng get_tqdm humanize_time_delta logger
+    """,
+}
+
+# What is used every day in these packages is offered by tpack itself, all of it.
+EVERYDAY = ["tpack.callbacks", "tpack.dataflow", "tpack.input_source", "tpack.predict", "tpack.train", "tpack.utils"]
+
+
+def test_every_package_is_listed():
+    assert set(EXPORTS) == {module.name for module in modules_under("tpack") if module.is_package}
+
+
+@pytest.mark.parametrize("package", EXPORTS)
+def test_all_is_the_list(package):
+    assert sorted(importlib.import_module(package).__all__) == sorted(EXPORTS[package].split())
+
+
+@pytest.mark.parametrize("package", EXPORTS)
+def test_every_name_resolves(package):
+    module = importlib.import_module(package)
+    for name in EXPORTS[package].split():
+        assert getattr(module, name) is not None
+        assert name in dir(module)
+
+
+@pytest.mark.parametrize("package", EVERYDAY)
+def test_everyday_names_are_offered_by_tpack_and_are_the_same(package):
+    top, module = importlib.import_module("tpack"), importlib.import_module(package)
+    for name in EXPORTS[package].split():
+        assert getattr(top, name) is getattr(module, name)
+
+
+def test_star_import_gives_every_name():
+    code = "from tpack import *; import tpack; assert set(tpack.__all__) < set(globals())"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'SyncMultiGPUTrainerReplicate'"):
+        importlib.import_module("tpack").SyncMultiGPUTrainerReplicate  # noqa: B018 (reading it is the test)
+
+
+def test_a_name_without_tensorflow_loads_no_tensorflow():
+    code = "import sys; from tpack import BatchData, logger; assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
