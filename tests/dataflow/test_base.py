@@ -1,0 +1,67 @@
+"""The base classes of flows."""
+
+import numpy as np
+import pytest
+
+from tests.helpers.flows import Counting
+from tpack.dataflow.base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow, UnknownLengthError
+from tpack.errors import InputError
+
+
+class Minimal(DataFlow):
+    """A flow of three data points with nothing but ``__iter__``."""
+
+    def __iter__(self):
+        yield from [[1], [2], [3]]
+
+
+class Random(RNGDataFlow):
+    """A flow that does not call the constructor of its base."""
+
+    def __init__(self):
+        pass
+
+    def __iter__(self):
+        yield [self.rng.randint(2**31)]
+
+
+def test_flow_needs_iter():
+    with pytest.raises(TypeError, match="__iter__"):
+        DataFlow()
+
+
+def test_flow_without_length_can_be_listed_and_says_so():
+    ds = Minimal()
+    ds.reset_state()
+    assert list(ds) == [[1], [2], [3]]
+    with pytest.raises(UnknownLengthError, match="Minimal does not know its length"):
+        len(ds)
+    assert issubclass(UnknownLengthError, (NotImplementedError, InputError))
+
+
+def test_terminated_is_an_input_error():
+    with pytest.raises(InputError, match="peer is gone"):
+        raise DataFlowTerminated("peer is gone")
+
+
+def test_random_flow_wants_to_be_reset():
+    ds = Random()
+    with pytest.raises(InputError, match=r"Random needs random numbers: call reset_state\(\)"):
+        list(ds)
+    ds.reset_state()
+    assert len(list(ds)) == 1
+
+
+def test_random_flows_differ_and_a_script_may_set_the_generator():
+    first, second = Random(), Random()
+    for ds in (first, second):
+        ds.reset_state()
+    assert list(first) != list(second)
+    first.rng, second.rng = np.random.RandomState(3), np.random.RandomState(3)
+    assert list(first) == list(second)
+
+
+def test_proxy_yields_what_it_wraps():
+    ds = ProxyDataFlow(Counting(3))
+    assert list(ds) == [[0, "0"], [1, "1"], [2, "2"]]
+    assert len(ds) == 3

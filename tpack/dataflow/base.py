@@ -1,0 +1,103 @@
+"""What a DataFlow is: an object that can be iterated any number of times and yields data points.
+
+A data point is a list or tuple of components (arrays, numbers, strings), or a dict of them. Flows are combined by
+wrapping: ``BatchData(MapData(source, func), 32)`` is a DataFlow again. Every flow has the same three methods, and
+whoever iterates it calls ``reset_state`` once before, in the process that iterates.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tpack.errors import ConfigError, InputError
+from tpack.utils.rng import get_rng
+
+
+class DataFlowTerminated(InputError):
+    """The flow can give no more data, now or when iterated again: something it depends on is gone."""
+
+
+class UnknownLengthError(InputError, NotImplementedError, TypeError):
+    """The length of a flow was asked for and is not known.
+
+    A NotImplementedError, as scripts expect. Also a TypeError, since ``list(flow)`` asks for the length as a hint, and
+    that is the one exception it takes for "no hint".
+    """
+
+
+class DataFlow(ABC):
+    """The base of all flows; a subclass has ``__iter__`` and, if it can, ``__len__``."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]:
+        """Begin a pass over the data and yield its data points."""
+
+    def __len__(self) -> int:
+        """Return the number of data points of a pass.
+
+        Raises:
+            UnknownLengthError: It is not known; that is what a flow says that does not override this.
+        """
+        raise UnknownLengthError(f"{type(self).__name__} does not know its length")
+
+    def reset_state(self) -> None:  # noqa: B027 (most flows have nothing to reset)
+        """Prepare for iteration in this process: seed generators, open what cannot be sent to another process.
+
+        Called once before the first iteration. A flow that wraps others passes it on, once to each.
+        """
+
+
+class RNGDataFlow(DataFlow):
+    """A flow with a generator of random numbers, ``self.rng``, from ``reset_state`` on."""
+
+    _rng: np.random.RandomState | None = None
+
+    @property
+    def rng(self) -> np.random.RandomState:
+        """The generator, an ``np.random.RandomState`` that no other flow uses.
+
+        Raises:
+            InputError: ``reset_state`` was not called.
+        """
+        if self._rng is None:
+            raise InputError(f"{type(self).__name__} needs random numbers: call reset_state() once before iterating it")
+        return self._rng
+
+    @rng.setter
+    def rng(self, rng: np.random.RandomState) -> None:
+        self._rng = rng
+
+    def reset_state(self) -> None:
+        """Get a new generator."""
+        self.rng = get_rng(self)
+
+
+class ProxyDataFlow(DataFlow):
+    """A flow that wraps another, ``self.ds``, and yields the same; subclasses change what they want."""
+
+    def __init__(self, ds: DataFlow) -> None:
+        """Wrap a flow.
+
+        Args:
+            ds: the flow.
+
+        Raises:
+            ConfigError: ``ds`` is no DataFlow.
+        """
+        if not isinstance(ds, DataFlow):
+            raise ConfigError(
+                f"{type(self).__name__} got a {type(ds).__name__}: wanted a DataFlow; DataFromIterable makes one"
+            )
+        self.ds = ds
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.ds)
+
+    def __len__(self) -> int:
+        return len(self.ds)
+
+    def reset_state(self) -> None:
+        """Reset the wrapped flow."""
+        self.ds.reset_state()

@@ -1,0 +1,70 @@
+"""Data points put together into batches."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tpack.dataflow.aggregate import aggregate
+from tpack.dataflow.base import DataFlow, ProxyDataFlow
+from tpack.dataflow.checks import check_at_least
+from tpack.errors import ConfigError
+
+
+class BatchData(ProxyDataFlow):
+    """Yield batches: data points like those of ``ds``, whose components have one more dimension, the first.
+
+    See ``tpack.dataflow.aggregate`` for what a batch of each type is. Unlike in tensorpack, components of unlike dtype
+    are refused, where the dtype of the first would decide and cut the others' digits off.
+    """
+
+    def __init__(self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
+        """Make the flow.
+
+        Args:
+            ds: a flow of lists, tuples or dicts.
+            batch_size: the number of data points of a batch.
+            remainder: whether the last batch of a pass, which may be smaller, is yielded; otherwise it is dropped.
+            use_list: whether components of a batch are lists and not arrays, so that they may be of unlike shapes.
+
+        Raises:
+            ConfigError: The batch size is less than 1; or without ``remainder`` it is more than the length of ``ds``,
+                so that there would be no batch at all.
+        """
+        super().__init__(ds)
+        self.batch_size = check_at_least(self, "batch_size", batch_size)
+        self.remainder = remainder
+        self.use_list = use_list
+        length = _length_or_none(ds)
+        if length is not None and length < self.batch_size and not remainder:
+            raise ConfigError(
+                f"BatchData got batch_size={batch_size} and a flow of {length} data points: it would yield nothing; "
+                "use a smaller one, or remainder=True"
+            )
+
+    def __len__(self) -> int:
+        full, rest = divmod(len(self.ds), self.batch_size)
+        return full + int(self.remainder and rest > 0)
+
+    def __iter__(self) -> Iterator[Any]:
+        held: list[Any] = []
+        first_index = 0
+        for point in self.ds:
+            held.append(point)
+            if len(held) == self.batch_size:
+                yield aggregate(held, use_list=self.use_list, first_index=first_index)
+                first_index += len(held)
+                held = []
+        if held and self.remainder:
+            yield aggregate(held, use_list=self.use_list, first_index=first_index)
+
+    @staticmethod
+    def aggregate_batch(data_holder: Sequence[Any], use_list: bool = False) -> Any:
+        """Make a batch of a list of data points, as ``tpack.dataflow.aggregate.aggregate`` does."""
+        return aggregate(data_holder, use_list=use_list)
+
+
+def _length_or_none(ds: DataFlow) -> int | None:
+    """Return the length of a flow, or None if it does not know it."""
+    try:
+        return len(ds)
+    except NotImplementedError:
+        return None
