@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
+from tpack.tfutils.tower_scope import shared_by_towers
 
 GLOBAL_STEP_NAME = "global_step"
 
@@ -36,22 +37,17 @@ def get_global_step_var() -> Any:
 
 
 def _create_global_step() -> Any:
-    # A variable scope made from scratch, unlike one entered by name, inherits nothing from the current one. The
-    # aggregation says that there is one for all towers, as TensorFlow says of its own global step.
+    # A variable scope made from scratch, unlike one entered by name, inherits nothing from the current one.
     top_scope = tf.VariableScope(reuse=tf.AUTO_REUSE, name="", use_resource=True)
     with (
+        shared_by_towers(),
         tf.name_scope(None),
         tf.device(None),
         tf.device("/device:CPU:0"),
         tf.variable_scope(top_scope, auxiliary_name_scope=False),
     ):
         step = tf.get_variable(
-            GLOBAL_STEP_NAME,
-            shape=[],
-            dtype=tf.int64,
-            initializer=tf.zeros_initializer(),
-            trainable=False,
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+            GLOBAL_STEP_NAME, shape=[], dtype=tf.int64, initializer=tf.zeros_initializer(), trainable=False
         )
     # Not among the arguments above: a variable that existed already would not be added.
     tf.add_to_collection(tf.GraphKeys.GLOBAL_STEP, step)

@@ -1,0 +1,76 @@
+"""Session creators: the session has every device that the graph asks for, or there is none."""
+
+from typing import Any
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, DeviceError
+from tpack.tfutils import sesscreate
+from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator, SessionCreatorAdapter
+from tpack.tower.devices import check_session_devices
+
+
+def num_cpus(session: Any) -> int:
+    return sum(device.device_type == "CPU" for device in session.list_devices())
+
+
+def constant_on(device: str) -> Any:
+    with tf.device(device):
+        return tf.constant(3)
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, 6), (2, 6), (7, 7)])
+def test_new_session_has_as_many_cpus_as_the_graph_or_the_user_wants(graph: Any, asked: Any, expected: int) -> None:
+    constant = constant_on("/device:CPU:5")
+    config = None if asked is None else tf.ConfigProto(device_count={"CPU": asked})
+    with NewSessionCreator(config=config).create_session() as session:
+        assert session.graph is graph
+        assert num_cpus(session) == expected
+        assert session.run(constant) == 3
+
+
+def test_new_session_leaves_the_users_config_as_it_is(graph: Any) -> None:
+    constant_on("/device:CPU:2")
+    config = tf.ConfigProto(intra_op_parallelism_threads=1)
+    with NewSessionCreator(config=config).create_session() as session:
+        assert session._config.intra_op_parallelism_threads == 1
+    assert config == tf.ConfigProto(intra_op_parallelism_threads=1)
+
+
+def test_new_session_lacking_a_device_is_closed_again(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = []
+
+    def check(session: Any, graph: Any) -> None:
+        sessions.append(session)
+        check_session_devices(session, graph)
+
+    monkeypatch.setattr(sesscreate, "check_session_devices", check)
+    constant = constant_on("/device:GPU:99")
+    with pytest.raises(DeviceError, match="/device:GPU:99"):
+        NewSessionCreator().create_session()
+    with pytest.raises(RuntimeError, match="closed"):
+        sessions[0].run(constant)
+
+
+def test_new_session_rejects_other_configs() -> None:
+    with pytest.raises(ConfigError, match=r"wanted a tf\.ConfigProto as config, got dict"):
+        NewSessionCreator(config={"CPU": 8})
+
+
+def test_reused_session_is_the_one_given() -> None:
+    session = object()
+    assert ReuseSessionCreator(session).create_session() is session
+
+
+def test_adapter_passes_the_session_through_the_function() -> None:
+    session = object()
+    assert SessionCreatorAdapter(ReuseSessionCreator(session), lambda sess: ("wrapped", sess)).create_session() == (
+        "wrapped",
+        session,
+    )
+
+
+@pytest.mark.parametrize("creator", [NewSessionCreator(), ReuseSessionCreator(None), SessionCreatorAdapter(None, id)])
+def test_all_are_session_creators_of_tensorflow(creator: Any) -> None:
+    assert isinstance(creator, tf.train.SessionCreator)
