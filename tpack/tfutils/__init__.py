@@ -1,1 +1,43 @@
 """Sessions, checkpoints, summaries, gradient processors and optimizers: what training needs around the model."""
+
+from tpack.compat import get_tf_version_tuple
+from tpack.tfutils import gradproc, optimizer, sesscreate, sessinit, summary
+from tpack.tfutils.global_step import get_global_step_value, get_global_step_var
+from tpack.tfutils.sessconfig import get_default_sess_config
+from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator, SessionCreatorAdapter
+from tpack.tfutils.sessinit import (
+    ChainInit,
+    DictRestore,
+    JustCurrentSession,
+    SaverRestore,
+    SaverRestoreRelaxed,
+    SessionInit,
+    SmartInit,
+    get_model_loader,
+)
+from tpack.tower.context import TowerContext, get_current_tower_context
+
+__all__ = [
+    "ChainInit",
+    "DictRestore",
+    "JustCurrentSession",
+    "NewSessionCreator",
+    "ReuseSessionCreator",
+    "SaverRestore",
+    "SaverRestoreRelaxed",
+    "SessionCreatorAdapter",
+    "SessionInit",
+    "SmartInit",
+    "TowerContext",
+    "get_current_tower_context",
+    "get_default_sess_config",
+    "get_global_step_value",
+    "get_global_step_var",
+    "get_model_loader",
+    "get_tf_version_tuple",
+    "gradproc",
+    "optimizer",
+    "sesscreate",
+    "sessinit",
+    "summary",
+]

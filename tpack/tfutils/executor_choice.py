@@ -3,6 +3,9 @@
 Handing a step to the thread pool costs tens of microseconds. The calling thread saves them and gives up running
 independent kernels side by side, so it wins on small graphs and loses on large ones. Which one a graph is shows only by
 measuring: the first steps of a run are timed both ways, alternately, and the faster way is kept.
+
+A step may fetch more than the one before, and each set of fetches is a plan of its own. The first few plans are timed,
+each for itself, and whichever has been run often enough first, the usual step, decides for all.
 """
 
 import time
@@ -24,6 +27,9 @@ TRIAL_STEPS = 40
 BLOCK_STEPS = 10
 """The two ways take turns in blocks of this many steps, so that a passing disturbance meets both."""
 
+MAX_TRIALS = 4
+"""How many plans are timed; any others are run in the pool until there is an answer."""
+
 MAX_STEP_SECS = 2e-3
 """A step that takes longer is left to the pool: handing it over is less than a few percent of it."""
 
@@ -42,20 +48,23 @@ class ExecutorChoice:
         if executor not in EXECUTORS:
             raise ConfigError(f"executor must be one of {', '.join(EXECUTORS)}, got {executor!r}")
         self.in_caller_thread: bool | None = {"auto": None, "pool": False, "caller": True}[executor]
-        self._trial: _Trial | None = None
+        self._trials: dict[FetchPlan, _Trial] = {}
 
-    def run(self, plan: FetchPlan) -> list[Any]:
-        """Run ``plan`` once and return its values."""
+    def run(self, plan: FetchPlan, *feed_values: Any) -> Any:
+        """Run ``plan`` once on the values of its feeds and return what it returns."""
         if self.in_caller_thread is not None:
-            if self.in_caller_thread and not plan.in_caller_thread:
-                plan.use_caller_thread(True)
-            return plan.run()
-        if self._trial is None:
-            self._trial = _Trial(plan)
-        if self._trial.plan is not plan:
-            return plan.run()
-        values = self._trial.run()
-        self.in_caller_thread = self._trial.answer
+            if plan.in_caller_thread != self.in_caller_thread:
+                plan.use_caller_thread(self.in_caller_thread)
+            return plan.run(*feed_values)
+        trial = self._trials.get(plan)
+        if trial is None:
+            if len(self._trials) == MAX_TRIALS:
+                return plan.run(*feed_values)
+            trial = self._trials[plan] = _Trial(plan)
+        values = trial.run(*feed_values)
+        if trial.answer is not None:
+            self.in_caller_thread = trial.answer
+            self._trials.clear()
         return values
 
 
@@ -68,9 +77,9 @@ class _Trial:
         self._steps = 0
         self._times: dict[bool, list[float]] = {False: [], True: []}
 
-    def run(self) -> list[Any]:
+    def run(self, *feed_values: Any) -> Any:
         start = time.perf_counter()
-        values = self.plan.run()
+        values = self.plan.run(*feed_values)
         elapsed = time.perf_counter() - start
         self._steps += 1
         if self._steps > WARMUP_STEPS:
@@ -95,5 +104,4 @@ class _Trial:
 
     def _settle(self, answer: bool, reason: str) -> None:
         self.answer = answer
-        self.plan.use_caller_thread(answer)
         logger.info(f"Steps run in {'the calling thread' if answer else 'the thread pool'}: {reason}.")

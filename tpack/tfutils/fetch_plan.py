@@ -4,6 +4,7 @@
 work is done once for each distinct set.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def fetch_key(fetches: Any) -> Any:
     if isinstance(fetches, (list, tuple)):
         return (type(fetches), *map(fetch_key, fetches))
     if isinstance(fetches, dict):
-        return (dict, *((name, fetch_key(value)) for name, value in fetches.items()))
+        return (type(fetches), *((name, fetch_key(value)) for name, value in fetches.items()))
     # A name may be a new string object at each call, anything else is a graph element and the plan keeps it alive.
     return fetches if isinstance(fetches, str) else id(fetches)
 
@@ -41,7 +42,7 @@ class FetchPlan:
 
     def __init__(self, session: Any, fetches: Any, feeds: Sequence[Any] = ()) -> None:
         self._session = session
-        self._feeds = [_graph_element(session.graph, feed) for feed in feeds]
+        self._feeds = [graph_element(session.graph, feed) for feed in feeds]
         self._tensors: list[Any] = []
         self._positions: dict[str, int] = {}
         self._targets: dict[str, Any] = {}
@@ -68,6 +69,8 @@ class FetchPlan:
         return self._unflatten(self._call(*feed_values))
 
     def _make_callable(self, *, in_caller_thread: bool) -> Callable[..., list[Any]]:
+        if not self._tensors and not self._targets:
+            return _run_nothing
         return compat.make_callable(
             self._session,
             feeds=self._feeds,
@@ -78,12 +81,11 @@ class FetchPlan:
 
     def _compile(self, fetches: Any) -> Unflatten:
         if isinstance(fetches, dict):
-            parts = {name: self._compile(value) for name, value in fetches.items()}
-            return lambda values: {name: part(values) for name, part in parts.items()}
+            return self._compile_dict(fetches)
         if isinstance(fetches, (list, tuple)):
             return self._compile_sequence(fetches)
         self._kept_alive.append(fetches)
-        element = _graph_element(self._session.graph, fetches)
+        element = graph_element(self._session.graph, fetches)
         if isinstance(element, tf.Operation):
             self._targets[element.name] = element
             return _no_value
@@ -91,6 +93,12 @@ class FetchPlan:
         if position == len(self._tensors):
             self._tensors.append(element)
         return lambda values: values[position]
+
+    def _compile_dict(self, fetches: dict[Any, Any]) -> Unflatten:
+        parts = {name: self._compile(value) for name, value in fetches.items()}
+        if isinstance(fetches, OrderedDict):
+            return lambda values: OrderedDict((name, part(values)) for name, part in parts.items())
+        return lambda values: {name: part(values) for name, part in parts.items()}
 
     def _compile_sequence(self, fetches: Any) -> Unflatten:
         parts = [self._compile(value) for value in fetches]
@@ -111,12 +119,23 @@ def is_composite(fetches: Any) -> bool:
     return isinstance(fetches, (tf.SparseTensor, tf.IndexedSlices, tf.RaggedTensor))
 
 
-def _no_value(values: Sequence[Any]) -> None:
-    del values
+def graph_element(graph: Any, fetch: Any) -> Any:
+    """Return the tensor or operation of ``graph`` that a tensor, operation, variable or name stands for.
 
-
-def _graph_element(graph: Any, fetch: Any) -> Any:
+    Raises:
+        ConfigError: There is none.
+    """
     try:
         return graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
     except (TypeError, ValueError, KeyError) as error:
         raise ConfigError(f"cannot fetch or feed {fetch!r} in this session: {error}") from error
+
+
+def _no_value(values: Sequence[Any]) -> None:
+    del values
+
+
+def _run_nothing(*feed_values: Any) -> list[Any]:
+    """Stand in for a callable of no fetches, which TensorFlow refuses to make."""
+    del feed_values
+    return []

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError
 from tpack.tfutils.executor_choice import ExecutorChoice
-from tpack.tfutils.fetch_plan import FetchPlan, fetch_key, is_composite
+from tpack.tfutils.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
 
 MAX_PLANS = 128
 """How many distinct sets of fetches are kept; a loop that makes new ones all the time drops the oldest."""
@@ -46,6 +46,7 @@ class HookedSession:
         self._choice = ExecutorChoice(executor)
         self._plans: dict[Any, FetchPlan] = {}
         self._context: Any = None
+        self._stop_requested = False
 
     @property
     def session(self) -> Any:
@@ -76,7 +77,7 @@ class HookedSession:
         context = self._run_context(fetches, feed_dict, options)
         requests = [callback.before_run(context) for callback in self._before]
         wanted = [request.fetches if isinstance(request, tf.train.SessionRunArgs) else request for request in requests]
-        feeds = _merge_feeds(feed_dict, requests)
+        feeds = self._merge_feeds(feed_dict, requests)
         options = _merge_options(options, requests)
         if options is not None and run_metadata is None:
             run_metadata = tf.RunMetadata()
@@ -90,8 +91,8 @@ class HookedSession:
         return results[0]
 
     def should_stop(self) -> bool:
-        """Whether a callback asked the last run to stop."""
-        return self._context is not None and bool(self._context.stop_requested)
+        """Whether a callback has asked for a stop, in whichever run."""
+        return self._stop_requested
 
     def close(self) -> None:
         """Close the session."""
@@ -99,19 +100,23 @@ class HookedSession:
         self._session.close()
 
     def _run_context(self, fetches: Any, feed_dict: Any, options: Any) -> Any:
-        context = self._context
-        if context is None or context.original_args.fetches is not fetches or feed_dict or options is not None:
-            arguments = tf.train.SessionRunArgs(fetches, feed_dict=feed_dict, options=options)
-            context = self._context = tf.train.SessionRunContext(arguments, self._session)
-        return context
+        if feed_dict or options is not None:
+            return self._new_context(fetches, feed_dict, options)
+        if self._context is None or self._context.original_args.fetches is not fetches:
+            self._context = self._new_context(fetches, None, None)
+        return self._context
+
+    def _new_context(self, fetches: Any, feed_dict: Any, options: Any) -> Any:
+        arguments = tf.train.SessionRunArgs(fetches, feed_dict=feed_dict, options=options)
+        return tf.train.SessionRunContext(arguments, self._session)
 
     def _run(self, everything: list[Any], feeds: dict[Any, Any], options: Any, run_metadata: Any) -> list[Any]:
-        if options is not None or run_metadata is not None or is_composite(everything):
-            return self._session.run(everything, feed_dict=feeds, options=options, run_metadata=run_metadata)
+        composite = is_composite(everything) or is_composite([tensor for tensor, _ in feeds.values()])
+        if composite or options is not None or run_metadata is not None:
+            feed_dict = dict(feeds.values())
+            return self._session.run(everything, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
         plan = self._plan(everything, feeds)
-        if not feeds:
-            return self._choice.run(plan)
-        return plan.run(*(_as_feed(tensor, value) for tensor, value in feeds.values()))
+        return self._choice.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
 
     def _plan(self, everything: list[Any], feeds: dict[Any, Any]) -> FetchPlan:
         key = (fetch_key(everything), *feeds)
@@ -130,6 +135,18 @@ class HookedSession:
                 callback.after_run(context, tf.train.SessionRunValues(value, *run))
         for callback in self._only_after:
             callback.after_run(context, tf.train.SessionRunValues(None, *run))
+        self._stop_requested = self._stop_requested or context.stop_requested
+
+    def _merge_feeds(self, feed_dict: Any, requests: Sequence[Any]) -> dict[int, tuple[Any, Any]]:
+        """Return {id(tensor): (tensor, value)} of the run's own feeds and of those that callbacks ask for."""
+        feed_dicts = [request.feed_dict for request in requests if isinstance(request, tf.train.SessionRunArgs)]
+        feeds: dict[int, tuple[Any, Any]] = {}
+        for tensor, value in [pair for item in (feed_dict, *feed_dicts) if item for pair in item.items()]:
+            target = tensor if is_composite(tensor) else graph_element(self._session.graph, tensor)
+            if id(target) in feeds:
+                raise ConfigError(f"{target!r} is fed twice in one run")
+            feeds[id(target)] = (target, value)
+        return feeds
 
     def _raise_cause(self, error: Any) -> None:
         """Raise what made a run fail: a callback's own failure, or that the data ended."""
@@ -143,25 +160,18 @@ class HookedSession:
             ) from error
 
 
-def _merge_feeds(feed_dict: Any, requests: Sequence[Any]) -> dict[Any, Any]:
-    """Return {id(tensor): (tensor, value)} of the run's own feeds and of those that callbacks ask for."""
-    feeds = {id(tensor): (tensor, value) for tensor, value in (feed_dict or {}).items()}
-    for request in requests:
-        if isinstance(request, tf.train.SessionRunArgs) and request.feed_dict:
-            for tensor, value in request.feed_dict.items():
-                if id(tensor) in feeds:
-                    raise ConfigError(f"{tensor!r} is fed twice in one run")
-                feeds[id(tensor)] = (tensor, value)
-    return feeds
-
-
 def _merge_options(options: Any, requests: Sequence[Any]) -> Any:
-    merged = options
-    for request in requests:
-        if isinstance(request, tf.train.SessionRunArgs) and request.options is not None:
-            if merged is None:
-                merged = tf.RunOptions()
-            merged.MergeFrom(request.options)
+    """Return new options that ask for all that these ask for; None when nobody asks for anything."""
+    given = [request.options for request in requests if isinstance(request, tf.train.SessionRunArgs)]
+    wanted = [item for item in (options, *given) if item is not None]
+    if not wanted:
+        return None
+    merged = tf.RunOptions()
+    for item in wanted:
+        merged.MergeFrom(item)
+    # Merging keeps the last of several numbers. The most detailed trace and the longest time serve everybody.
+    merged.trace_level = max(item.trace_level for item in wanted)
+    merged.timeout_in_ms = max(item.timeout_in_ms for item in wanted)
     return merged
 
 

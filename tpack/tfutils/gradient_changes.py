@@ -1,0 +1,154 @@
+"""Gradient processors that change gradients or drop them.
+
+Regular expressions must match a variable's whole name, which is taken without the current tower's variable scope.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tfutils.gradient_processor import GradientProcessor, Grads, map_gradient_values
+from tpack.tfutils.tower_scope import variable_name_without_tower
+from tpack.utils import logger
+
+
+class FilterNoneGrad(GradientProcessor):
+    """Drop the pairs without a gradient.
+
+    Args:
+        verbose: log the variables that are dropped.
+    """
+
+    def __init__(self, verbose: bool = True) -> None:
+        self._verbose = verbose
+
+    def _process(self, grads: Grads) -> Grads:
+        dropped = [variable.op.name for gradient, variable in grads if gradient is None]
+        if dropped and self._verbose:
+            logger.warning(f"No gradient with respect to {len(dropped)} variable(s): {', '.join(dropped)}")
+        return [pair for pair in grads if pair[0] is not None]
+
+
+class GlobalNormClip(GradientProcessor):
+    """Scale all gradients down by one factor if their global norm is above a limit.
+
+    Args:
+        global_norm: the limit on the root of the sum of squares of all gradients.
+
+    Raises:
+        ConfigError: The limit is not above zero.
+
+    Source:
+        Pascanu, Mikolov and Bengio, On the difficulty of training recurrent neural networks, 2013.
+    """
+
+    def __init__(self, global_norm: float) -> None:
+        if not global_norm > 0:
+            raise ConfigError(f"wanted a limit above 0 for the gradients' global norm, got {global_norm!r}")
+        self._norm = float(global_norm)
+
+    def _process(self, grads: Grads) -> Grads:
+        clipped, _ = tf.clip_by_global_norm([gradient for gradient, _ in grads], self._norm)
+        return [(gradient, variable) for gradient, (_, variable) in zip(clipped, grads, strict=True)]
+
+
+class MapGradient(GradientProcessor):
+    """Apply a function to the gradients of some variables.
+
+    A variable without a gradient keeps its pair.
+
+    Args:
+        func: ``func(gradient)``, or a function of two arguments without defaults, ``func(gradient, variable)``. It
+            returns the new gradient; None drops the pair.
+        regex: for which variables; the gradients of others stay as they are.
+
+    Raises:
+        ConfigError: The function takes neither one nor two arguments, or the regular expression is invalid.
+    """
+
+    def __init__(self, func: Callable[..., Any], regex: str = ".*") -> None:
+        self._takes_variable = _num_required_args(func) == 2
+        self._func = func
+        self._pattern = compile_pattern(regex)
+
+    def _process(self, grads: Grads) -> Grads:
+        mapped: Grads = []
+        for gradient, variable in grads:
+            if gradient is None or not self._pattern.fullmatch(variable_name_without_tower(variable)):
+                mapped.append((gradient, variable))
+                continue
+            changed = self._func(gradient, variable) if self._takes_variable else self._func(gradient)
+            if changed is not None:
+                mapped.append((changed, variable))
+        return mapped
+
+
+class ScaleGradient(MapGradient):
+    """Multiply the gradients of some variables by constants, which gives these variables other learning rates.
+
+    Args:
+        multipliers: a pair of a regular expression and a number, or a list of such pairs; the first match counts. Zero
+            drops the gradient, so the variable stays as it is whatever the optimizer.
+        verbose: log the variables and their multipliers.
+
+    Raises:
+        ConfigError: Something is not such a pair.
+
+    Example:
+        ScaleGradient([(".*/b", 2.0)])
+    """
+
+    def __init__(self, multipliers: tuple[str, float] | Sequence[tuple[str, float]], verbose: bool = True) -> None:
+        super().__init__(self._scale)
+        pairs = multipliers if isinstance(multipliers, list) else [multipliers]
+        self._multipliers = [_parse_multiplier(pair) for pair in pairs]
+        self._verbose = verbose
+
+    def _scale(self, gradient: Any, variable: Any) -> Any:
+        name = variable_name_without_tower(variable)
+        multiplier = next((number for pattern, number in self._multipliers if pattern.fullmatch(name)), None)
+        if multiplier is None:
+            return gradient
+        if self._verbose:
+            logger.info(f"The gradient of {name} is multiplied by {multiplier}")
+        return map_gradient_values(lambda values: values * multiplier, gradient) if multiplier else None
+
+
+def compile_pattern(regex: str) -> re.Pattern[str]:
+    """Compile a regular expression for variable names.
+
+    Raises:
+        ConfigError: It is invalid.
+    """
+    try:
+        return re.compile(regex)
+    except (TypeError, re.error) as error:
+        raise ConfigError(f"{regex!r} is no regular expression: {error}") from error
+
+
+def _parse_multiplier(pair: Any) -> tuple[re.Pattern[str], float]:
+    try:
+        regex, multiplier = pair
+        return compile_pattern(regex), float(multiplier)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"wanted a pair of a regular expression and a number, got {pair!r}") from error
+
+
+def _num_required_args(func: Callable[..., Any]) -> int:
+    """Return how many positional arguments a function must be given: one or two."""
+    try:
+        parameters = inspect.signature(func).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"cannot find out which arguments {func!r} takes: wrap it in a function") from error
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in positional and p.default is inspect.Parameter.empty]
+    if len(required) not in (1, 2):
+        raise ConfigError(
+            f"wanted a function of a gradient, or of a gradient and a variable, got {func!r}, which has "
+            f"{len(required)} argument(s) without a default"
+        )
+    return len(required)
