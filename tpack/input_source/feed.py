@@ -1,0 +1,100 @@
+"""Data that is fed with each step, in the thread that runs the step.
+
+It is the simplest way and the slowest: producing a data point and computing a step take turns. It suits inference
+on small data and looking for errors; use `QueueInput` to train.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.dataflow.base import DataFlow
+from tpack.errors import DataExhaustedError
+from tpack.input_source.base import InputSource
+from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.stream import DataPointStream, check_dataflow, describe
+
+
+class FeedInput(InputSource):
+    """Feed the data points of a DataFlow, one for each tower at each step.
+
+    In tensorpack all towers get the same data point; here each has its own, as with every other source.
+
+    Args:
+        ds: the dataflow.
+        infinite: begin again when it ends. Otherwise the end is an error.
+
+    Raises:
+        ConfigError: `ds` is no DataFlow.
+        DataExhaustedError: In a step, when the data ended and is not infinite.
+        InputError: In a step, when the dataflow raised.
+        DataPointError: In a step, when a data point does not fit the signature.
+    """
+
+    def __init__(self, ds: DataFlow, infinite: bool = True) -> None:
+        self.ds = check_dataflow(ds, "FeedInput")
+        self._infinite = infinite
+        self._specs: Sequence[Any] = ()
+        self._callback: _FeedCallback
+
+    def _setup(self, signature: Sequence[Any]) -> None:
+        checker = DataPointChecker(signature, describe(self.ds))
+        self._specs = signature
+        self._callback = _FeedCallback(DataPointStream(self.ds, checker, infinite=self._infinite))
+
+    def _get_input_tensors(self) -> Sequence[Any]:
+        with self.cached_name_scope():
+            placeholders = [tf.placeholder(spec.dtype, spec.shape, name=spec.name) for spec in self._specs]
+        self._callback.towers.append(placeholders)
+        return placeholders
+
+    def _get_callbacks(self) -> Sequence[Callback]:
+        return [self._callback]
+
+    def _reset_state(self) -> None:
+        self._callback.restart()
+
+    def _size(self) -> int:
+        return len(self.ds)
+
+
+class _FeedCallback(Callback):
+    """Takes as many data points from a stream as there are towers, and feeds them with the step."""
+
+    _chief_only = False
+
+    def __init__(self, stream: DataPointStream) -> None:
+        self.towers: list[list[Any]] = []
+        self._stream = stream
+        self._points: Generator[list[np.ndarray], None, None] | None = None
+        self._num_taken = 0
+
+    def restart(self) -> None:
+        """Go back to the first data point."""
+        if self._points is not None:
+            self._points.close()
+        self._points = None
+        self._num_taken = 0
+
+    def _before_run(self, ctx: Any) -> Any:
+        feeds = {}
+        for placeholders in self.towers:
+            for placeholder, array, dtype in zip(placeholders, self._take(), self._stream.dtypes, strict=True):
+                feeds[placeholder] = array.astype(dtype, copy=False)
+        return tf.train.SessionRunArgs(fetches=[], feed_dict=feeds)
+
+    def _take(self) -> list[np.ndarray]:
+        if self._points is None:
+            self._points = iter(self._stream)
+        for point in self._points:
+            self._num_taken += 1
+            return point
+        raise DataExhaustedError(
+            f"the data of FeedInput ended after {self._num_taken} data points, and a step wants more"
+        )
+
+    def _after_train(self) -> None:
+        self.restart()

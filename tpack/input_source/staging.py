@@ -1,0 +1,119 @@
+"""Input that waits on each tower's device, one or more steps ahead.
+
+A step takes out what an earlier step brought to the device, and brings the next data point while it computes: the
+way to the device costs no time of the step.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.errors import ConfigError
+from tpack.input_source.base import FeedfreeInput, InputSource
+from tpack.input_source.proxy import ProxyInput
+from tpack.input_source.staging_area import StagingArea
+from tpack.tower.devices import resolve_device
+
+
+class StagingInput(ProxyInput, FeedfreeInput):
+    """Put the tensors of another source through a staging area on each tower's device.
+
+    The areas are filled before the first step. Every hooked run then takes out of all areas and puts into all of
+    them, whether or not it uses the data. The last ``nr_stage`` data points of a source that ends are never used.
+
+    Args:
+        input: a source that needs no feed.
+        nr_stage: how many steps ahead.
+        device: where the areas are; None means the device on which `get_input_tensors` is called, the tower's.
+
+    Raises:
+        ConfigError: ``input`` needs a feed, ``nr_stage`` is less than 1, or the device cannot be read.
+        DeviceError: The machine has GPUs, and not this one.
+    """
+
+    def __init__(self, input: InputSource, nr_stage: int = 1, device: str | None = None) -> None:
+        super().__init__(input)
+        if not isinstance(input, FeedfreeInput):
+            raise ConfigError(f"StagingInput wraps a source that needs no feed, such as QueueInput, got {input}")
+        if nr_stage < 1:
+            raise ConfigError(f"StagingInput wants nr_stage of at least 1, got {nr_stage}")
+        self._device = None if device is None else resolve_device(device)
+        self._areas: list[StagingArea] = []
+        self._callback = StagingInput.StagingCallback(self, nr_stage)
+
+    class StagingCallback(Callback):
+        """Fills the areas before training, and makes every hooked run take out and put in.
+
+        Args:
+            source: the `StagingInput`.
+            nr_stage: how many times to fill.
+        """
+
+        _chief_only = False
+
+        def __init__(self, source: "StagingInput", nr_stage: int) -> None:
+            self._source = source
+            self._nr_stage = nr_stage
+            self._stage: Any = None
+            self._clear: Any = None
+            self._fetches: Any = None
+
+        def refill(self, session: Any) -> None:
+            """Empty the areas and fill them; nothing before the graph is set up.
+
+            Raises:
+                InputError: The inner source has failed.
+            """
+            if self._stage is None:
+                return
+            try:
+                session.run(self._clear)
+                for _ in range(self._nr_stage):
+                    session.run(self._stage)
+            except tf.errors.OpError:
+                self._source.raise_failure()
+                raise
+
+        def _setup_graph(self) -> None:
+            areas = self._source.areas
+            self._stage = tf.group(*(area.stage for area in areas), name="stage")
+            self._clear = tf.group(*(area.clear for area in areas), name="clear")
+            unstage = tf.group(*(area.outputs[0].op for area in areas), name="unstage")
+            self._fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage])
+
+        def _before_train(self) -> None:
+            self.refill(self.trainer.sess)
+
+        def _before_run(self, ctx: Any) -> Any:
+            return self._fetches
+
+    @property
+    def areas(self) -> Sequence[StagingArea]:
+        """The staging area of each tower."""
+        return tuple(self._areas)
+
+    def raise_failure(self) -> None:
+        """Raise what made the inner source fail, if it did."""
+        for callback in self.input.get_callbacks():
+            failure = callback.failure()
+            if failure is not None:
+                raise failure
+
+    def _get_input_tensors(self) -> Sequence[Any]:
+        tensors = super()._get_input_tensors()
+        # tf.device(None) would not mean "as it is": it takes the tower's device away.
+        place = nullcontext() if self._device is None else tf.device(self._device)
+        with self.cached_name_scope(), place:
+            area = StagingArea(tensors)
+        self._areas.append(area)
+        return area.outputs
+
+    def _get_callbacks(self) -> Sequence[Callback]:
+        return [self._callback]
+
+    def _reset_state(self) -> None:
+        super()._reset_state()
+        self._callback.refill(self._require_session())

@@ -1,0 +1,81 @@
+"""A DataFlow as one checked stream of data points.
+
+The dataflow's state is reset once, whatever happens later; each iteration over the stream is a new pass from the
+first data point on. Whatever the dataflow raises becomes an `InputError` that says at which data point, with the
+dataflow's own error and traceback as its cause.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.base import DataFlow
+from tpack.dataflow.repeat import RepeatedData
+from tpack.errors import ConfigError, InputError
+from tpack.input_source.data_point import DataPointChecker
+
+
+class DataPointStream:
+    """The data points of a DataFlow, as arrays that fit a signature.
+
+    Args:
+        ds: the dataflow.
+        checker: holds the data points against the signature.
+        infinite: begin the dataflow again when it ends.
+    """
+
+    def __init__(self, ds: DataFlow, checker: DataPointChecker, *, infinite: bool = True) -> None:
+        self._ds = RepeatedData(ds, -1) if infinite else ds
+        self._name = describe(ds)
+        self._checker = checker
+        self._was_reset = False
+
+    @property
+    def dtypes(self) -> list[np.dtype]:
+        """The numpy dtype that each component must have when it is fed."""
+        return self._checker.dtypes
+
+    def __iter__(self) -> Generator[list[np.ndarray], None, None]:
+        """Yield the components of one data point after the other, not copied and not cast yet.
+
+        Raises:
+            InputError: The dataflow raised.
+            DataPointError: A data point does not fit the signature.
+            DataExhaustedError: The dataflow is to be repeated, and a pass has no data point.
+        """
+        index = 0
+        try:
+            self._reset_once()
+            for data_point in self._ds:
+                yield self._checker.check(data_point, index)
+                index += 1
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{self._name} raised {type(error).__name__} at data point {index}: {error}"
+            ) from error
+
+    def _reset_once(self) -> None:
+        if not self._was_reset:
+            self._was_reset = True
+            self._ds.reset_state()
+
+
+def describe(ds: DataFlow) -> str:
+    """Name a dataflow in a message."""
+    return f"the dataflow {type(ds).__name__}"
+
+
+def check_dataflow(ds: Any, who: str) -> DataFlow:
+    """Return ``ds`` if it is a DataFlow.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if not isinstance(ds, DataFlow):
+        raise ConfigError(
+            f"{who} takes a DataFlow, got {type(ds).__name__}: wrap a list in tpack.dataflow.DataFromList"
+        )
+    return ds

@@ -1,0 +1,71 @@
+"""Prediction in a session that is there already, such as the one that trains."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import make_callable
+from tpack.errors import ConfigError, DataPointError
+from tpack.input_source.component import Component, Misfit
+from tpack.predict.base import PredictorBase
+
+
+class OnlinePredictor(PredictorBase):
+    """Feed some tensors of a graph and fetch others.
+
+    Args:
+        input_tensors: what a data point is fed to.
+        output_tensors: what is returned.
+        return_input: return ``(data_point, outputs)`` in place of the outputs alone.
+        sess: the session; None means the one that is the default when the predictor is called.
+
+    Raises:
+        ConfigError: Something is not a tensor; in a call, there is no session.
+        DataPointError: In a call, the number of inputs is wrong, or the rank, shape or dtype of one.
+    """
+
+    def __init__(
+        self,
+        input_tensors: Sequence[Any],
+        output_tensors: Sequence[Any],
+        return_input: bool = False,
+        sess: Any = None,
+    ) -> None:
+        self.input_tensors = _check_tensors("input", input_tensors)
+        self.output_tensors = _check_tensors("output", output_tensors)
+        self.return_input = return_input
+        self.sess = sess
+        specs = [tf.TensorSpec(tensor.shape, tensor.dtype, tensor.op.name) for tensor in self.input_tensors]
+        self._inputs = [Component(position, spec, "input") for position, spec in enumerate(specs)]
+        self._compiled_for: Any = None
+        self._callable: Callable[..., list[Any]]
+
+    def _do_call(self, dp: Sequence[Any]) -> list[Any]:
+        feeds = self._convert(dp)
+        session = tf.get_default_session() if self.sess is None else self.sess
+        if session is None:
+            raise ConfigError(
+                "OnlinePredictor was given no session and none is the default: call it inside 'with session:'"
+            )
+        if session is not self._compiled_for:
+            self._callable = make_callable(session, feeds=self.input_tensors, fetches=self.output_tensors)
+            self._compiled_for = session
+        return self._callable(*feeds)
+
+    def _convert(self, dp: Sequence[Any]) -> list[Any]:
+        if len(dp) != len(self._inputs):
+            names = ", ".join(tensor.name for tensor in self.input_tensors)
+            raise DataPointError(f"OnlinePredictor takes {len(self._inputs)} inputs ({names}), got {len(dp)}")
+        try:
+            arrays = [component.check(value) for component, value in zip(self._inputs, dp, strict=True)]
+        except Misfit as misfit:
+            raise DataPointError(f"OnlinePredictor: {misfit}") from misfit.__cause__
+        return [array.astype(item.dtype, copy=False) for array, item in zip(arrays, self._inputs, strict=True)]
+
+
+def _check_tensors(role: str, tensors: Sequence[Any]) -> list[Any]:
+    for tensor in tensors:
+        if not isinstance(tensor, tf.Tensor):
+            raise ConfigError(f"an {role} of OnlinePredictor must be a tensor, got {tensor!r}")
+    return list(tensors)
