@@ -1,6 +1,6 @@
 """A trainer that is nothing but the life cycle of callbacks around a real session.
 
-It runs the hooks in the order which the docstring of `Callback` shows, so that callbacks are tested without the trainers
+It runs the hooks in the order that the docstring of `Callback` shows, so that callbacks are tested without the trainers
 that are built on them.
 """
 

@@ -137,10 +137,11 @@ def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
 
 
 def _chain(cb: Callback) -> Iterator[Callback]:
-    yield cb
     if isinstance(cb, Callbacks):
         yield from cb.all_callbacks()
-    elif isinstance(cb, ProxyCallback):
+        return
+    yield cb
+    if isinstance(cb, ProxyCallback):
         yield from _chain(cb.cb)
 
 

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
 from tpack.tfutils.keys import MOVING_SUMMARY_OPS_KEY
+from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
 
 
@@ -49,13 +50,15 @@ class MovingAverageSummary(Callback):
         logger.info(f"The {len(ops)} operations of collection {self._collection} run {carrier}.")
 
     def _find_train_op(self) -> Any:
-        try:
-            found = self.graph.as_graph_element(self._train_op, allow_tensor=True, allow_operation=True)
-        except (KeyError, ValueError, TypeError) as error:
-            raise CallbackError(
-                f"{self} wants an operation of the graph as train_op, got {self._train_op!r}"
-            ) from error
-        return found if isinstance(found, tf.Operation) else found.op
+        given = self._train_op
+        if isinstance(given, str):
+            known = {op.name: op for op in self.graph.get_operations()}
+            op = known.get(op_and_tensor_name(given)[0])
+        else:
+            op = getattr(given, "op", given)
+        if not isinstance(op, tf.Operation) or op.graph is not self.graph:
+            raise CallbackError(f"{self} wants a train_op of the graph, got {given!r}")
+        return op
 
     def _before_run(self, ctx: Any) -> Any:
         return self._fetch

@@ -37,9 +37,7 @@ class RunOp(Callback):
         run_step: bool = False,
         verbose: bool = False,
     ) -> None:
-        if not callable(op):
-            _check_runnable(op)
-        self._op = op
+        self._op = op if callable(op) else _as_operation(op)
         self._runs_before = run_before
         self._runs_as_trigger = run_as_trigger
         self._runs_with_step = run_step
@@ -48,10 +46,7 @@ class RunOp(Callback):
 
     def _setup_graph(self) -> None:
         op = self._op() if callable(self._op) else self._op
-        if op is not None:
-            _check_runnable(op)
-        # An operation has no value to bring back from the device.
-        self._fetch = op.op if isinstance(op, tf.Tensor) else op
+        self._fetch = None if op is None else _as_operation(op)
 
     def _before_train(self) -> None:
         if self._runs_before:
@@ -102,6 +97,9 @@ class RunUpdateOps(RunOp):
         super().__init__(group_updates, run_before=False, run_as_trigger=False, run_step=True)
 
 
-def _check_runnable(op: Any) -> None:
-    if not isinstance(op, (tf.Operation, tf.Tensor)):
-        raise CallbackError(f"RunOp runs an operation or a tensor, got {type(op).__name__}: {op!r}")
+def _as_operation(item: Any) -> Any:
+    """Return the operation itself, which unlike a tensor or an assigned variable has no value to bring back."""
+    op = getattr(item, "op", item)
+    if not isinstance(op, tf.Operation):
+        raise CallbackError(f"RunOp runs an operation or a tensor, got {type(item).__name__}: {item!r}")
+    return op

@@ -12,7 +12,7 @@ from tpack.errors import ConfigError
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.input_source.base import InputSource
 from tpack.input_source.feed import FeedInput
-from tpack.input_source.queue import QueueInput
+from tpack.input_source.queue_input import QueueInput
 from tpack.tower.devices import resolve_devices
 from tpack.tower.handles import TowerHandle
 

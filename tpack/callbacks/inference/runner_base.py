@@ -86,7 +86,7 @@ class InferenceRunnerBase(Callback):
             for tensor in tensors:
                 if foreign & ancestors([tensor]):
                     raise CallbackError(
-                        f"{inf} wants {tensor.name}, which belongs to {other} and would take its data: name a tensor that "
+                        f"{inf} wants {tensor.name}, which belongs to {other} and would take its data: name one that "
                         "the model also builds for prediction"
                     )
         return tensors

@@ -29,6 +29,7 @@ class TFEventWriter(MonitorBase):
         self._max_queue = max_queue
         self._flush_secs = flush_secs
         self._split_files = split_files
+        self._num_files = 0
         self._writer: Any = None
 
     def _setup_graph(self) -> None:
@@ -39,13 +40,21 @@ class TFEventWriter(MonitorBase):
     def _before_train(self) -> None:
         if self._logdir is None:
             return
-        # A session being the default one does not make its graph so, and outside a graph there is no FileWriter.
-        with self.graph.as_default():
-            self._writer = tf.summary.FileWriter(self._logdir, max_queue=self._max_queue, flush_secs=self._flush_secs)
+        self._open_file()
         self._writer.add_graph(self.graph)
         if self.global_step > 0:
             start = tf.SessionLog(status=tf.SessionLog.START)
             self._writer.add_session_log(start, self.global_step + 1)
+
+    def _open_file(self) -> None:
+        # A file's name has its time in seconds: without the number two files of one second would be one.
+        suffix = f".{self._num_files}" if self._split_files else None
+        self._num_files += 1
+        # A session being the default one does not make its graph so, and outside a graph there is no FileWriter.
+        with self.graph.as_default():
+            self._writer = tf.summary.FileWriter(
+                self._logdir, max_queue=self._max_queue, flush_secs=self._flush_secs, filename_suffix=suffix
+            )
 
     def process_summary(self, summary: Any) -> None:
         """Write the summary at the current step."""
@@ -62,7 +71,7 @@ class TFEventWriter(MonitorBase):
             self._writer.flush()
             if self._split_files:
                 self._writer.close()
-                self._writer.reopen()
+                self._open_file()
 
     def _after_train(self) -> None:
         writer, self._writer = self._writer, None

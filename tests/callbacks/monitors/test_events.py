@@ -1,0 +1,53 @@
+import os
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.fake_trainer import FakeTrainer
+from tests.helpers.log_lines import captured_log
+from tpack.callbacks.base import CallbackFactory
+from tpack.callbacks.monitors.events import TFEventWriter
+
+
+def read_events(directory):
+    names = sorted(name for name in os.listdir(directory) if "tfevents" in name)
+    return [event for name in names for event in tf.train.summary_iterator(os.path.join(directory, name))]
+
+
+def run(directory=None, **training):
+    report = CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("cost", cb.epoch_num / 2))
+    extra = CallbackFactory(after_train=lambda cb: cb.trainer.monitors.put_event(tf.Event(file_version="mine")))
+    options = {} if directory is None else {"logdir": str(directory)}
+    options.update(training.pop("options", {}))
+    FakeTrainer().train([report, extra], monitors=[TFEventWriter(**options)], steps_per_epoch=3, **training)
+
+
+@pytest.mark.parametrize("in_logger_dir", [False, True])
+def test_scalars_events_and_graph_are_written(graph, log_dir, tmp_path, in_logger_dir):
+    directory = log_dir if in_logger_dir else tmp_path / "events"
+    run(None if in_logger_dir else directory)
+    events = read_events(directory)
+    scalars = [(e.step, v.tag, v.simple_value) for e in events for v in e.summary.value]
+    assert scalars == [(3, "cost", 0.5), (6, "cost", 1.0)]
+    assert any(e.graph_def for e in events)
+    assert [e.step for e in events if e.file_version == "mine"] == [6]
+    assert not [e for e in events if e.HasField("session_log")]
+
+
+def test_resumed_run_marks_where_it_starts(graph, tmp_path):
+    run(tmp_path, epochs=(3, 3), global_step=6)
+    marks = [e for e in read_events(tmp_path) if e.HasField("session_log")]
+    assert [(e.step, e.session_log.status) for e in marks] == [(7, tf.SessionLog.START)]
+
+
+def test_files_can_be_split_by_epoch(graph, tmp_path):
+    run(tmp_path, options={"split_files": True})
+    assert len([name for name in os.listdir(tmp_path) if "tfevents" in name]) == 3
+    scalars = [e.step for e in read_events(tmp_path) for v in e.summary.value]
+    assert sorted(scalars) == [3, 6]
+
+
+def test_without_a_directory_nothing_is_written(graph):
+    with captured_log() as lines:
+        run()
+    assert lines == ["TFEventWriter writes nothing: neither its logdir nor the logger's directory is set"]

@@ -1,0 +1,98 @@
+import io
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.fake_trainer import FakeTrainer
+from tpack.callbacks import progress
+from tpack.callbacks.base import Callback
+from tpack.callbacks.progress import ProgressBar
+
+
+class FakeTime:
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+class Tick(Callback):
+    """Lets half a second pass with each step."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def _before_run(self, ctx):
+        self.clock.now += 0.5
+
+
+@pytest.fixture
+def bars(monkeypatch):
+    """The text of every bar, on a clock where the bar is due once a second."""
+    texts = []
+    real = progress.get_tqdm
+
+    def make(**kwargs):
+        texts.append(io.StringIO())
+        return real(file=texts[-1], ncols=100, **kwargs)
+
+    monkeypatch.setattr(progress, "get_tqdm", make)
+    monkeypatch.setenv("TPACK_PROGRESS_REFRESH", "1")
+    return texts
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    fake = FakeTime()
+    monkeypatch.setattr(progress, "time", fake)
+    return fake
+
+
+def drawings(text):
+    """Return the different counts that a bar showed, such as '2/5'."""
+    counts = [part.split("|")[2].split("[")[0].strip() for part in text.getvalue().split("\r") if part.count("|") >= 2]
+    return list(dict.fromkeys(counts))
+
+
+def test_each_epoch_has_a_bar_that_is_drawn_when_due(graph, bars, clock):
+    FakeTrainer().train([Tick(clock), ProgressBar()], steps_per_epoch=5, epochs=(1, 2))
+    assert [drawings(bar) for bar in bars] == [["0/5", "2/5", "4/5", "5/5"]] * 2
+
+
+def test_nothing_is_drawn_before_it_is_due(graph, bars, clock):
+    FakeTrainer().train([ProgressBar()], steps_per_epoch=5, epochs=(1, 1))
+    assert drawings(bars[0]) == ["0/5", "5/5"]
+
+
+def test_values_are_fetched_only_when_they_are_shown(graph, bars, clock):
+    class Counting(ProgressBar):
+        fetched = 0
+
+        def _after_run(self, ctx, values):
+            self.fetched += values.results is not None
+            super()._after_run(ctx, values)
+
+    tf.constant(0.125, name="scope/cost")
+    tf.constant([1.0, 2.0], name="pair")
+    bar = Counting(["scope/cost", "pair:0"])
+    FakeTrainer().train([Tick(clock), bar], steps_per_epoch=5, epochs=(1, 1))
+    assert bar.fetched == 3
+    assert "cost=0.125, pair=[1. 2.]" in bars[0].getvalue()
+    assert drawings(bars[0]) == ["0/5", "2/5", "4/5", "5/5"]
+
+
+def test_bar_without_names_takes_no_part_in_runs():
+    assert not ProgressBar().implements("before_run")
+    assert not ProgressBar().implements("after_run")
+    assert ProgressBar(["x"]).implements("after_run")
+
+
+def test_bar_is_closed_when_an_epoch_breaks_off(graph, bars, clock):
+    class Break(Callback):
+        def _trigger_step(self):
+            raise OSError("stop here")
+
+    bar = ProgressBar()
+    with pytest.raises(OSError, match="stop here"):
+        FakeTrainer().train([bar, Break()])
+    assert bar._bar is None
