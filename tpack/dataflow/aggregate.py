@@ -14,7 +14,7 @@ from tpack.errors import ConfigError, DataPointError
 # The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
 _DTYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
 _OBJECT = np.dtype(object)
-_INT32 = np.iinfo("int32")
+_INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
 
 def aggregate(points: Sequence[Any], *, use_list: bool = False, first_index: int = 0) -> Any:
@@ -76,16 +76,31 @@ def _check_lengths(points: Sequence[Any], first_index: int) -> None:
 
 def _stack(values: list[Any], key: Hashable, first_index: int) -> np.ndarray:
     """Make one array of a component of all points."""
-    kinds = [_kind(value, key, index) for index, value in enumerate(values, first_index)]
-    dtype, shape = kinds[0]
-    if any(kind != kinds[0] for kind in kinds):
-        index = next(k for k, kind in enumerate(kinds) if kind != kinds[0])
-        raise DataPointError(
-            f"component {key!r} of data point {first_index + index} has shape {kinds[index][1]} and dtype "
-            f"{kinds[index][0]}, and of data point {first_index} shape {shape} and dtype {dtype}: "
-            "a batch wants them alike; or use use_list=True"
-        )
-    return np.stack(values) if shape else np.array(values, dtype)
+    if not _are_alike(values):
+        _check_alike(values, key, first_index)
+    dtype, _ = _kind(values[0], key, first_index)
+    return np.array(values, dtype)
+
+
+def _are_alike(values: list[Any]) -> bool:
+    """Tell at small cost whether values are arrays of one kind, or integers in range; False leaves it open."""
+    types = set(map(type, values))
+    if types == {np.ndarray}:
+        dtype, shape = values[0].dtype, values[0].shape
+        return all(value.shape == shape and value.dtype == dtype for value in values)
+    return types == {int} and _INT32_MIN <= min(values) and max(values) <= _INT32_MAX
+
+
+def _check_alike(values: list[Any], key: Hashable, first_index: int) -> None:
+    """Refuse a component that has another dtype or shape than in the first point, or none at all."""
+    dtype, shape = _kind(values[0], key, first_index)
+    for index, value in enumerate(values, first_index):
+        other_dtype, other_shape = _kind(value, key, index)
+        if (other_dtype, other_shape) != (dtype, shape):
+            raise DataPointError(
+                f"component {key!r} of data point {index} has shape {other_shape} and dtype {other_dtype}, and of data "
+                f"point {first_index} shape {shape} and dtype {dtype}: a batch wants them alike; or use use_list=True"
+            )
 
 
 def _kind(value: Any, key: Hashable, index: int) -> tuple[np.dtype, tuple[int, ...]]:
@@ -99,6 +114,6 @@ def _kind(value: Any, key: Hashable, index: int) -> tuple[np.dtype, tuple[int, .
             f"component {key!r} of data point {index} is a {type(value).__name__}: "
             "an array is made of arrays, numbers or strings; or use use_list=True"
         )
-    if type(value) is int and not _INT32.min <= value <= _INT32.max:
+    if type(value) is int and not _INT32_MIN <= value <= _INT32_MAX:
         raise DataPointError(f"component {key!r} of data point {index} is {value}, which is no int32: use np.int64")
     return _DTYPES[type(value)], ()

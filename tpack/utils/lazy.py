@@ -5,7 +5,6 @@ therefore writes a table of its submodules and their public names, and ``attach`
 Python asks for an attribute the package does not have yet.
 """
 
-import difflib
 import importlib
 import sys
 from collections.abc import Callable, Mapping
@@ -70,6 +69,7 @@ def _invert(package_name: str, submodules: Mapping[str, tuple[str, ...]]) -> dic
 
 def _unknown(package_name: str, name: str, public: list[str]) -> str:
     """Say that the package has no such name, and which names are near."""
-    near = difflib.get_close_matches(name, public)
+    # Imported here, since it takes longer to import than all that ``import tpack`` needs.
+    near = importlib.import_module("difflib").get_close_matches(name, public)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return f"module {package_name!r} has no attribute {name!r}{hint}"
