@@ -73,7 +73,7 @@ def add_named_moving_summary(
 
 def _build_averages(scalars: list[Any], collection: str, decay: float) -> list[Any]:
     """Build the averages of all scalars in one variable: updating a vector costs no more than updating a scalar."""
-    # The last element averages the constant 1: it is the weight that the others have gathered so far.
+    # Weighted sums; the last one, of the constant 1, is the weight that the others have gathered so far.
     with shared_by_towers():
         state = tf.Variable(
             tf.zeros([len(scalars) + 1]),
@@ -83,7 +83,7 @@ def _build_averages(scalars: list[Any], collection: str, decay: float) -> list[A
             name="state",
         )
     values = tf.stack([*(tf.cast(tensor, tf.float32) for tensor in scalars), 1.0])
-    update = state.assign_add((values - state) * (1 - decay), read_value=False, name="update")
+    update = state.assign(state * decay + values, read_value=False, name="update")
     tf.add_to_collection(collection, update)
     *numerators, weight = tf.unstack(state.read_value())
     return [numerator / weight for numerator in numerators]

@@ -1,0 +1,53 @@
+"""Names without the tower's scopes, and what is shared by towers."""
+
+from typing import Any
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.tfutils.tower_scope import (
+    name_without_tower,
+    shared_by_towers,
+    variable_name_without_tower,
+    writes_summaries,
+)
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
+
+
+def test_names_outside_of_towers_stay(graph: Any) -> None:
+    with tf.name_scope("tower0"):
+        assert name_without_tower(tf.constant(0, name="cost")) == "tower0/cost"
+    assert variable_name_without_tower(tf.get_variable("tower0/W", [])) == "tower0/W"
+
+
+def test_names_in_a_tower_lose_its_scopes_and_no_more(graph: Any) -> None:
+    outside = tf.constant(0, name="outside")
+    with TrainTowerContext("gpu", "copy", index=1, total=2):
+        with tf.name_scope("gpu"):
+            assert name_without_tower(tf.constant(0, name="cost")) == "gpu/cost"
+        assert name_without_tower(outside) == "outside"
+        assert variable_name_without_tower(tf.get_variable("copy/W", [])) == "copy/W"
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        (lambda: TrainTowerContext("tower0"), True),
+        (lambda: TrainTowerContext("tower1", index=1, total=2), False),
+        (lambda: PredictTowerContext("infer"), False),
+    ],
+)
+def test_summaries_are_written_in_the_main_training_tower(graph: Any, context: Any, expected: bool) -> None:
+    assert writes_summaries()
+    with context():
+        assert writes_summaries() == expected
+
+
+def test_shared_variables_are_not_the_towers_own(graph: Any) -> None:
+    with TrainTowerContext("tower0") as tower:
+        with shared_by_towers():
+            tf.get_variable("shared", [])
+        own = tf.get_variable("own", [])
+    assert tower.recorder.variables == [own]
+    with shared_by_towers():
+        assert tf.get_variable("outside", []).name == "outside:0"
