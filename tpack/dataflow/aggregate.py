@@ -78,8 +78,11 @@ def _stack(values: list[Any], key: Hashable, first_index: int) -> np.ndarray:
     """Make one array of a component of all points."""
     if not _are_alike(values):
         _check_alike(values, key, first_index)
-    dtype, _ = _kind(values[0], key, first_index)
-    return np.array(values, dtype)
+    dtype, shape = _kind(values[0], key, first_index)
+    if not shape:
+        return np.array(values, dtype)
+    # As np.stack, without its view for each value: less than half its time for small arrays.
+    return np.concatenate(values).reshape(len(values), *shape)
 
 
 def _are_alike(values: list[Any]) -> bool:
@@ -88,7 +91,7 @@ def _are_alike(values: list[Any]) -> bool:
     if types == {np.ndarray}:
         dtype, shape = values[0].dtype, values[0].shape
         return all(value.shape == shape and value.dtype == dtype for value in values)
-    return types == {int} and _INT32_MIN <= min(values) and max(values) <= _INT32_MAX
+    return types == {int} and min(values) >= _INT32_MIN and max(values) <= _INT32_MAX
 
 
 def _check_alike(values: list[Any], key: Hashable, first_index: int) -> None:
