@@ -4,7 +4,7 @@ Everything is read from the syntax tree, so that nothing is imported and nothing
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -106,3 +106,9 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
+
+
+def assert_none(breaches: Iterable[str]) -> None:
+    """Fail with a line for each breach of a rule, all of them, however many."""
+    lines = sorted(breaches)
+    assert not lines, "\n".join([f"{len(lines)} found:", *lines])

@@ -4,15 +4,17 @@ Whether what they say is true no test can tell; that something is said where it 
 """
 
 import ast
+import importlib
 import re
 
 import pytest
 
-from tests.helpers.source import functions, modules_under
+from tests.helpers.source import assert_none, functions, modules_under
 
 SECTIONS = ["Args", "Attributes", "Returns", "Yields", "Shapes", "Units", "Creates", "Raises", "Example", "Source"]
 # Packages where a reader has to know shapes and origin of every public function.
 EXPLAINED = ("tpack.reduction", "tpack.graph_builder")
+EXPLANATION = {"Shapes", "Raises", "Source"}
 
 MODULES = modules_under("tpack")
 
@@ -32,6 +34,10 @@ def public_definitions(tree):
                 yield from public_definitions(node)
 
 
+def docstring_of(node):
+    return ast.get_docstring(node) or ""
+
+
 def raised_in(function):
     """Return the names of what a function raises by itself, those of functions nested in it aside."""
     nested = {id(inner) for node in functions(function) if node is not function for inner in ast.walk(node)}
@@ -40,33 +46,33 @@ def raised_in(function):
     return {name.id for name in called if isinstance(name, ast.Name)} - {"NotImplementedError", "AttributeError"}
 
 
+DEFINITIONS = [(module, node) for module in MODULES for node in public_definitions(module.tree)]
+
+
 def where(module, node):
     return f"{module}:{node.lineno} {node.name}"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=str)
-def test_module_begins_with_what_it_is_for(module):
-    docstring = ast.get_docstring(module.tree)
-    assert docstring, f"{module} has no docstring"
-    first_paragraph = docstring.split("\n\n")[0]
-    assert first_paragraph[-1] in ".:", f"{module} begins with no sentence: {first_paragraph!r}"
+def test_every_module_begins_with_what_it_is_for():
+    first_paragraphs = {str(module): docstring_of(module.tree).split("\n\n")[0] for module in MODULES}
+    assert_none(module for module, text in first_paragraphs.items() if not text.endswith((".", ":")))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=str)
-def test_sections_stand_in_one_order(module):
-    for node in public_definitions(module.tree):
-        found = sections_of(ast.get_docstring(node) or "")
-        assert found == sorted(set(found), key=SECTIONS.index), where(module, node)
+def test_sections_stand_in_one_order():
+    found = [(where(module, node), sections_of(docstring_of(node))) for module, node in DEFINITIONS]
+    assert_none(f"{place}: {names}" for place, names in found if names != sorted(set(names), key=SECTIONS.index))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=str)
-def test_errors_are_documented(module):
+def test_errors_are_documented():
     """A public function that raises says so; for a constructor its class may say it."""
-    for node in public_definitions(module.tree):
+    silent = []
+    for module, node in DEFINITIONS:
         raising = [node] if isinstance(node, ast.FunctionDef) else constructors(node)
         for function in filter(raised_in, raising):
-            text = f"{ast.get_docstring(function)} {ast.get_docstring(node)}"
-            assert re.search(r"^ *Raises:$|\b[Rr]efuse|\b[Rr]aise\b", text, re.M), where(module, node)
+            text = docstring_of(function) + docstring_of(node)
+            if not re.search(r"^ *Raises:$|\b[Rr]efuse|\b[Rr]aise\b", text, re.M):
+                silent.append(where(module, node))
+    assert_none(silent)
 
 
 def constructors(class_node):
@@ -74,28 +80,15 @@ def constructors(class_node):
     return [node for node in class_node.body if isinstance(node, ast.FunctionDef) and node.name in names]
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.name.startswith(EXPLAINED)], ids=str)
-def test_exported_functions_are_explained(module):
+@pytest.mark.parametrize("package", EXPLAINED)
+def test_exported_functions_are_explained(package):
     """What the package offers as a function has shapes, errors and source."""
-    exported = exported_names(module.name)
-    for node in module.tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name in exported:
-            missing = {"Shapes", "Raises", "Source"} - set(sections_of(ast.get_docstring(node) or ""))
-            assert missing == set(), where(module, node)
-
-
-def exported_names(name):
-    """Return the strings in ``__all__`` of the package that the module `name` is in."""
-    package = name if name in EXPLAINED else name.rpartition(".")[0]
-    init = next(module for module in MODULES if module.name == package)
-    lists = [node.value for node in init.tree.body if isinstance(node, ast.Assign) and is_all(node)]
-    return {constant.value for each in lists for constant in ast.walk(each) if isinstance(constant, ast.Constant)}
-
-
-def is_all(node):
-    return any(
-        isinstance(name, ast.Name) and name.id == "__all__" for target in node.targets for name in ast.walk(target)
-    )
+    exported = importlib.import_module(package).__all__
+    inside = [(module, node) for module, node in DEFINITIONS if module.name.startswith(package + ".")]
+    offered = [(m, node) for m, node in inside if isinstance(node, ast.FunctionDef) and node.name in exported]
+    missing = {where(m, node): EXPLANATION - set(sections_of(docstring_of(node))) for m, node in offered}
+    assert offered
+    assert_none(f"{place} lacks {', '.join(sorted(names))}" for place, names in missing.items() if names)
 
 
 def test_sections_of_finds_headings_only():

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.helpers.source import Import, functions, imports, modules_under
+from tests.helpers.source import Import, assert_none, functions, imports, modules_under
 
 
 def names_imported(text):
@@ -41,3 +41,9 @@ def test_target_is_the_module_that_is_loaded():
 def test_functions_finds_methods_and_nested_functions():
     tree = ast.parse("class A:\n    def f(self):\n        def g():\n            pass\n")
     assert [node.name for node in functions(tree)] == ["f", "g"]
+
+
+def test_assert_none_names_every_breach():
+    assert_none([])
+    with pytest.raises(AssertionError, match="2 found:\na\nb"):
+        assert_none(["b", "a"])

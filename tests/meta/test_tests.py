@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.helpers.source import ROOT, called_name, functions, modules_under
+from tests.helpers.source import ROOT, assert_none, called_name, functions, modules_under
 
 # A module without a function, such as one of names or of error classes, has nothing to run.
 MODULES = [module for module in modules_under("tpack") if not module.is_package and any(functions(module.tree))]
@@ -12,9 +12,9 @@ TEST_FILES = [module for module in modules_under("tests") if module.path.name.st
 JUDGING_CALLS = {"raises", "warns", "fail"}
 
 
-def asserting_names(trees):
-    """Return the names of all functions in `trees` that assert something, themselves or through one another."""
-    found = set(JUDGING_CALLS)
+def asserting_names(trees, known=frozenset(JUDGING_CALLS)):
+    """Return `known` and the names of all functions in `trees` that assert something, if through one another."""
+    found = set(known)
     while True:
         more = {node.name for tree in trees for node in functions(tree) if can_fail(node, found)} - found
         if not more:
@@ -36,25 +36,34 @@ def find_tests(tree):
     return [node for node in functions(tree) if node.name.startswith("test_")]
 
 
-@pytest.mark.parametrize("module", MODULES, ids=str)
-def test_module_has_a_test_file_of_its_name(module):
+def path_of_tests(module):
+    """Return the path that the tests of a module have to be at."""
     folder = ROOT / "tests" / module.path.relative_to(ROOT / "tpack").parent
-    wanted = folder / f"test_{module.path.name}"
-    assert wanted.exists(), f"{module} has no {wanted.relative_to(ROOT)}"
+    return folder / f"test_{module.path.name}"
 
 
-@pytest.mark.parametrize("module", TEST_FILES, ids=str)
-def test_every_test_can_fail(module):
-    asserting = asserting_names([other.tree for other in modules_under("tests/helpers")] + [module.tree])
-    silent = [node.name for node in find_tests(module.tree) if not can_fail(node, asserting)]
-    assert find_tests(module.tree)
-    assert silent == []
+def test_every_module_has_a_test_file_of_its_name():
+    assert_none(str(module) for module in MODULES if not path_of_tests(module).exists())
 
 
-@pytest.mark.parametrize("module", TEST_FILES, ids=str)
-def test_no_test_sleeps(module):
-    calls = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
-    assert [node.lineno for node in calls if called_name(node) == "sleep"] == []
+def test_every_test_file_has_tests():
+    assert_none(str(module) for module in TEST_FILES if not find_tests(module.tree))
+
+
+def test_every_test_can_fail():
+    shared = asserting_names([module.tree for module in modules_under("tests/helpers")])
+    silent = []
+    for module in TEST_FILES:
+        asserting = asserting_names([module.tree], shared)
+        silent += [f"{module} {node.name}" for node in find_tests(module.tree) if not can_fail(node, asserting)]
+    assert_none(silent)
+
+
+def test_no_test_sleeps():
+    calls = [
+        (str(module), node) for module in TEST_FILES for node in ast.walk(module.tree) if isinstance(node, ast.Call)
+    ]
+    assert_none(f"{module}:{node.lineno}" for module, node in calls if called_name(node) == "sleep")
 
 
 @pytest.mark.parametrize(
