@@ -5,7 +5,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.graph_builder.agreement import check_own_variables
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.data_parallel import DataParallelBuilder
@@ -33,18 +32,14 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
 
     Raises:
         ConfigError: ``mode`` is not known, or the towers cannot be understood.
+        ReductionError: ``mode`` cannot serve this number of towers.
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
 
     def __init__(self, towers: int | Sequence[int], average: bool = True, mode: str | Reducer | None = None) -> None:
         super().__init__(towers)
         self._op = ReduceOp.MEAN if average else ReduceOp.SUM
-        if isinstance(mode, Reducer):
-            self._reducer, self._reason = mode, "it was given"
-        elif mode is None or isinstance(mode, str):
-            self._reducer, self._reason = reducer_for_mode(mode, self.devices)
-        else:
-            raise ConfigError(f"mode must be a name, a Reducer or None, got {mode!r}")
+        self._reducer, self._reason = reducer_for_mode(mode, self.devices)
 
     @property
     def reducer(self) -> Reducer:

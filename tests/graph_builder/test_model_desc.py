@@ -1,0 +1,77 @@
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, TowerError
+from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
+
+
+class Model(ModelDesc):
+    calls = 0
+
+    def inputs(self):
+        return [tf.TensorSpec([None, 3], tf.float32, "image"), tf.placeholder(tf.int32, [None], "label")]
+
+    def build_graph(self, image, label):
+        return tf.reduce_sum(image)
+
+    def optimizer(self):
+        self.calls += 1
+        return tf.train.GradientDescentOptimizer(0.1)
+
+
+def test_signature_takes_specs_and_placeholders_and_leaves_no_op(graph):
+    model = Model()
+    assert model.get_input_signature() == [
+        tf.TensorSpec([None, 3], tf.float32, "image"),
+        tf.TensorSpec([None], tf.int32, "label"),
+    ]
+    assert model.get_input_signature() == model.get_input_signature()
+    assert model.input_names == ["image", "label"]
+    assert graph.get_operations() == []
+
+
+def test_optimizer_is_made_once_for_each_graph():
+    model = Model()
+    with tf.Graph().as_default():
+        first = model.get_optimizer()
+        assert model.get_optimizer() is first
+    with tf.Graph().as_default():
+        assert model.get_optimizer() is not first
+    assert model.calls == 2
+
+
+def test_training_is_what_the_tower_says(graph):
+    model = Model()
+    with TrainTowerContext(""):
+        assert model.training
+    with PredictTowerContext("predict"):
+        assert not model.training
+    with pytest.raises(TowerError, match="no tower is current"):
+        assert model.training
+
+
+@pytest.mark.parametrize("method", ["inputs", "build_graph", "optimizer"])
+def test_what_a_subclass_forgot_is_named(method):
+    class Empty(ModelDesc):
+        pass
+
+    with pytest.raises(ConfigError, match=rf"Empty must define {method}\(\)"):
+        getattr(Empty(), method)()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([3], "placeholders, got 3"),
+        ([tf.TensorSpec([], tf.float32)], "must be a tf.TensorSpec with a name"),
+        ([tf.TensorSpec([], tf.float32, "a")] * 2, "must differ, got"),
+    ],
+)
+def test_inputs_that_cannot_be_a_signature_are_errors(inputs, message):
+    class Bad(ModelDescBase):
+        def inputs(self):
+            return inputs
+
+    with pytest.raises(ConfigError, match=message):
+        Bad().get_input_signature()

@@ -1,0 +1,85 @@
+"""K towers equal one tower: every synchronous builder, reducer and optimizer against one tower with the whole batch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.equivalence import OPTIMIZERS, Run, one_tower, train
+from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
+from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
+
+NUM_TOWERS = (1, 2, 3, 8)
+
+BUILDERS: dict[str, Callable[[int], Any]] = {
+    "parameter-server-cpu": lambda k: SyncMultiGPUParameterServerBuilder(k, "cpu"),
+    "parameter-server-gpu": lambda k: SyncMultiGPUParameterServerBuilder(k, "gpu"),
+    "replicated-one-device": lambda k: SyncMultiGPUReplicatedBuilder(k, mode="one_device"),
+    "replicated-round-robin": lambda k: SyncMultiGPUReplicatedBuilder(k, mode="round_robin"),
+    "replicated-hierarchical": lambda k: SyncMultiGPUReplicatedBuilder(k, mode="hierarchical"),
+    "replicated-collective": lambda k: SyncMultiGPUReplicatedBuilder(k, mode="collective"),
+}
+
+# The hierarchical reducer wants an even number of at least four towers.
+MATRIX = [
+    (builder, num_towers)
+    for builder in BUILDERS
+    for num_towers in NUM_TOWERS
+    if builder != "replicated-hierarchical" or num_towers == 8
+]
+
+
+def assert_same_weights(run: Run, oracle: Run, rtol: float, atol: float) -> None:
+    for tower, weights in enumerate(run.weights):
+        assert weights.keys() == oracle.weights[0].keys()
+        for name, value in weights.items():
+            np.testing.assert_allclose(value, oracle.weights[0][name], rtol, atol, err_msg=f"{name} of tower {tower}")
+
+
+def assert_identical_towers(run: Run) -> None:
+    for tower, weights in enumerate(run.weights):
+        for name, value in weights.items():
+            assert value.tobytes() == run.weights[0][name].tobytes(), f"{name} of tower {tower} differs from tower 0's"
+
+
+def test_oracle_learns_something() -> None:
+    run = one_tower("sgd", 2)
+    assert run.costs.shape == (5, 1)
+    assert np.abs(run.weights[0]["embedding"]).sum() > 0
+    assert len({value.tobytes() for value in run.costs}) == 5
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("builder", "num_towers"), MATRIX)
+def test_towers_end_with_the_weights_of_one_tower(builder: str, num_towers: int, optimizer: str) -> None:
+    run = train(BUILDERS[builder](num_towers), optimizer, num_towers)
+
+    assert_same_weights(run, one_tower(optimizer, num_towers), rtol=1e-9, atol=1e-11)
+    assert_identical_towers(run)
+    np.testing.assert_allclose(run.costs.mean(axis=1), one_tower(optimizer, num_towers).costs[:, 0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_single_precision_agrees_to_its_own_tolerance(builder: str, optimizer: str) -> None:
+    run = train(BUILDERS[builder](8), optimizer, 8, "float32")
+
+    assert_same_weights(run, one_tower(optimizer, 8, "float32"), rtol=1e-3, atol=1e-4)
+    assert_identical_towers(run)
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_two_runs_are_bit_identical(builder: str) -> None:
+    first, second = (train(BUILDERS[builder](8), "adam", 8, "float32") for _ in range(2))
+
+    assert first.costs.tobytes() == second.costs.tobytes()
+    for a, b in zip(first.weights, second.weights, strict=True):
+        assert {name: value.tobytes() for name, value in a.items()} == {name: v.tobytes() for name, v in b.items()}
+
+
+def test_summed_gradients_equal_a_larger_learning_rate() -> None:
+    run = train(SyncMultiGPUReplicatedBuilder(2, average=False, mode="round_robin"), "sgd", 2)
+    mean = train(SyncMultiGPUReplicatedBuilder(2, average=True, mode="round_robin"), "sgd", 2)
+
+    assert not np.allclose(run.weights[0]["dense/W"], mean.weights[0]["dense/W"])
