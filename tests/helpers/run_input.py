@@ -1,4 +1,4 @@
-"""Run an input source as a trainer does: set up, one tensor list for each tower, the callbacks' life cycle around steps."""
+"""Run an input source as a trainer does: set up, tensors for each tower, the callbacks' life cycle around steps."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

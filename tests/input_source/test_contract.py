@@ -20,6 +20,7 @@ from tpack.input_source import (
     TFDatasetInput,
     remap_input_source,
 )
+from tpack.tfutils.hooked_session import HookedSession
 
 NUM_POINTS = 7
 
@@ -81,6 +82,13 @@ def test_towers_take_successive_data_points(graph, make_stream, num_towers):
     for image, label in values:
         np.testing.assert_array_equal(image, point(label)[0])
         assert (image.dtype, np.asarray(label).dtype) == (np.float32, np.int32)
+
+
+@pytest.mark.timeout(30)
+def test_a_step_may_run_in_the_callers_thread(graph, make_stream):
+    with running(make_stream(), num_towers=2) as run:
+        run.trainer.hooked_sess = HookedSession(run.trainer.sess, run.callbacks, executor="caller")
+        assert run.labels(2 * NUM_POINTS) == [k % NUM_POINTS for k in range(4 * NUM_POINTS)]
 
 
 def test_reset_state_goes_back_to_the_first_data_point(graph, make_stream):
@@ -176,10 +184,10 @@ def test_a_dataflow_that_raises_ends_the_step_with_its_own_error(graph, wrap, af
 @pytest.mark.timeout(30)
 def test_a_bad_data_point_ends_the_step_with_an_error_that_names_it(graph, wrap):
     bad = DataFromList([point(0), [np.zeros([3, 2]), 1.5]], shuffle=False)
-    with pytest.raises(InputError, match=r"data point 1 of .*DataFromList: component 1 \('label'\) has dtype float64"):
-        with running(wrap(bad)) as run:
-            while True:
-                run.step()
+    message = r"data point 1 of .*DataFromList: component 1 \('label'\) has dtype float64"
+    with pytest.raises(InputError, match=message), running(wrap(bad)) as run:
+        while True:
+            run.step()
 
 
 @pytest.mark.parametrize("wrap", [FeedInput, QueueInput, TFDatasetInput, lambda ds: StagingInput(QueueInput(ds))])

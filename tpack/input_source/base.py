@@ -46,6 +46,9 @@ class InputSource:
         if self.setup_done():
             raise InputError(f"{self} was set up before: one input source serves one graph, create a new one")
         specs = check_signature(signature)
+        # Opened here for the first time, so that it lies in no tower.
+        with self.cached_name_scope():
+            pass
         self._setup(specs)
         self._signature = specs
         return self.get_callbacks()

@@ -87,10 +87,9 @@ class TFDatasetInput(FeedfreeInput):
         names = [spec.name for spec in self._require_setup()]
         with self.cached_name_scope(), tf.device("/device:CPU:0"), self._chain.link():
             element = self._iterator.get_next()
-        tensors = _in_order(element, names)
-        if tensors:
-            self._chain.append(tensors[0].op)
-        return tensors
+        for component in tf.nest.flatten(element)[:1]:
+            self._chain.append(component.op)
+        return _in_order(element, names)
 
     def _get_callbacks(self) -> Sequence[Callback]:
         return [self._failures]

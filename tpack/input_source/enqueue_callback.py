@@ -13,7 +13,7 @@ from tpack.input_source.stream import DataPointStream
 from tpack.utils import logger
 
 # How long the end of training waits for the dataflow to give the data point that it is working on.
-JOIN_TIMEOUT_SECS = 10.0
+JOIN_TIMEOUT_SECS = 5.0
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class QueueOps:
         dequeue: takes one data point out.
         size: a tensor.
         close: wakes who waits.
+        can_be_emptied: the queue gives its last data point too, without waiting for others to come.
     """
 
     placeholders: Sequence[Any]
@@ -33,6 +34,7 @@ class QueueOps:
     dequeue: Any
     size: Any
     close: Any
+    can_be_emptied: bool
 
 
 class EnqueueCallback(Callback):
@@ -90,6 +92,10 @@ class EnqueueCallback(Callback):
             return
         thread.stop()
         try:
+            if self._ops.can_be_emptied:
+                # A thread that waits for room is let go this way without an error, which TensorFlow would log.
+                self._drain()
+                thread.join(JOIN_TIMEOUT_SECS)
             self._close()
         except (RuntimeError, tf.errors.OpError) as error:
             logger.warning(f"The queue of {self._name} cannot be closed, is the session closed already? {error}")

@@ -51,7 +51,7 @@ class QueueInput(FeedfreeInput):
         Raises:
             InputError: The thread has failed, or the queue is of a kind that cannot be emptied.
         """
-        if not isinstance(self.queue, (tf.FIFOQueue, tf.PaddingFIFOQueue)):
+        if not self._can_be_emptied():
             raise InputError(
                 f"{self} cannot begin again: its {type(self.queue).__name__} always keeps some data points"
             )
@@ -82,7 +82,11 @@ class QueueInput(FeedfreeInput):
             dequeue=as_list(self.queue.dequeue())[0].op,
             size=self.queue.size(),
             close=self.queue.close(cancel_pending_enqueues=True),
+            can_be_emptied=self._can_be_emptied(),
         )
+
+    def _can_be_emptied(self) -> bool:
+        return isinstance(self.queue, (tf.FIFOQueue, tf.PaddingFIFOQueue))
 
     def _get_input_tensors(self) -> Sequence[Any]:
         with self.cached_name_scope(), tf.device("/device:CPU:0"), self._chain.link():

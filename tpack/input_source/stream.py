@@ -53,9 +53,7 @@ class DataPointStream:
         except InputError:
             raise
         except Exception as error:
-            raise InputError(
-                f"{self._name} raised {type(error).__name__} at data point {index}: {error}"
-            ) from error
+            raise InputError(f"{self._name} raised {type(error).__name__} at data point {index}: {error}") from error
 
     def _reset_once(self) -> None:
         if not self._was_reset:

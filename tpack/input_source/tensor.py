@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow.compat.v1 as tf
+
 from tpack.errors import ConfigError
 from tpack.input_source.base import FeedfreeInput
 
@@ -28,7 +30,8 @@ class TensorInput(FeedfreeInput):
 
     def _get_input_tensors(self) -> Sequence[Any]:
         with self.cached_name_scope():
-            return list(self.get_tensor_fn())
+            # What assigns to a variable returns the variable.
+            return [tf.convert_to_tensor(tensor) for tensor in self.get_tensor_fn()]
 
     def _size(self) -> int:
         return super()._size() if self._fixed_size is None else int(self._fixed_size)

@@ -1,0 +1,127 @@
+"""tf.data pipelines: what can be given, how elements are ordered, where they end."""
+
+import numpy as np
+import pytest
+import tensorflow
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.run_input import SIGNATURE, running
+from tpack.dataflow import DataFromGenerator, DataFromList
+from tpack.errors import ConfigError, DataExhaustedError, DataPointError
+from tpack.input_source import TFDatasetInput
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def elements(number=5):
+    return tf.data.Dataset.range(number, output_type=tf.int32).map(lambda k: (tf.zeros([3, 2]), k))
+
+
+@pytest.mark.parametrize("num_towers", [1, 2])
+def test_a_dataset_of_this_graph_is_used_up_without_repetition(graph, num_towers):
+    with running(TFDatasetInput(elements(4)), num_towers=num_towers) as run:
+        assert run.labels(4 // num_towers) == [0, 1, 2, 3]
+        with pytest.raises(DataExhaustedError, match="no more data"):
+            run.step()
+        run.source.reset_state()
+        assert run.labels(4 // num_towers) == [0, 1, 2, 3]
+
+
+def test_the_function_is_called_in_the_right_graph(graph):
+    graphs = []
+
+    def make():
+        graphs.append(tf.get_default_graph())
+        return elements()
+
+    with running(TFDatasetInput(make)) as run:
+        assert run.labels(2) == [0, 1]
+    assert graphs == [graph]
+
+
+def test_dict_elements_are_ordered_by_name(graph):
+    def make():
+        return elements().map(lambda image, label: {"label": label, "image": image})
+
+    with running(TFDatasetInput(make)) as run:
+        assert run.labels(2) == [0, 1]
+
+
+def test_a_single_tensor_is_one_component(graph):
+    with running(TFDatasetInput(lambda: tf.data.Dataset.range(3)), [tf.TensorSpec([], tf.int64, "x")]) as run:
+        assert [run.step() for _ in range(3)] == [[[0]], [[1]], [[2]]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda image, label: (image,), "gives 1 tensors, the signature wants 2"),
+        (lambda image, label: (image, tf.cast(label, tf.int64)), r"component 1 \('label'\) has dtype int64"),
+        (lambda image, label: (image[0], label), r"component 0 \('image'\) has shape \(2,\), wanted \(None, 2\)"),
+        (lambda image, label: ((image, label), label), r"component 0 \('image'\) is .*, wanted a tensor"),
+        (lambda image, label: {"image": image, "x": label}, r"a dict with the keys \['image', 'x'\], wanted"),
+    ],
+)
+def test_elements_that_do_not_fit_are_an_error(graph, change, message):
+    source = TFDatasetInput(lambda: elements().map(change))
+    source.setup(SIGNATURE)
+    with pytest.raises(DataPointError, match=message):
+        source.get_input_tensors()
+
+
+def make_eagerly():
+    with tensorflow.init_scope():
+        return tensorflow.data.Dataset.range(3)
+
+
+def make_elsewhere():
+    with tf.Graph().as_default():
+        return tf.data.Dataset.range(3)
+
+
+@pytest.mark.parametrize("make", [make_eagerly, make_elsewhere])
+def test_a_dataset_of_another_graph_is_an_error(make):
+    dataset = make()
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(ConfigError, match="made in another graph or eagerly: give it a function"),
+    ):
+        TFDatasetInput(dataset).setup(SIGNATURE)
+
+
+def test_something_else_is_an_error(graph):
+    with pytest.raises(
+        ConfigError, match=r"takes a tf.data.Dataset, a function that makes one, or a DataFlow; got \[\]"
+    ):
+        TFDatasetInput([]).setup(SIGNATURE)
+
+
+def test_dataflow_to_dataset_is_one_pass(graph):
+    ds = DataFromList([[np.full([2, 2], k), k] for k in range(4)], shuffle=False)
+
+    def make():
+        dataset = TFDatasetInput.dataflow_to_dataset(ds, [tf.float32, tf.int32])
+        return dataset.map(lambda image, label: (tf.ensure_shape(image, [2, 2]), tf.ensure_shape(label, []))).repeat(2)
+
+    with running(TFDatasetInput(make)) as run:
+        assert run.labels(8) == [0, 1, 2, 3] * 2
+        with pytest.raises(DataExhaustedError, match="no more data"):
+            run.step()
+
+
+def test_dataflow_to_dataset_wants_a_dataflow():
+    with pytest.raises(ConfigError, match="dataflow_to_dataset takes a DataFlow, got list"):
+        TFDatasetInput.dataflow_to_dataset([], [])
+
+
+def test_a_failure_is_told_with_its_traceback(graph):
+    def generate():
+        raise KeyError("gone")
+        yield
+
+    with (
+        running(TFDatasetInput(DataFromGenerator(generate))) as run,
+        pytest.raises(Exception, match="KeyError") as caught,
+    ):
+        run.step()
+    assert isinstance(caught.value.__cause__, KeyError)

@@ -1,0 +1,81 @@
+"""Staging: where the areas are, how far ahead they run, and that an end of the data comes through."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.run_input import SIGNATURE, running
+from tpack.dataflow import DataFromList
+from tpack.errors import ConfigError, DataExhaustedError
+from tpack.input_source import FeedInput, QueueInput, StagingInput, TensorInput, TFDatasetInput
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def counter():
+    """Make tensors that count how often they were made."""
+    with tf.variable_scope("", reuse=tf.AUTO_REUSE, use_resource=True):
+        count = tf.get_variable("count", [], tf.int32, tf.zeros_initializer(), trainable=False)
+    return [tf.zeros([1, 2]), tf.assign_add(count, 1)]
+
+
+@pytest.mark.parametrize("nr_stage", [1, 3])
+def test_the_areas_are_filled_ahead_by_nr_stage(graph, nr_stage):
+    with running(StagingInput(TensorInput(counter), nr_stage=nr_stage)) as run:
+        assert run.labels(4) == [1, 2, 3, 4]
+        variable = next(v for v in tf.global_variables() if v.op.name == "count")
+        assert run.trainer.sess.run(variable) == 4 + nr_stage
+
+
+def test_each_tower_has_an_area_on_its_device(graph):
+    with running(StagingInput(TensorInput(counter)), num_towers=3) as run:
+        assert [area.stage.device for area in run.source.areas] == [f"/device:CPU:{k}" for k in range(3)]
+        assert [area.clear.device for area in run.source.areas] == [f"/device:CPU:{k}" for k in range(3)]
+
+
+def test_all_areas_are_on_a_device_that_is_given(graph):
+    with running(StagingInput(TensorInput(counter), device="/cpu:5"), num_towers=2) as run:
+        assert {area.stage.device for area in run.source.areas} == {"/device:CPU:5"}
+
+
+def test_what_a_step_fetches_is_always_the_same_object(graph):
+    with running(StagingInput(TensorInput(counter))) as run:
+        callback = run.callbacks[-1]
+        assert isinstance(callback, StagingInput.StagingCallback)
+        assert callback.before_run(None) is callback.before_run(None)
+
+
+def test_the_end_of_the_data_comes_through(graph):
+    def make():
+        return tf.data.Dataset.range(3, output_type=tf.int32).map(lambda k: (tf.zeros([1, 2]), k))
+
+    with running(StagingInput(TFDatasetInput(make))) as run:
+        assert run.labels(2) == [0, 1]
+        with pytest.raises(DataExhaustedError, match="no more data"):
+            run.step()
+
+
+def test_an_end_while_the_areas_are_filled_comes_through(graph):
+    def make():
+        return tf.data.Dataset.range(1, output_type=tf.int32).map(lambda k: (tf.zeros([1, 2]), k))
+
+    with pytest.raises(tf.errors.OutOfRangeError), running(StagingInput(TFDatasetInput(make), nr_stage=2)):
+        pytest.fail("training began")
+
+
+def test_reset_before_the_graph_is_set_up_does_nothing(graph):
+    source = StagingInput(QueueInput(DataFromList([[np.zeros([1, 2]), 0]])))
+    source.setup(SIGNATURE)
+    with tf.Session().as_default():
+        source.reset_state()
+    assert source.areas == ()
+
+
+def test_bad_arguments_are_errors():
+    ds = DataFromList([])
+    with pytest.raises(ConfigError, match="wraps a source that needs no feed, such as QueueInput, got FeedInput"):
+        StagingInput(FeedInput(ds))
+    with pytest.raises(ConfigError, match="wants nr_stage of at least 1, got 0"):
+        StagingInput(QueueInput(ds), nr_stage=0)
+    with pytest.raises(ConfigError, match="no device name"):
+        StagingInput(QueueInput(ds), device="nowhere:x:y")

@@ -1,0 +1,92 @@
+"""A stream resets its dataflow once, begins again at each pass, and explains what goes wrong."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.dataflow import DataFlow, DataFlowTerminated, DataFromList
+from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
+from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.stream import DataPointStream, check_dataflow, describe
+
+SPECS = [tf.TensorSpec([], tf.int32, "x")]
+
+
+class Counting(DataFlow):
+    """Gives `items`, raising those that are exceptions, and counts its resets."""
+
+    def __init__(self, items):
+        self.items = items
+        self.num_resets = 0
+
+    def reset_state(self):
+        self.num_resets += 1
+
+    def __iter__(self):
+        for item in self.items:
+            if isinstance(item, Exception):
+                raise item
+            yield [item]
+
+
+def stream(items, **options):
+    ds = Counting(items)
+    return ds, DataPointStream(ds, DataPointChecker(SPECS, describe(ds)), **options)
+
+
+def take(points, number):
+    return [int(next(points)[0]) for _ in range(number)]
+
+
+def test_a_finite_stream_is_one_pass():
+    _, points = stream([1, 2, 3], infinite=False)
+    assert [int(point[0]) for point in points] == [1, 2, 3]
+    assert points.dtypes == ["int32"]
+
+
+def test_an_infinite_stream_repeats_and_each_iteration_begins_anew():
+    ds, points = stream([1, 2, 3])
+    assert take(iter(points), 5) == [1, 2, 3, 1, 2]
+    assert take(iter(points), 2) == [1, 2]
+    assert ds.num_resets == 1
+
+
+def test_nothing_happens_before_the_first_data_point_is_asked_for():
+    ds, points = stream([1])
+    iter(points)
+    assert ds.num_resets == 0
+
+
+def test_an_error_of_the_dataflow_is_chained_and_says_where():
+    _, points = stream([1, 2, KeyError("gone")])
+    iterator = iter(points)
+    take(iterator, 2)
+    with pytest.raises(InputError, match="the dataflow Counting raised KeyError at data point 2: 'gone'") as caught:
+        next(iterator)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_an_input_error_of_the_dataflow_stays_what_it_is():
+    _, points = stream([DataFlowTerminated("the server is gone")])
+    with pytest.raises(DataFlowTerminated, match="the server is gone"):
+        next(iter(points))
+
+
+def test_a_bad_data_point_is_named():
+    _, points = stream([1, 2, 2.5])
+    iterator = iter(points)
+    take(iterator, 2)
+    with pytest.raises(DataPointError, match="data point 2 of the dataflow Counting"):
+        next(iterator)
+
+
+def test_an_infinite_stream_without_data_is_an_error():
+    _, points = stream([])
+    with pytest.raises(DataExhaustedError, match="Counting yielded nothing"):
+        next(iter(points))
+
+
+def test_check_dataflow():
+    ds = DataFromList([])
+    assert check_dataflow(ds, "me") is ds
+    with pytest.raises(ConfigError, match="me takes a DataFlow, got list: wrap a list in tpack.dataflow.DataFromList"):
+        check_dataflow([], "me")

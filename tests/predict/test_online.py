@@ -1,0 +1,79 @@
+"""Prediction in an existing session: values, checks of inputs, which session is used."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, DataPointError
+from tpack.predict import OnlinePredictor
+
+
+@pytest.fixture
+def tensors(graph):
+    x = tf.placeholder(tf.float32, [None, 2], name="x")
+    y = tf.placeholder(tf.int32, [], name="y")
+    return [x, y], [x * tf.cast(y, tf.float32), y + 1]
+
+
+def test_outputs_are_those_of_session_run(tensors, session8, rng):
+    inputs, outputs = tensors
+    predictor = OnlinePredictor(inputs, outputs)
+    for size in (3, 1, 0):
+        x = rng.random([size, 2])
+        product, successor = predictor(x, 3)
+        np.testing.assert_array_equal(product, x.astype(np.float32) * 3)
+        assert successor == 4
+
+
+def test_return_input_gives_both(tensors, session8):
+    (dp, (_, successor)) = OnlinePredictor(*tensors, return_input=True)([[1, 2]], 3)
+    assert dp == ([[1, 2]], 3)
+    assert successor == 4
+
+
+def test_the_session_is_the_default_one_at_each_call(graph):
+    with tf.variable_scope("", use_resource=True):
+        variable = tf.get_variable("v", [], tf.float32)
+    predictor = OnlinePredictor([], [variable.read_value()])
+    sessions = [tf.Session(), tf.Session()]
+    for value, session in enumerate(sessions):
+        variable.load(float(value), session)
+    for value in (0, 1, 0):
+        with sessions[value].as_default():
+            assert predictor() == [value]
+
+
+def test_a_session_that_is_given_wins(graph, session8):
+    with tf.variable_scope("", use_resource=True):
+        variable = tf.get_variable("v", [], tf.float32)
+    output = variable.read_value()
+    with tf.Session(graph=graph) as other:
+        variable.load(5.0, other)
+        with session8.as_default():
+            assert OnlinePredictor([], [output], sess=other)() == [5.0]
+
+
+def test_no_session_is_an_error(tensors):
+    with pytest.raises(ConfigError, match="was given no session and none is the default"):
+        OnlinePredictor(*tensors)([[1, 2]], 3)
+
+
+@pytest.mark.parametrize(
+    ("dp", "message"),
+    [
+        (([[1, 2]],), r"OnlinePredictor takes 2 inputs \(x:0, y:0\), got 1"),
+        (([1, 2], 3), r"OnlinePredictor: input 0 \('x'\) has rank 1 .*, wanted rank 2"),
+        (([[1, 2]], 3.5), r"OnlinePredictor: input 1 \('y'\) has dtype float64 .*, wanted int32"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_errors(tensors, dp, message):
+    with pytest.raises(DataPointError, match=message):
+        OnlinePredictor(*tensors)(*dp)
+
+
+def test_only_tensors_can_be_used(tensors):
+    inputs, outputs = tensors
+    with pytest.raises(ConfigError, match="an input of OnlinePredictor must be a tensor, got 'x'"):
+        OnlinePredictor(["x"], outputs)
+    with pytest.raises(ConfigError, match="an output of OnlinePredictor must be a tensor"):
+        OnlinePredictor(inputs, [outputs[0].op])
