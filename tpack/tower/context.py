@@ -35,7 +35,7 @@ class TowerContext:
         total: K.
         device: a device name or device function for the tower; None leaves the current one.
         has_own_variables: whether the tower creates its own variables, apart from the main one's.
-        reuse: take the variables that exist and create none.
+        reuse: take the variables that exist and create none but local ones.
 
     Raises:
         ConfigError: The index is not below the total.
@@ -68,7 +68,9 @@ class TowerContext:
         self.device = device
         self.has_own_variables = bool(vs_name) if has_own_variables is None else has_own_variables
         self.recorder = VariableRecorder(
-            repr(self), as_copies=self.is_training and self.has_own_variables and index > 0
+            repr(self),
+            as_copies=self.is_training and self.has_own_variables and index > 0,
+            only_local=reuse,
         )
         self._reuse = reuse
         self._graph: Any = None

@@ -39,13 +39,20 @@ class VariableRecorder:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Record nothing in this block: what it creates is shared by all towers."""
-        self._paused = True
+        before, self._paused = self._paused, True
         try:
             yield
         finally:
-            self._paused = False
+            self._paused = before
 
     def _create(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        if self._only_local and not self._paused and _will_be_global(kwargs):
+            name = tf.get_default_graph().unique_name(kwargs.get("name") or "Variable", mark_as_used=False)
+            raise TowerMismatchError(
+                f"{self.owner} creates the variable {name!r}, which the main training tower did not: a "
+                "tower function must use the same variables in every tower, in training and in prediction. A variable "
+                "made by tf.get_variable is shared, one made by tf.Variable is not"
+            )
         # Keras variables come without this argument and are resource variables anyway.
         if "use_resource" in kwargs:
             kwargs["use_resource"] = True
@@ -53,12 +60,6 @@ class VariableRecorder:
         if self._paused:
             return variable
         self.variables.append(variable)
-        if self._only_local and _is_global(variable):
-            raise TowerMismatchError(
-                f"{self.owner} creates the variable {variable.op.name!r}, which the main training tower did not: a "
-                "tower function must use the same variables in every tower, in training and in prediction. A variable "
-                "made by tf.get_variable is shared, one made by tf.Variable is not"
-            )
         if self._as_copies:
             _move_to_local(variable)
         return variable
@@ -86,7 +87,8 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
             f"function must create the same ones in each tower. The last of {more.owner}: {extra}"
         )
     for a, b in zip(main.variables, copy.variables, strict=True):
-        if a.shape.as_list() != b.shape.as_list() or a.dtype.base_dtype != b.dtype.base_dtype:
+        # Shapes are compared as text: one of unknown rank has no list, and unknown dimensions are never equal.
+        if str(a.shape) != str(b.shape) or a.dtype.base_dtype != b.dtype.base_dtype:
             raise TowerMismatchError(
                 f"{main.owner} created {a.op.name} with shape {a.shape} and dtype {a.dtype.base_dtype.name} where "
                 f"{copy.owner} created {b.op.name} with shape {b.shape} and dtype {b.dtype.base_dtype.name}"
@@ -94,8 +96,10 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
     return list(zip(main.variables, copy.variables, strict=True))
 
 
-def _is_global(variable: Any) -> bool:
-    return any(variable is other for other in variable.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES))
+def _will_be_global(kwargs: dict[str, Any]) -> bool:
+    """Tell whether a creator's arguments put the variable into GLOBAL_VARIABLES, as TensorFlow does by default."""
+    collections = kwargs.get("collections")
+    return collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
 
 
 def _move_to_local(variable: Any) -> None:

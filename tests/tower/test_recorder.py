@@ -1,0 +1,145 @@
+"""Recording which variables a tower creates, and pairing them with the main tower's."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import TowerMismatchError
+from tpack.tower.recorder import VariableRecorder, pair_variables
+
+
+def names(variables):
+    return [v.op.name for v in variables]
+
+
+def local_and_global():
+    return names(tf.local_variables()), names(tf.global_variables())
+
+
+@pytest.mark.parametrize("use_resource", [None, False, True])
+def test_every_variable_in_the_scope_is_recorded_and_a_resource(graph, use_resource):
+    recorder = VariableRecorder("a tower")
+    tf.get_variable("before", [])
+    with recorder.scope():
+        made = [tf.get_variable("a", [2], use_resource=use_resource), tf.Variable(1.0, use_resource=use_resource)]
+    with recorder.scope():
+        made.append(tf.get_variable("c", [], collections=[tf.GraphKeys.LOCAL_VARIABLES], use_resource=use_resource))
+    tf.get_variable("after", [])
+    assert recorder.variables == made
+    assert {v.op.type for v in made} == {"VarHandleOp"}
+    assert local_and_global() == (["c"], ["before", "a", "Variable", "after"])
+
+
+def test_a_variable_that_is_reused_is_not_recorded_again(graph):
+    recorder = VariableRecorder("a tower")
+    with recorder.scope(), tf.variable_scope("", reuse=tf.AUTO_REUSE):
+        assert tf.get_variable("a", []) is tf.get_variable("a", [])
+    assert names(recorder.variables) == ["a"]
+
+
+def test_copies_go_to_local_variables_and_keep_their_other_collections(graph):
+    recorder = VariableRecorder("a tower", as_copies=True)
+    with recorder.scope():
+        tf.get_variable("a", [])
+        tf.Variable(1.0, name="b", trainable=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES, "mine"])
+        tf.get_variable("c", [], trainable=False, collections=["mine"])
+    assert local_and_global() == (["a", "b"], [])
+    assert names(tf.trainable_variables()) == ["a"]
+    assert names(tf.get_collection("mine")) == ["b", "c"]
+    assert names(recorder.variables) == ["a", "b", "c"]
+
+
+def test_nothing_is_recorded_while_paused_also_when_pauses_are_nested(graph):
+    recorder = VariableRecorder("a tower", as_copies=True)
+    with recorder.scope():
+        with recorder.paused():
+            with recorder.paused():
+                tf.get_variable("a", [])
+            shared = tf.get_variable("b", [], use_resource=False)
+        tf.get_variable("c", [])
+    assert names(recorder.variables) == ["c"]
+    assert local_and_global() == (["c"], ["a", "b"])
+    assert shared.op.type == "VarHandleOp"
+
+
+def test_a_pause_ends_with_an_error(graph):
+    recorder = VariableRecorder("a tower")
+    with recorder.scope():
+        with pytest.raises(ZeroDivisionError), recorder.paused():
+            raise ZeroDivisionError
+        tf.get_variable("a", [])
+    assert names(recorder.variables) == ["a"]
+
+
+def test_only_local_refuses_a_global_variable_and_takes_a_local_one(graph):
+    recorder = VariableRecorder("tower 3", only_local=True)
+    with recorder.scope():
+        tf.Variable(1.0, name="local", collections=[tf.GraphKeys.LOCAL_VARIABLES])
+        with recorder.paused():
+            tf.Variable(1.0, name="shared")
+        with pytest.raises(TowerMismatchError, match=r"tower 3 creates the variable 'global', which .* did not"):
+            tf.Variable(1.0, name="global")
+    assert names(recorder.variables) == ["local"]
+    assert local_and_global() == (["local"], ["shared"])
+
+
+def test_optimizer_slots_are_recorded_and_paired(graph):
+    recorders = [VariableRecorder("main"), VariableRecorder("copy", as_copies=True)]
+    for index, recorder in enumerate(recorders):
+        with tf.variable_scope(f"t{index}" if index else ""), recorder.scope():
+            w = tf.get_variable("w", [2])
+        optimizer = tf.train.AdamOptimizer(0.1)
+        with recorder.scope():
+            optimizer.apply_gradients([(tf.ones([2]), w)])
+    pairs = [(main.op.name, copy.op.name) for main, copy in pair_variables(*recorders)]
+    assert pairs[0] == ("w", "t1/w")
+    assert len(pairs) == 5
+    assert {main for main, _ in pairs} == set(names(tf.global_variables()))
+    assert {copy for _, copy in pairs} == set(names(tf.local_variables()))
+
+
+def test_pairs_follow_the_order_and_not_the_names(session8):
+    recorders = [VariableRecorder("main"), VariableRecorder("copy", as_copies=True)]
+    for recorder in recorders:
+        with recorder.scope():
+            # TensorFlow makes these names unique with suffixes that depend on what was built before.
+            tf.Variable(1.0, name="v")
+            with tf.variable_scope(recorder.owner):
+                tf.get_variable("w", [3])
+            tf.Variable(2.0, name="v")
+    pairs = pair_variables(*recorders)
+    assert [(a.op.name, b.op.name) for a, b in pairs] == [("v", "v_2"), ("main/w", "copy/w"), ("v_1", "v_3")]
+
+
+def record(owner, *shapes, dtype=tf.float32):
+    recorder = VariableRecorder(owner)
+    with recorder.scope(), tf.variable_scope(owner):
+        for k, shape in enumerate(shapes):
+            tf.get_variable(f"v{k}", shape, dtype)
+    return recorder
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_pairing_refuses_another_number_and_names_the_extra_ones(graph, swap):
+    towers = record("first", [1], [2]), record("second", [1], [2], [3])
+    wanted = "second created 3 variables and first created 2: .*The last of second: second/v2"
+    with pytest.raises(TowerMismatchError, match=wanted):
+        pair_variables(*(reversed(towers) if swap else towers))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [([3], tf.float32), ([2], tf.float64)],
+)
+def test_pairing_refuses_another_shape_or_dtype(graph, shape, dtype):
+    wanted = rf"first created first/v0 with shape \(2,\) and dtype float32 where second .*dtype {dtype.name}"
+    with pytest.raises(TowerMismatchError, match=wanted):
+        pair_variables(record("first", [2]), record("second", shape, dtype=dtype))
+
+
+def test_pairing_takes_unknown_shapes(graph):
+    recorders = [VariableRecorder("a"), VariableRecorder("b")]
+    value = tf.placeholder(tf.float32, [None])
+    for recorder in recorders:
+        with recorder.scope():
+            tf.Variable(value, validate_shape=False, shape=tf.TensorShape(None))
+    assert len(pair_variables(*recorders)) == 1
