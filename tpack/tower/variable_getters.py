@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
@@ -25,7 +26,8 @@ def to_local_collections(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return a getter's or creator's arguments with GLOBAL_VARIABLES replaced by LOCAL_VARIABLES.
 
     Args:
-        kwargs: the arguments; a missing or empty ``collections`` means GLOBAL_VARIABLES, as TensorFlow has it.
+        kwargs: the arguments. ``collections`` may be missing, None or empty: a variable must be in one of the two, or
+            nothing initialises it.
     """
     collections = kwargs.get("collections") or [tf.GraphKeys.GLOBAL_VARIABLES]
     local = [key for key in collections if key != tf.GraphKeys.GLOBAL_VARIABLES]
@@ -90,11 +92,20 @@ class OverrideCachingDevice:
 
     def __call__(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Create the variable with ``getter`` and cache it where there is room."""
-        num_elements = tf.TensorShape(kwargs["shape"]).num_elements()
+        shape, dtype = _shape_and_dtype(kwargs)
+        num_elements = shape.num_elements()
         # None means trainable, as it does for tf.Variable; only an explicit False says otherwise.
         if num_elements is None or kwargs.get("trainable") is False:
             return getter(*args, **to_local_collections(kwargs))
         if num_elements < self.small_variable_size_threshold:
             return getter(*args, **{**kwargs, "caching_device": self.device_for_small_variables})
-        dtype = tf.as_dtype(kwargs.get("dtype") or tf.float32)
         return getter(*args, **{**kwargs, "caching_device": self._load.take(num_elements * dtype.size)})
+
+
+def _shape_and_dtype(kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Return what a getter's variable will hold; an initial value says so itself and comes without a shape."""
+    shape, dtype, initial = kwargs.get("shape"), kwargs.get("dtype"), kwargs.get("initializer")
+    if shape is None and initial is not None and not callable(initial):
+        shape = initial.shape if hasattr(initial, "shape") else np.shape(initial)
+        dtype = getattr(initial, "dtype", dtype)
+    return tf.TensorShape(shape), tf.as_dtype(dtype or tf.float32).base_dtype
