@@ -1,0 +1,109 @@
+"""A tower function and what it remembers."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, TowerError
+from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
+from tpack.tower.func import TowerFunc, check_signature
+
+SIGNATURE = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+
+
+def model(image, label):
+    weight = tf.get_variable("w", [2], initializer=tf.ones_initializer())
+    return tf.reduce_sum(image * weight, 1) + tf.cast(label, tf.float32)
+
+
+def inputs():
+    return tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.int32, [None])
+
+
+def test_a_call_in_each_tower_adds_a_handle(session8):
+    func = TowerFunc(model, SIGNATURE)
+    assert len(func.towers) == 0
+    with TrainTowerContext("tower0"):
+        first_inputs = inputs()
+        output = func(*first_inputs)
+    with PredictTowerContext("predict", reuse=True):
+        func(*inputs())
+    assert [handle.name for handle in func.towers] == ["tower0", "predict"]
+    assert func.towers[0].output is output
+    assert func.towers[0].inputs == list(first_inputs)
+    session8.run(tf.global_variables_initializer())
+    image, label = np.array([[1, 2], [3, 4]], "float32"), np.array([5, 6])
+    for handle in func.towers:
+        value = session8.run(handle.output, dict(zip(handle.inputs, (image, label), strict=True)))
+        np.testing.assert_array_equal(value, image.sum(1) + label)
+
+
+def test_signature_is_given_back_as_a_copy():
+    func = TowerFunc(model, iter(SIGNATURE))
+    func.input_signature.clear()
+    assert func.input_signature == SIGNATURE
+    assert func.input_names == ["image", "label"]
+
+
+def test_a_call_outside_a_tower_is_an_error(graph):
+    with pytest.raises(TowerError, match="no tower is current here"):
+        TowerFunc(model, SIGNATURE)(*inputs())
+
+
+def test_another_number_of_inputs_is_an_error(graph):
+    func = TowerFunc(model, SIGNATURE)
+    wanted = r"takes 2 inputs \(image, label\), got 1"
+    with TowerContext("", True), pytest.raises(TowerError, match=wanted):
+        func(inputs()[0])
+    assert len(func.towers) == 0
+    assert tf.global_variables() == []
+
+
+def test_a_name_used_before_is_an_error_before_anything_is_built(graph):
+    func = TowerFunc(model, SIGNATURE)
+    with TowerContext("same", True):
+        func(*inputs())
+    with TowerContext("same", False, reuse=True):
+        arguments = inputs()
+        num_ops = len(graph.get_operations())
+        with pytest.raises(TowerError, match="there is a tower 'same' already"):
+            func(*arguments)
+    assert len(graph.get_operations()) == num_ops
+    assert len(func.towers) == 1
+
+
+def test_towers_without_a_name_do_not_collide(graph):
+    func = TowerFunc(model, SIGNATURE)
+    with TowerContext("", True):
+        func(*inputs())
+    with TowerContext("", False, reuse=True):
+        func(*inputs())
+    assert [handle.is_training for handle in func.towers] == [True, False]
+
+
+def test_a_call_that_fails_adds_no_handle(graph):
+    def fail(image, label):
+        raise ZeroDivisionError
+
+    func = TowerFunc(fail, SIGNATURE)
+    with pytest.raises(ZeroDivisionError), TowerContext("", True):
+        func(*inputs())
+    assert len(func.towers) == 0
+
+
+def test_what_is_no_function_is_an_error():
+    with pytest.raises(ConfigError, match="must be callable, got 3"):
+        TowerFunc(3, SIGNATURE)
+
+
+@pytest.mark.parametrize(
+    ("signature", "message"),
+    [
+        ([SIGNATURE[0], "label"], "entry 1 of an input signature must be a tf.TensorSpec with a name, got 'label'"),
+        ([tf.TensorSpec([], tf.float32)], "entry 0 of an input signature must be a tf.TensorSpec with a name"),
+        ([SIGNATURE[0], SIGNATURE[0]], r"must differ, got \['image', 'image'\]"),
+    ],
+)
+def test_check_signature_names_the_entry(signature, message):
+    with pytest.raises(ConfigError, match=message):
+        check_signature(signature)
