@@ -21,7 +21,7 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
     """Run inferencers over all data on several devices, each of which takes every K-th batch or so.
 
     The statistics are those of one device: every batch is evaluated exactly once, also where their number is not a
-    multiple of the number of devices. In which order the batches of one round reach the inferencers is not fixed.
+    multiple of the number of devices, and the batches reach the inferencers in the order of the data.
 
     Args:
         input: an `InputSource` that gives each tower its own batch, or a `DataFlow`, which goes through a queue. Its

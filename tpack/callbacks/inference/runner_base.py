@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow.compat.v1 as tf
+
 from tpack.callbacks.ancestors import ancestors
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
@@ -71,7 +73,8 @@ class InferenceRunnerBase(Callback):
     def _setup_graph(self) -> None:
         self._input_callbacks = Callbacks(self._input.setup(self._tower_func.input_signature))
         towers = self._build_towers()
-        self._fetches = [[self._find_fetches(tower, inf) for inf in self._infs] for tower in towers]
+        self._fetches = [[_fetchable(tower.get_tensors(inf.get_fetches())) for inf in self._infs] for tower in towers]
+        self._check_fetches(towers)
         for callback in self._members:
             callback.setup_graph(self.trainer)
 
@@ -79,17 +82,19 @@ class InferenceRunnerBase(Callback):
     def _members(self) -> list[Callback]:
         return [self._input_callbacks, *self._hooks, *self._infs]
 
-    def _find_fetches(self, tower: TowerHandle, inf: Inferencer) -> list[Any]:
-        tensors = tower.get_tensors(inf.get_fetches())
+    def _check_fetches(self, towers: list[TowerHandle]) -> None:
+        """Refuse tensors that a tower looked up outside of itself and that would take the data of training."""
+        needed = {inf: ancestors(tensors) for inf, tensors in zip(self._infs, self._fetches[0], strict=True)}
         for other in self._tower_func.towers:
-            foreign = {tensor.op for tensor in other.inputs} - {tensor.op for tensor in tower.inputs}
-            for tensor in tensors:
-                if foreign & ancestors([tensor]):
+            if any(other is tower for tower in towers):
+                continue
+            inputs = {tensor.op for tensor in other.inputs}
+            for inf, ops in needed.items():
+                if inputs & ops:
                     raise CallbackError(
-                        f"{inf} wants {tensor.name}, which belongs to {other} and would take its data: name one that "
-                        "the model also builds for prediction"
+                        f"{inf} wants {inf.get_fetches()}, of which one belongs to {other} and would take its data. "
+                        "Name tensors that the model also builds for prediction"
                     )
-        return tensors
 
     def _before_train(self) -> None:
         for callback in self._members:
@@ -129,12 +134,17 @@ class InferenceRunnerBase(Callback):
         return self._input_callbacks.failure()
 
 
+def _fetchable(tensors: list[Any]) -> list[Any]:
+    # What a run feeds, such as the labels, it can not fetch as well; a copy it can.
+    return [tf.identity(tensor) if tensor.op.type == "Placeholder" else tensor for tensor in tensors]
+
+
 def _known_size(runner: Any, source: InputSource) -> int:
     try:
         size = source.size()
     except NotImplementedError as error:
         raise ConfigError(
-            f"{runner} must know how many batches there are, and the size of {source} is unknown"
+            f"{runner} wants to know how many batches there are: the size of {source} is unknown"
         ) from error
     if size < 1:
         raise ConfigError(f"{runner} wants at least one batch, got an input of size {size}")

@@ -58,4 +58,4 @@ class ScalarStats(Inferencer):
 
 def _add(numbers: Sequence[float]) -> float:
     # Only finite numbers can be added without rounding.
-    return math.fsum(numbers) if np.isfinite(numbers).all() else float(np.sum(numbers))
+    return math.fsum(numbers) if all(map(math.isfinite, numbers)) else sum(numbers)
