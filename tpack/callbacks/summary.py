@@ -76,7 +76,7 @@ class _SummariesAlone(Callback):
     def _trigger_step(self) -> None:
         # The last step of an epoch is the trigger's.
         is_last = self.local_step == self.trainer.steps_per_epoch
-        if not is_last and self.local_step % self._period == 0:
+        if self._period and not is_last and self.local_step % self._period == 0:
             self.trigger()
 
     def _trigger(self) -> None:

@@ -1,0 +1,163 @@
+"""What holds for every callback: it goes through a whole training, alone or wrapped, and does not disturb it."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import tpack.callbacks
+from tests.helpers.toy_inference import flow, make_trainer
+from tpack.callbacks.base import Callback, CallbackFactory
+from tpack.callbacks.checks import CheckNumerics
+from tpack.callbacks.group import Callbacks
+from tpack.callbacks.hooks import HookToCallback
+from tpack.callbacks.inference.binary import BinaryClassificationStats
+from tpack.callbacks.inference.error_rate import ClassificationError
+from tpack.callbacks.inference.parallel import DataParallelInferenceRunner
+from tpack.callbacks.inference.runner import InferenceRunner
+from tpack.callbacks.inference.scalar_stats import ScalarStats
+from tpack.callbacks.min_max_saver import MaxSaver, MinSaver
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.events import TFEventWriter
+from tpack.callbacks.monitors.group import Monitors
+from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.callbacks.monitors.printer import ScalarPrinter
+from tpack.callbacks.moving_average import MovingAverageSummary
+from tpack.callbacks.progress import ProgressBar
+from tpack.callbacks.proxy import ProxyCallback
+from tpack.callbacks.run_op import RunOp, RunUpdateOps
+from tpack.callbacks.saver import ModelSaver
+from tpack.callbacks.summary import MergeAllSummaries
+from tpack.callbacks.time_left import EstimatedTimeLeft
+from tpack.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
+from tpack.errors import CallbackError
+
+STEPS, EPOCHS = 3, 2
+
+
+def validation():
+    return flow([[np.ones(n, np.float32), np.ones(n, np.int32)] for n in (4, 4, 3)])
+
+
+MEMBERS = {
+    "Callback": Callback,
+    "CallbackFactory": CallbackFactory,
+    "Callbacks": lambda: Callbacks([Callback(), RunOp(tf.no_op())]),
+    "CheckNumerics": lambda: CheckNumerics(run_step=True),
+    "DataParallelInferenceRunner": lambda: DataParallelInferenceRunner(
+        validation(), BinaryClassificationStats("prediction", "label"), 2, "Parallel"
+    ),
+    "EnableCallbackIf": lambda: EnableCallbackIf(CheckNumerics(), lambda self: self.epoch_num == 1),
+    "EstimatedTimeLeft": EstimatedTimeLeft,
+    "HookToCallback": lambda: HookToCallback(tf.train.SessionRunHook()),
+    "InferenceRunner": lambda: InferenceRunner(validation(), [ClassificationError(), ScalarStats("score")]),
+    "JSONWriter": JSONWriter,
+    "MaxSaver": lambda: MaxSaver("reported"),
+    "MergeAllSummaries": lambda: MergeAllSummaries(period=2),
+    "MergeAllSummaries alone": lambda: MergeAllSummaries(run_alone=True),
+    "MinSaver": lambda: MinSaver("reported"),
+    "ModelSaver": ModelSaver,
+    "MonitorBase": MonitorBase,
+    "Monitors": lambda: Monitors([ScalarPrinter()]),
+    "MovingAverageSummary": MovingAverageSummary,
+    "PeriodicCallback": lambda: PeriodicCallback(RunOp(tf.no_op(), run_step=True), every_k_steps=2),
+    "PeriodicTrigger": lambda: PeriodicTrigger(ModelSaver(), every_k_steps=2, before_train=True),
+    "ProgressBar": lambda: ProgressBar(["w_twice"]),
+    "ProxyCallback": lambda: ProxyCallback(RunOp(tf.no_op())),
+    "RunOp": lambda: RunOp(tf.no_op(), run_step=True),
+    "RunUpdateOps": RunUpdateOps,
+    "ScalarPrinter": lambda: ScalarPrinter(enable_step=True),
+    "TFEventWriter": TFEventWriter,
+}
+
+# Not members: what runs inside a runner, what is no callback, and what only subclasses make work.
+OTHERS = {
+    "BinaryClassificationStats",
+    "CallbackToHook",
+    "ClassificationError",
+    "InferenceRunnerBase",
+    "Inferencer",
+    "ScalarStats",
+}
+
+each_member = pytest.mark.parametrize("make", MEMBERS.values(), ids=MEMBERS.keys())
+
+
+def train(callback):
+    """Train with the callback and one that reports, and return the trainer and the weight at the end."""
+    trainer = make_trainer()
+    weight = trainer.towers[0].get_variable("weight")
+    found = {}
+    report = CallbackFactory(
+        trigger=lambda cb: cb.trainer.monitors.put_scalar("reported", cb.epoch_num),
+        after_train=lambda cb: found.update(weight=float(cb.trainer.sess.run(weight))),
+    )
+    trainer.train([callback, report], steps_per_epoch=STEPS, epochs=(1, EPOCHS))
+    return trainer, found["weight"]
+
+
+def make_in_graph(make):
+    tf.constant(2.0, name="w_twice")
+    tf.summary.scalar("two", tf.constant(2.0))
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.no_op())
+    return make()
+
+
+def test_every_public_callback_is_a_member():
+    assert {name.split()[0] for name in MEMBERS} | OTHERS == set(tpack.callbacks.__all__)
+
+
+@each_member
+def test_callback_does_not_disturb_training(graph, log_dir, make):
+    trainer, weight = train(make_in_graph(make))
+    assert trainer.global_step == STEPS * EPOCHS
+    assert weight == 1.0 + STEPS * EPOCHS
+
+
+@each_member
+def test_callback_adds_no_variable_that_is_saved(graph, log_dir, make):
+    train(make_in_graph(make))
+    assert {v.op.name for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)} == {"global_step", "weight"}
+    assert [v.op.name for v in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)] == ["weight"]
+
+
+@each_member
+@pytest.mark.parametrize(
+    "wrap",
+    [ProxyCallback, lambda cb: EnableCallbackIf(cb, lambda _: True), lambda cb: PeriodicCallback(cb, every_k_epochs=2)],
+    ids=["ProxyCallback", "EnableCallbackIf", "PeriodicCallback"],
+)
+def test_wrapped_callback_goes_through_training(graph, log_dir, make, wrap):
+    _, weight = train(wrap(make_in_graph(make)))
+    assert weight == 1.0 + STEPS * EPOCHS
+
+
+@each_member
+def test_callback_serves_one_training(graph, log_dir, make):
+    callback = make_in_graph(make)
+    train(callback)
+    with type(graph)().as_default(), pytest.raises(CallbackError, match="was set up before"):
+        callback.setup_graph(make_trainer())
+
+
+@each_member
+def test_callback_names_itself_and_obeys_chief_only(graph, log_dir, make):
+    callback = make_in_graph(make)
+    assert str(callback)
+    assert "object at" not in str(callback)
+    for chief_only in (True, False):
+        assert callback.set_chief_only(chief_only).chief_only is chief_only
+
+
+@each_member
+def test_callback_does_only_what_it_implements(graph, log_dir, make):
+    """A hook that a callback says it does not implement must have no effect, since the loop never calls it."""
+    callback = make_in_graph(make)
+    idle = [hook for hook in ("trigger_step", "before_run") if not callback.implements(hook)]
+    trainer = make_trainer()
+    trainer.steps_per_epoch = 100
+    trainer.setup([callback])
+    with trainer.sess:
+        before = dict(vars(callback))
+        results = [callback.before_run(None) if hook == "before_run" else callback.trigger_step() for hook in idle]
+        assert results == [None] * len(idle)
+        assert vars(callback) == before
