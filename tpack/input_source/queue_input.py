@@ -32,11 +32,11 @@ class QueueInput(FeedfreeInput):
         ds: the dataflow. It is iterated in another thread, its ``reset_state`` included.
         queue: a ``tf.QueueBase`` with the dtypes of the signature; a FIFO queue of 50 data points unless given.
 
-    Raises:
-        ConfigError: `ds` is no DataFlow; in `setup`, the queue has other dtypes, or the signature is empty.
-
     Creates:
         The queue, on ``/device:CPU:0``, and the summary ``queue_size``.
+
+    Raises:
+        ConfigError: `ds` is no DataFlow; in `setup`, the queue has other dtypes, or the signature is empty.
     """
 
     def __init__(self, ds: DataFlow, queue: Any = None) -> None:
