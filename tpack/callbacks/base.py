@@ -147,7 +147,11 @@ class Callback:
 
     @property
     def trainer(self) -> Any:
-        """The trainer that the callback belongs to."""
+        """The trainer that the callback belongs to.
+
+        Raises:
+            CallbackError: there is none yet.
+        """
         if self._trainer is None:
             raise CallbackError(f"{self} has no trainer yet: it is known from setup_graph() on")
         return self._trainer

@@ -41,6 +41,7 @@ class Callbacks(Callback):
     def __init__(self, cbs: Iterable[Callback]) -> None:
         self.cbs = list(_flatten(cbs))
         _check_no_repetition(self.all_callbacks())
+        self.reads_statistics = any(cb.reads_statistics for cb in self.cbs)
         self._triggered = sorted(self.cbs, key=lambda cb: cb.reads_statistics)
         self._stepped = [cb for cb in self._triggered if cb.implements("trigger_step")]
 

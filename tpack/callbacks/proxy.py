@@ -26,12 +26,8 @@ class ProxyCallback(Callback):
         if not isinstance(cb, Callback):
             raise CallbackError(f"{type(self).__name__} wraps a Callback, got {type(cb).__name__}: {cb!r}")
         self.cb = cb
+        self.reads_statistics = cb.reads_statistics
         self.set_chief_only(cb.chief_only)
-
-    @property
-    def reads_statistics(self) -> bool:  # type: ignore[override]
-        """Whether the inner callback reads statistics."""
-        return self.cb.reads_statistics
 
     def setup_graph(self, trainer: Any) -> None:
         """Set up the inner callback in the scope that it would have without the proxy."""

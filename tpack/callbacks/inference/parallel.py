@@ -31,14 +31,14 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         tower_name: name scope of the towers, to which their number is added; different for each runner of a training.
         tower_func: the model; the trainer's unless given.
 
+    Creates:
+        K prediction towers.
+
     Raises:
         ConfigError: the size of the input is unknown or 0, `gpus` makes no sense, or several devices are to share a
             `FeedInput`.
         DeviceError: there is no such GPU.
         CallbackError: something else than an `Inferencer` is given, or none.
-
-    Creates:
-        K prediction towers.
     """
 
     def __init__(

@@ -24,12 +24,12 @@ class InferenceRunner(InferenceRunnerBase):
         tower_func: the model; the trainer's unless given.
         device: a GPU's number or the name of a device.
 
+    Creates:
+        One prediction tower.
+
     Raises:
         ConfigError: the size of the input is unknown or 0.
         CallbackError: something else than an `Inferencer` is given, or none.
-
-    Creates:
-        One prediction tower.
     """
 
     def __init__(

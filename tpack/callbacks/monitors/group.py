@@ -32,9 +32,6 @@ class Monitors(ProxyCallback):
         CallbackError: one of them is no monitor, or is there twice.
     """
 
-    _chief_only = False
-    reads_statistics = True
-
     def __init__(self, monitors: Iterable[MonitorBase]) -> None:
         self.monitors = list(monitors)
         for monitor in self.monitors:
