@@ -83,6 +83,16 @@ def test_limit_holds_over_restarts(log_dir):
     assert checkpoints(log_dir) == [4, 6, 8]
 
 
+def test_checkpoint_that_is_gone_does_not_count(log_dir):
+    train(ModelSaver(max_to_keep=3), epochs=(1, 3))
+    for name in os.listdir(log_dir):
+        if name.startswith("model-2."):
+            os.remove(log_dir / name)
+    train(ModelSaver(max_to_keep=3), epochs=(4, 4), global_step=6)
+    assert checkpoints(log_dir) == [4, 6, 8]
+    assert state_files(log_dir) == [f"model-{step}.train_state.json" for step in (4, 6, 8)]
+
+
 def test_limit_holds_after_the_directory_moved(log_dir, tmp_path):
     train(ModelSaver(max_to_keep=2), epochs=(1, 2))
     moved = tmp_path / "moved"

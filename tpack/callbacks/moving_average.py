@@ -47,7 +47,7 @@ class MovingAverageSummary(Callback):
             train_op = self._find_train_op()
             train_op._add_control_inputs(ops)
             carrier = f"with operation {train_op.name}"
-        logger.info(f"The {len(ops)} operations of collection {self._collection} run {carrier}.")
+        logger.info(f"{len(ops)} operation(s) of collection {self._collection} run {carrier}.")
 
     def _find_train_op(self) -> Any:
         given = self._train_op

@@ -91,7 +91,7 @@ class RunUpdateOps(RunOp):
             ops = tf.get_collection(key)
             if not ops:
                 return None
-            logger.info(f"The {len(ops)} operations of collection {key} run with every step.")
+            logger.info(f"{len(ops)} operation(s) of collection {key} run with every step.")
             return tf.group(*ops, name="update_ops")
 
         super().__init__(group_updates, run_before=False, run_as_trigger=False, run_step=True)

@@ -59,9 +59,7 @@ class ModelSaver(Callback):
         tf.add_to_collection(tf.GraphKeys.SAVERS, self._saver)
 
     def _before_train(self) -> None:
-        former = tf.train.get_checkpoint_state(self._dir)
-        if former is not None:
-            self._saver.recover_last_checkpoints(former.all_model_checkpoint_paths)
+        self._saver.set_last_checkpoints_with_time(_existing_checkpoints(self._dir))
         self._write_meta_graph()
 
     def _write_meta_graph(self) -> None:
@@ -98,3 +96,10 @@ class ModelSaver(Callback):
             # Before the first epoch training stands where it is going to start.
             return TrainState(self.trainer.starting_epoch, self.trainer.loop.starting_step, self.global_step)
         return TrainState(self.epoch_num, self.local_step, self.global_step)
+
+
+def _existing_checkpoints(directory: str) -> list[tuple[str, float]]:
+    """Return the checkpoints of former runs and when each was saved, the oldest first."""
+    state = tf.train.get_checkpoint_state(directory)
+    paths = [] if state is None else state.all_model_checkpoint_paths
+    return [(path, os.path.getmtime(f"{path}.index")) for path in paths if os.path.exists(f"{path}.index")]
