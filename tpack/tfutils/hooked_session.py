@@ -36,13 +36,10 @@ class HookedSession:
     def __init__(self, session: Any, callbacks: Sequence[Any], *, executor: str = "pool") -> None:
         self._session = session
         self._callbacks = list(callbacks)
-        self._before = [callback for callback in callbacks if callback.implements("before_run")]
-        self._after = [callback.implements("after_run") for callback in self._before]
-        self._only_after = [
-            callback
-            for callback in callbacks
-            if callback.implements("after_run") and not callback.implements("before_run")
-        ]
+        self._asked = [callback for callback in callbacks if callback.implements("before_run")]
+        # Who is told, and which of the answers to `before_run` is theirs, if they gave one.
+        position = {id(callback): index for index, callback in enumerate(self._asked)}
+        self._told = [(cb, position.get(id(cb))) for cb in callbacks if cb.implements("after_run")]
         self._choice = ExecutorChoice(executor)
         self._plans: dict[Any, FetchPlan] = {}
         self._context: Any = None
@@ -72,13 +69,14 @@ class HookedSession:
 
         Raises:
             DataExhaustedError: The input ended.
-            ConfigError: Two callbacks feed the same tensor, or something cannot be fetched.
+            ConfigError: A tensor is fed twice or with a wrong shape, or something cannot be fetched or fed.
         """
         context = self._run_context(fetches, feed_dict, options)
-        requests = [callback.before_run(context) for callback in self._before]
+        requests = [callback.before_run(context) for callback in self._asked]
         wanted = [request.fetches if isinstance(request, tf.train.SessionRunArgs) else request for request in requests]
-        feeds = self._merge_feeds(feed_dict, requests)
-        options = _merge_options(options, requests)
+        arguments = [request for request in requests if isinstance(request, tf.train.SessionRunArgs)]
+        feeds = self._merge_feeds([feed_dict, *(item.feed_dict for item in arguments)])
+        options = _merge_options([options, *(item.options for item in arguments)])
         if options is not None and run_metadata is None:
             run_metadata = tf.RunMetadata()
         everything = [fetches, *([] if item is None else item for item in wanted)]
@@ -129,24 +127,27 @@ class HookedSession:
         return plan
 
     def _tell(self, context: Any, wanted: list[Any], results: list[Any], run: tuple[Any, Any]) -> None:
-        for position, callback in enumerate(self._before):
-            if self._after[position]:
-                value = None if wanted[position] is None else results[position + 1]
-                callback.after_run(context, tf.train.SessionRunValues(value, *run))
-        for callback in self._only_after:
-            callback.after_run(context, tf.train.SessionRunValues(None, *run))
+        for callback, position in self._told:
+            value = None if position is None or wanted[position] is None else results[position + 1]
+            callback.after_run(context, tf.train.SessionRunValues(value, *run))
         self._stop_requested = self._stop_requested or context.stop_requested
 
-    def _merge_feeds(self, feed_dict: Any, requests: Sequence[Any]) -> dict[int, tuple[Any, Any]]:
+    def _merge_feeds(self, feed_dicts: Sequence[Any]) -> dict[int, tuple[Any, Any]]:
         """Return {id(tensor): (tensor, value)} of the run's own feeds and of those that callbacks ask for."""
-        feed_dicts = [request.feed_dict for request in requests if isinstance(request, tf.train.SessionRunArgs)]
         feeds: dict[int, tuple[Any, Any]] = {}
-        for tensor, value in [pair for item in (feed_dict, *feed_dicts) if item for pair in item.items()]:
-            target = tensor if is_composite(tensor) else graph_element(self._session.graph, tensor)
-            if id(target) in feeds:
-                raise ConfigError(f"{target!r} is fed twice in one run")
-            feeds[id(target)] = (target, value)
+        for feed_dict in filter(None, feed_dicts):
+            for name, value in feed_dict.items():
+                tensor = self._feed_target(name)
+                if id(tensor) in feeds:
+                    raise ConfigError(f"{tensor!r} is fed twice in one run")
+                feeds[id(tensor)] = (tensor, value)
         return feeds
+
+    def _feed_target(self, name: Any) -> Any:
+        target = name if is_composite(name) else graph_element(self._session.graph, name)
+        if isinstance(target, tf.Operation):
+            raise ConfigError(f"{target.name!r} is an operation: only tensors can be fed")
+        return target
 
     def _raise_cause(self, error: Any) -> None:
         """Raise what made a run fail: a callback's own failure, or that the data ended."""
@@ -160,10 +161,9 @@ class HookedSession:
             ) from error
 
 
-def _merge_options(options: Any, requests: Sequence[Any]) -> Any:
+def _merge_options(options: Sequence[Any]) -> Any:
     """Return new options that ask for all that these ask for; None when nobody asks for anything."""
-    given = [request.options for request in requests if isinstance(request, tf.train.SessionRunArgs)]
-    wanted = [item for item in (options, *given) if item is not None]
+    wanted = [item for item in options if item is not None]
     if not wanted:
         return None
     merged = tf.RunOptions()
