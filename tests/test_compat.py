@@ -1,0 +1,83 @@
+"""What tpack uses of TensorFlow below its public interface, against public means to the same end."""
+
+import numpy as np
+import pytest
+import tensorflow
+import tensorflow.compat.v1 as tf
+
+from tpack import compat
+
+
+def test_version_is_the_installed_one(monkeypatch):
+    assert compat.get_tf_version_tuple() == tuple(int(part) for part in tensorflow.__version__.split(".")[:2])
+    assert compat.is_tfv2()
+    monkeypatch.setattr(tensorflow, "__version__", "2.17.0-rc1")
+    assert compat.get_tf_version_tuple() == (2, 17)
+    monkeypatch.setattr(tensorflow, "__version__", "1.15.5")
+    assert not compat.is_tfv2()
+
+
+def test_tfv1_is_the_compatible_interface():
+    assert compat.tfv1 is tf
+
+
+def test_collective_all_reduce_sums_over_devices(session8, rng):
+    values = rng.normal(size=(4, 3, 2)).astype("float32")
+    sums = []
+    for k, value in enumerate(values):
+        with tf.device(f"/device:CPU:{k}"):
+            summand = tf.constant(value)
+            sums.append(compat.collective_all_reduce(summand, group_size=4, group_key=1, instance_key=7))
+    assert [t.op.device for t in sums] == [f"/device:CPU:{k}" for k in range(4)]
+    for total in session8.run(sums):
+        np.testing.assert_allclose(total, values.sum(0), rtol=1e-5)
+
+
+def test_collective_all_reduce_passes_its_options_on(graph):
+    total = compat.collective_all_reduce(
+        tf.constant([1.0]), group_size=2, group_key=3, instance_key=4, hint="ring", timeout_secs=1.5
+    )
+    attributes = ("group_size", "group_key", "instance_key", "communication_hint", "timeout_seconds", "merge_op")
+    assert [total.op.get_attr(name) for name in attributes] == [2, 3, 4, b"ring", 1.5, b"Add"]
+
+
+def test_nccl_all_sum_builds_one_op_on_each_device(graph):
+    tensors = []
+    for k in range(3):
+        with tf.device(f"/device:GPU:{k}"):
+            tensors.append(tf.constant([1.0, 2.0]))
+    sums = compat.nccl_all_sum(tensors)
+    assert [t.op.type for t in sums] == ["NcclAllReduce"] * 3
+    assert [t.device for t in sums] == [f"/device:GPU:{k}" for k in range(3)]
+    assert len({t.op.get_attr("shared_name") for t in sums}) == 1
+    assert {t.op.get_attr("reduction") for t in sums} == {b"sum"}
+    assert {tuple(t.shape) for t in sums} == {(2,)}
+
+
+@pytest.mark.parametrize("in_caller_thread", [False, True])
+def test_make_callable_gives_what_session_run_gives(session8, rng, in_caller_thread):
+    a, b = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [3])
+    count = tf.get_variable("count", initializer=0, use_resource=True)
+    fetches = [a * b, tf.reduce_sum(a)]
+    session8.run(count.initializer)
+    call = compat.make_callable(
+        session8, feeds=[a, b], fetches=fetches, targets=[count.assign_add(1).op], in_caller_thread=in_caller_thread
+    )
+    for step in range(1, 4):
+        arrays = rng.normal(size=(step, 3)).astype("float32"), rng.normal(size=3).astype("float32")
+        for got, expected in zip(call(*arrays), session8.run(fetches, {a: arrays[0], b: arrays[1]}), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-6)
+        assert session8.run(count) == step
+
+
+def test_make_callable_wakes_up_when_another_thread_feeds_a_queue(session8):
+    queue = tf.FIFOQueue(1, [tf.int32], [[]])
+    enqueue, dequeue = queue.enqueue(7), queue.dequeue()
+    call = compat.make_callable(session8, fetches=[dequeue], in_caller_thread=True)
+    coordinator = tf.train.Coordinator()
+    thread = tf.train.LooperThread(
+        coordinator, None, target=lambda: (session8.run(enqueue), coordinator.request_stop())
+    )
+    thread.start()
+    assert call() == [7]
+    thread.join()
