@@ -19,4 +19,6 @@ def initialize_variables(session: Any) -> None:
             is_set = session.run([tf.is_variable_initialized(variable) for variable in variables])
         missing = [variable for variable, has_value in zip(variables, is_set, strict=True) if not has_value]
         session.run([variable.initializer for variable in missing])
-    session.run(tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS))
+    tables = tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
+    if tables:
+        session.run(tables)

@@ -18,7 +18,7 @@ from tpack.tfutils.global_step import get_global_step_value
 from tpack.tfutils.hooked_session import HookedSession
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.session_init import JustCurrentSession, SessionInit
-from tpack.tower.devices import local_devices
+from tpack.tower.devices import check_session_devices, local_devices
 from tpack.train.counters import LoopCounters
 from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.initialize import initialize_variables
@@ -127,17 +127,25 @@ class Trainer(LoopCounters, metaclass=_InOwnGraph):
         session_init = JustCurrentSession() if session_init is None else session_init
         if not isinstance(session_init, SessionInit):
             raise ConfigError(f"session_init must be a SessionInit, got {session_init!r}; SmartInit makes one")
-        with self.graph.as_default():
-            with timed_operation("Creating and initializing the session"):
-                self.sess = session_creator.create_session()
-                initialize_variables(self.sess)
-            session_init.init(self.sess)
-            for init_op in self._init_ops:
-                self.sess.run(init_op)
-            with self.sess.as_default():
-                self.loop.global_step = get_global_step_value()
-            self.initialize_hooks()
-            self.graph.finalize()
+        with self.graph.as_default(), timed_operation("Creating and initializing the session"):
+            self.sess = session_creator.create_session()
+            try:
+                self._initialize_session(session_init)
+            except BaseException:
+                self.sess.close()
+                raise
+        self.graph.finalize()
+
+    def _initialize_session(self, session_init: SessionInit) -> None:
+        # A creator of the user's own need not know which devices the graph asks for.
+        check_session_devices(self.sess, self.graph)
+        initialize_variables(self.sess)
+        session_init.init(self.sess)
+        for init_op in self._init_ops:
+            self.sess.run(init_op)
+        with self.sess.as_default():
+            self.loop.global_step = get_global_step_value()
+        self.initialize_hooks()
 
     def initialize_hooks(self) -> None:
         """Make ``hooked_sess`` from the session and the callbacks."""

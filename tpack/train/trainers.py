@@ -7,6 +7,7 @@ from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuil
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.reduction.base import Reducer
+from tpack.tower.devices import tower_indices
 from tpack.train.single_cost import BuilderTrainer
 
 MAX_TOWERS_TO_BALANCE = 4
@@ -62,8 +63,7 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
 
     def __init__(self, gpus: int | Sequence[int], ps_device: str | None = None) -> None:
         if ps_device is None:
-            num_towers = gpus if isinstance(gpus, int) else len(gpus)
-            ps_device = "gpu" if num_towers <= MAX_TOWERS_TO_BALANCE else "cpu"
+            ps_device = "gpu" if len(tower_indices(gpus)) <= MAX_TOWERS_TO_BALANCE else "cpu"
         super().__init__(SyncMultiGPUParameterServerBuilder(gpus, ps_device))
 
 

@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.builders import build, run_steps
+from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
+
+
+def test_asynchronous_adam_advances_its_beta_powers_once_an_update(graph):
+    result = build(AsyncMultiGPUBuilder(4), tf.train.AdamOptimizer(0.1, beta1=0.5))
+    with run_steps(result, 1) as session:
+        [power] = [v for v in tf.global_variables() if "beta1_power" in v.op.name]
+        np.testing.assert_allclose(session.run(power), 0.5**5)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_asynchronous_gradients_are_scaled(graph, scale):
+    def constant_grad():
+        return [(tf.ones([2]), tf.get_variable("w", [2], initializer=tf.zeros_initializer()))]
+
+    def sparse_grad():
+        table = tf.get_variable("table", [3, 2], initializer=tf.zeros_initializer())
+        return [(tf.IndexedSlices(tf.ones([1, 2]), tf.constant([1]), tf.constant([3, 2])), table)]
+
+    result = AsyncMultiGPUBuilder(4, scale).build(
+        lambda: constant_grad() + sparse_grad(), lambda: tf.train.GradientDescentOptimizer(1.0)
+    )
+    with run_steps(result, 1) as session:
+        dense, table = session.run(tf.trainable_variables())
+    np.testing.assert_allclose(dense, [-1.0 if scale else -4.0] * 2)
+    np.testing.assert_allclose(table, np.outer([0, dense[0], 0], [1, 1]))

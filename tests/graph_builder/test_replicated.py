@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.builders import build, places_of, run_steps
+from tpack.errors import ConfigError, ReductionError
+from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
+from tpack.reduction.round_robin import RoundRobinReducer
+
+
+def test_replicas_and_their_slots_lie_on_their_towers(graph):
+    places = places_of(SyncMultiGPUReplicatedBuilder(4))
+    for tower in range(4):
+        prefix = f"tower{tower}/" if tower else ""
+        for weight in "abcd":
+            assert places[f"{prefix}{weight}"] == f"/device:CPU:{tower}"
+            assert places[f"{prefix}{weight}/Momentum"] == f"/device:CPU:{tower}"
+        updates = [op for op in places if op.startswith(f"apply_gradients_{tower}/update_")]
+        assert len(updates) >= 4
+        assert {places[op] for op in updates} == {f"/device:CPU:{tower}"}
+
+
+def test_sync_copies_variables_and_slots_from_the_main_tower(graph):
+    result = build(SyncMultiGPUReplicatedBuilder(2))
+    with run_steps(result, 2) as session:
+        for variable in tf.global_variables():
+            variable.load(np.full(variable.shape, 5.0), session)
+        session.run(result.sync_op)
+        for copy in tf.local_variables():
+            np.testing.assert_array_equal(session.run(copy), np.full(copy.shape, 5.0))
+    assert len(tf.local_variables()) == 8
+
+
+def test_adam_advances_its_beta_powers_once_a_step_in_each_tower(graph):
+    result = build(SyncMultiGPUReplicatedBuilder(4), tf.train.AdamOptimizer(0.1, beta1=0.5))
+    with run_steps(result, 3) as session:
+        powers = [v for v in tf.global_variables() + tf.local_variables() if "beta1_power" in v.op.name]
+        np.testing.assert_allclose(session.run(powers), [0.5**4] * 4)
+
+
+def test_replicated_takes_a_reducer_or_the_name_of_a_mode():
+    reducer = RoundRobinReducer()
+    assert SyncMultiGPUReplicatedBuilder(2, mode=reducer).reducer is reducer
+    assert isinstance(SyncMultiGPUReplicatedBuilder(2, mode="gpu").reducer, RoundRobinReducer)
+    with pytest.raises(ConfigError, match="wanted one of cpu, .*got 'ring-a-ding'"):
+        SyncMultiGPUReplicatedBuilder(2, mode="ring-a-ding")
+    with pytest.raises(ConfigError, match="got 3"):
+        SyncMultiGPUReplicatedBuilder(2, mode=3)
+    with pytest.raises(ReductionError, match="3"):
+        SyncMultiGPUReplicatedBuilder(3, mode="hierarchical")

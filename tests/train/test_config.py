@@ -1,0 +1,77 @@
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.toy_training import Line, line_input, points
+from tpack.callbacks.base import CallbackFactory
+from tpack.dataflow.from_generator import DataFromGenerator
+from tpack.dataflow.from_list import DataFromList
+from tpack.errors import ConfigError
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.session_init import JustCurrentSession
+from tpack.train.config import TrainConfig
+
+
+def config(**kwargs):
+    return TrainConfig(**{"model": Line(), "dataflow": DataFromList(points()), **kwargs})
+
+
+def test_defaults_are_filled_in():
+    made = config()
+    assert (made.steps_per_epoch, made.starting_epoch, made.starting_step, made.max_epoch) == (8, 1, 0, 99999)
+    assert isinstance(made.session_creator, NewSessionCreator)
+    assert isinstance(made.session_init, JustCurrentSession)
+    assert made.callbacks == []
+    assert [type(callback).__name__ for callback in made.monitors] == ["TFEventWriter", "JSONWriter", "ScalarPrinter"]
+    assert len(made.extra_callbacks) == 4
+
+
+def test_what_is_given_is_kept():
+    callback, creator = CallbackFactory(), NewSessionCreator()
+    made = config(
+        dataflow=None,
+        data=line_input(size=5),
+        callbacks=[callback],
+        extra_callbacks=[],
+        monitors=[],
+        session_creator=creator,
+        max_epoch=3,
+    )
+    assert (made.callbacks, made.extra_callbacks, made.monitors) == ([callback], [], [])
+    assert made.session_creator is creator
+    assert made.steps_per_epoch == 5
+
+
+def test_a_session_config_reaches_the_session_creator():
+    session_config = tf.ConfigProto(intra_op_parallelism_threads=1)
+    assert config(session_config=session_config).session_creator.config is session_config
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"model": 3}, "model must be a ModelDescBase, got 3"),
+        ({"dataflow": [1]}, r"dataflow must be a DataFlow, got \[1\]"),
+        ({"dataflow": None, "data": [1]}, "data must be a InputSource"),
+        ({"dataflow": None}, "got both or neither"),
+        ({"data": line_input()}, "got both or neither"),
+        ({"session_init": "model-1"}, "session_init must be a SessionInit, got 'model-1'"),
+        ({"session_config": {}}, "session_config must be a ConfigProto"),
+        ({"session_creator": NewSessionCreator(), "session_config": tf.ConfigProto()}, "give it to your own one"),
+        ({"callbacks": CallbackFactory()}, "callbacks must be a list of Callback objects"),
+        ({"callbacks": [3]}, r"callbacks\[0\] must be a Callback, got 3"),
+        ({"monitors": [CallbackFactory()]}, r"monitors\[0\] must be a MonitorBase"),
+        ({"steps_per_epoch": 0}, "steps_per_epoch must be an integer of at least 1"),
+        ({"starting_epoch": 5, "max_epoch": 4}, "starting_epoch is 5 and max_epoch 4"),
+        ({"dataflow": DataFromGenerator(lambda: iter(()))}, "DataFromGenerator does not know its size"),
+        ({"dataflow": None, "data": line_input(size=None)}, "TensorInput does not know its size"),
+    ],
+)
+def test_bad_arguments_are_errors(kwargs, message):
+    with pytest.raises(ConfigError, match=message):
+        config(**kwargs)
+
+
+def test_a_callback_twice_is_an_error_before_any_graph_exists():
+    callback = CallbackFactory()
+    with pytest.raises(ConfigError, match="CallbackFactory.* is there twice"):
+        config(callbacks=[callback], extra_callbacks=[callback])

@@ -1,0 +1,59 @@
+import json
+
+import numpy as np
+import pytest
+
+from tests.helpers.toy_training import Line, Recorder, line_input, points
+from tpack.callbacks.saver import ModelSaver
+from tpack.dataflow.from_list import DataFromList
+from tpack.errors import ConfigError
+from tpack.graph_builder.model_desc import ModelDescBase
+from tpack.input_source.queue_input import QueueInput
+from tpack.input_source.staging import StagingInput
+from tpack.tfutils.checkpoint_path import latest_checkpoint
+from tpack.train import interface
+from tpack.train.config import TrainConfig
+from tpack.train.interface import launch_train_with_config
+from tpack.train.trainer import Trainer
+from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
+
+
+@pytest.mark.parametrize("make_trainer", [SimpleTrainer, lambda: SyncMultiGPUTrainerReplicated(4)])
+def test_a_model_is_trained_with_everything_around_it(log_dir, make_trainer):
+    recorder = Recorder()
+    config = TrainConfig(
+        model=Line(),
+        dataflow=DataFromList(points(), shuffle=False),
+        callbacks=[recorder, ModelSaver()],
+        steps_per_epoch=100,
+        max_epoch=2,
+    )
+    launch_train_with_config(config, make_trainer())
+
+    np.testing.assert_allclose([recorder.weights["w"], recorder.weights["b"]], [2, 1], rtol=1e-2)
+    assert [entry["epoch_num"] for entry in json.loads((log_dir / "stat.json").read_text())] == [1, 2]
+    assert latest_checkpoint(str(log_dir)).endswith("model-200")
+    assert list(log_dir.glob("events.out.tfevents.*"))
+    assert "w" in (log_dir / "log.log").read_text()
+
+
+def test_batches_are_staged_on_several_gpus_only(monkeypatch):
+    config = TrainConfig(model=Line(), dataflow=DataFromList(points()))
+    trainer = SyncMultiGPUTrainerReplicated(2)
+    assert isinstance(interface._input_of(config, trainer), QueueInput)
+    monkeypatch.setattr(trainer.builder, "_devices", ("/device:GPU:0", "/device:GPU:1"))
+    assert isinstance(interface._input_of(config, trainer), StagingInput)
+    staged = StagingInput(QueueInput(DataFromList(points())))
+    assert interface._input_of(TrainConfig(model=Line(), data=staged), trainer) is staged
+
+
+def test_wrong_arguments_are_errors():
+    config = TrainConfig(model=Line(), data=line_input())
+    with pytest.raises(ConfigError, match="trainer must be a SingleCostTrainer"):
+        launch_train_with_config(config, Trainer())
+    with pytest.raises(ConfigError, match="config must be a TrainConfig, got 3"):
+        launch_train_with_config(3, SimpleTrainer())
+    with pytest.raises(ConfigError, match="needs a ModelDesc as its model, got None"):
+        launch_train_with_config(TrainConfig(data=line_input()), SimpleTrainer())
+    with pytest.raises(ConfigError, match="needs a ModelDesc as its model"):
+        launch_train_with_config(TrainConfig(model=ModelDescBase(), data=line_input()), SimpleTrainer())

@@ -1,0 +1,109 @@
+import json
+
+import pytest
+
+from tests.helpers.toy_training import Line, Recorder, line_input
+from tpack.callbacks.base import CallbackFactory
+from tpack.callbacks.saver import ModelSaver
+from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.errors import ConfigError, StopTraining
+from tpack.tfutils.checkpoint_path import latest_checkpoint
+from tpack.tfutils.sessinit import DictRestore
+from tpack.tfutils.train_state import train_state_path
+from tpack.train.interface import launch_train_with_config
+from tpack.train.resume import AutoResumeTrainConfig
+from tpack.train.trainers import SimpleTrainer
+
+
+def resume(max_epoch=2, callbacks=(), **kwargs):
+    """Train as far as `max_epoch`, going on from the log directory; return the config and the recorder."""
+    recorder = Recorder()
+    config = AutoResumeTrainConfig(
+        model=Line(),
+        data=line_input(),
+        callbacks=[*callbacks, PeriodicTrigger(ModelSaver(), every_k_steps=3, every_k_epochs=1), recorder],
+        steps_per_epoch=5,
+        max_epoch=max_epoch,
+        **kwargs,
+    )
+    launch_train_with_config(config, SimpleTrainer())
+    return config, recorder
+
+
+def stop_at(step):
+    def check(callback):
+        if callback.global_step == step:
+            raise StopTraining("the test wants it")
+
+    return PeriodicTrigger(CallbackFactory(trigger=check), every_k_steps=1)
+
+
+def test_the_first_run_starts_from_the_beginning(log_dir):
+    config, recorder = resume()
+    assert (config.starting_epoch, config.starting_step) == (1, 0)
+    assert recorder.weights["global_step"] == 10
+
+
+def test_a_finished_epoch_is_followed_by_the_next(log_dir):
+    _, first = resume(max_epoch=2)
+    config, second = resume(max_epoch=3)
+    assert (config.starting_epoch, config.starting_step) == (3, 0)
+    assert second.calls[1] == ("before_train", 2, 0, 10)
+    assert second.weights["global_step"] == 15
+    assert second.weights["w"] > first.weights["w"]
+
+
+def test_an_epoch_that_was_cut_is_finished(log_dir):
+    resume(callbacks=[stop_at(9)])
+    config, recorder = resume()
+    assert latest_checkpoint(str(log_dir)).endswith("model-10")
+    # The last checkpoint before step 9, where the first run was stopped, is that of step 6.
+    assert (config.starting_epoch, config.starting_step) == (2, 1)
+    assert [call[0] for call in recorder.calls].count("trigger_step") == 4
+    assert recorder.weights["global_step"] == 10
+
+
+def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(log_dir, tmp_path):
+    resume(callbacks=[stop_at(6)], max_epoch=3)
+    _, resumed = resume(max_epoch=3)
+    for path in log_dir.glob("*"):
+        path.unlink()
+    _, whole = resume(max_epoch=3)
+    assert resumed.weights == whole.weights
+
+
+def test_statistics_go_on_without_gap_or_repetition(log_dir):
+    for max_epoch in (2, 4):
+        report = CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("answer", 42.0))
+        resume(max_epoch=max_epoch, callbacks=[report])
+    assert [entry["epoch_num"] for entry in json.loads((log_dir / "stat.json").read_text())] == [1, 2, 3, 4]
+
+
+def test_a_finished_training_has_nothing_left_to_do(log_dir):
+    resume(max_epoch=2)
+    config, recorder = resume(max_epoch=2)
+    assert config.starting_epoch == 3
+    assert recorder.weights["global_step"] == 10
+
+
+def test_a_checkpoint_without_a_state_counts_by_its_global_step(log_dir):
+    resume(callbacks=[stop_at(8)])
+    for path in log_dir.glob("*.train_state.json"):
+        path.unlink()
+    config, _ = resume()
+    assert (config.starting_epoch, config.starting_step) == (2, 1)
+    assert train_state_path("x") == "x.train_state.json"
+
+
+def test_what_is_given_counts_where_always_resume_is_off(log_dir):
+    resume(max_epoch=1)
+    config, recorder = resume(max_epoch=1, always_resume=False, session_init=DictRestore({"w": 5.0, "b": 0.0}))
+    assert config.starting_epoch == 1
+    assert recorder.weights["global_step"] == 5
+    config, _ = resume(max_epoch=2, always_resume=False)
+    assert config.starting_epoch == 2
+
+
+def test_resuming_without_a_log_directory_is_an_error():
+    with pytest.raises(ConfigError, match="call logger.set_logger_dir"):
+        AutoResumeTrainConfig(model=Line(), data=line_input())

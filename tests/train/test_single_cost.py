@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.toy_training import Line, Recorder, line_input
+from tpack.callbacks.base import Callback
+from tpack.errors import ConfigError
+from tpack.graph_builder.base import BuildResult, GraphBuilder
+from tpack.graph_builder.simple import SimpleBuilder
+from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
+from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
+
+
+class MyBuilder(GraphBuilder):
+    """Delegates, and gives a sync op that counts how often it runs."""
+
+    devices = ("",)
+
+    def build(self, grad_fn, optimizer_fn):
+        result = SimpleBuilder().build(grad_fn, optimizer_fn)
+        inits, syncs = (tf.get_variable(name, initializer=0, trainable=False) for name in ("inits", "syncs"))
+        ops = (tf.assign_add(counter, 1).op for counter in (inits, syncs))
+        return BuildResult(result.train_op, result.towers, *ops)
+
+
+def launch(trainer, callbacks=(), max_epoch=3):
+    model = Line()
+    trainer.setup_graph(model.get_input_signature(), line_input(), model.build_graph, model.get_optimizer)
+    trainer.train_with_defaults(
+        callbacks=list(callbacks), monitors=[], extra_callbacks=[], steps_per_epoch=5, max_epoch=max_epoch
+    )
+
+
+def test_a_builder_of_the_users_own_is_trained_on():
+    recorder = Recorder()
+    launch(BuilderTrainer(MyBuilder()), [recorder])
+    assert recorder.weights["inits"] == 1
+    assert recorder.weights["syncs"] == 3
+    assert recorder.weights["w"] != 0
+
+
+def test_copies_follow_what_a_callback_does_to_the_main_tower():
+    class Meddle(Callback):
+        def __init__(self):
+            self.seen = []
+
+        def _setup_graph(self):
+            self.copies = [tower.get_variable("w") for tower in self.trainer.towers]
+
+        def _after_epoch(self):
+            self.copies[0].load(7.0, self.trainer.sess)
+
+        def _trigger_epoch(self):
+            self.seen.append(tuple(self.trainer.sess.run(self.copies)))
+
+    meddle = Meddle()
+    launch(SyncMultiGPUTrainerReplicated(3), [meddle], max_epoch=2)
+    assert meddle.seen == [(7.0, 7.0, 7.0)] * 2
+
+
+def test_the_optimizer_function_is_called_once():
+    calls = []
+
+    def get_optimizer():
+        calls.append(1)
+        return tf.train.GradientDescentOptimizer(0.1)
+
+    model = Line()
+    trainer = SyncMultiGPUTrainerReplicated(3)
+    trainer.setup_graph(model.get_input_signature(), line_input(), model.build_graph, get_optimizer)
+    assert calls == [1]
+    assert len(trainer.towers) == 3
+    assert trainer.devices == ("/device:CPU:0", "/device:CPU:1", "/device:CPU:2")
+
+
+def test_gradient_options_are_class_attributes():
+    class Gated(SimpleTrainer):
+        GATE_GRADIENTS = True
+        COLOCATE_GRADIENTS_WITH_OPS = False
+
+    recorder = Recorder()
+    launch(Gated(), [recorder])
+    ungated = Recorder()
+    launch(SimpleTrainer(), [ungated])
+    np.testing.assert_allclose(recorder.weights["w"], ungated.weights["w"])
+
+
+def test_wrong_arguments_are_errors():
+    with pytest.raises(ConfigError, match="builder must be a GraphBuilder, got 3"):
+        BuilderTrainer(3)
+    trainer = SimpleTrainer()
+    with pytest.raises(ConfigError, match="input must be an InputSource, got 4"):
+        trainer.setup_graph([], 4, lambda: None, lambda: None)
+    with pytest.raises(ConfigError, match="get_opt_fn must be a function"):
+        trainer.setup_graph([], line_input(), lambda: None, tf.train.GradientDescentOptimizer(0.1))
+    assert trainer.graph.get_operations() == []
+    assert isinstance(trainer, SingleCostTrainer)

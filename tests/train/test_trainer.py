@@ -1,0 +1,269 @@
+import logging
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.toy_training import Recorder
+from tpack.callbacks.base import Callback, CallbackFactory
+from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.errors import CallbackError, ConfigError, DeviceError, GraphBuildError, StopTraining
+from tpack.tfutils.global_step import get_global_step_var
+from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
+from tpack.train.trainer import Trainer
+
+
+class Counting(Trainer):
+    """Adds one to a variable at each step."""
+
+    executor = "pool"
+
+    def __init__(self):
+        super().__init__()
+        self.counter = tf.get_variable("counter", initializer=0.0)
+        self.train_op = tf.assign_add(self.counter, 1.0).op
+
+
+def run(trainer, callbacks=(), steps_per_epoch=2, max_epoch=2, **kwargs):
+    trainer.train_with_defaults(
+        callbacks=list(callbacks),
+        extra_callbacks=[],
+        monitors=[],
+        steps_per_epoch=steps_per_epoch,
+        max_epoch=max_epoch,
+        **kwargs,
+    )
+
+
+def test_hooks_are_called_in_order_with_the_right_counters():
+    recorder = Recorder()
+    run(Counting(), [recorder])
+    assert recorder.calls == [
+        ("setup_graph",),
+        ("before_train", 0, 0, 0),
+        ("before_epoch", 1, 0, 0),
+        ("before_run", 1, 0, 0),
+        ("after_run", 1, 1, 1),
+        ("trigger_step", 1, 1, 1),
+        ("before_run", 1, 1, 1),
+        ("after_run", 1, 2, 2),
+        ("trigger_step", 1, 2, 2),
+        ("after_epoch", 1, 2, 2),
+        ("trigger_epoch", 1, 2, 2),
+        ("before_epoch", 2, 0, 2),
+        ("before_run", 2, 0, 2),
+        ("after_run", 2, 1, 3),
+        ("trigger_step", 2, 1, 3),
+        ("before_run", 2, 1, 3),
+        ("after_run", 2, 2, 4),
+        ("trigger_step", 2, 2, 4),
+        ("after_epoch", 2, 2, 4),
+        ("trigger_epoch", 2, 2, 4),
+        ("after_train", 2, 2, 4),
+    ]
+    assert recorder.weights == {"counter": 4.0, "global_step": 4}
+
+
+def test_a_resumed_epoch_makes_the_rest_of_its_steps():
+    recorder = Recorder()
+    run(Counting(), [recorder], steps_per_epoch=5, max_epoch=3, starting_epoch=2, starting_step=3)
+    assert recorder.weights["counter"] == 2 + 5
+    assert [call for call in recorder.calls if call[0] == "before_epoch"] == [
+        ("before_epoch", 2, 3, 0),
+        ("before_epoch", 3, 0, 2),
+    ]
+
+
+def test_a_trainer_builds_into_the_active_graph_or_its_own():
+    with tf.Graph().as_default() as graph:
+        assert Counting().graph is graph
+    assert Counting().graph is not Counting().graph
+
+
+def test_a_users_run_step_counts_one_step_whatever_it_runs():
+    class Own(Counting):
+        def run_step(self):
+            for _ in range(self.global_step % 3):
+                self.hooked_sess.run(self.train_op)
+            self.sess.run(self.counter)
+
+    recorder = Recorder()
+    run(Own(), [recorder], steps_per_epoch=6, max_epoch=1)
+    assert recorder.weights == {"counter": 0 + 1 + 2 + 0 + 1 + 2, "global_step": 6}
+
+
+def test_a_run_step_needs_no_train_op():
+    class Own(Trainer):
+        def run_step(self):
+            self.hooked_sess.run(self.fetch)
+
+    with tf.Graph().as_default():
+        trainer = Own()
+        trainer.fetch = tf.constant(1)
+        recorder = Recorder()
+        run(trainer, [recorder])
+    assert recorder.weights == {"global_step": 4}
+
+
+def test_a_schedule_sees_the_step_before_its_increment():
+    seen = []
+
+    class Own(Counting):
+        def __init__(self):
+            super().__init__()
+            step = tf.cast(get_global_step_var().read_value(), tf.float32)
+            self.train_op = tf.assign_add(self.counter, step).op
+
+    trainer = Own()
+    read = CallbackFactory(trigger=lambda cb: seen.append(float(cb.trainer.sess.run(trainer.counter))))
+    run(trainer, [read], steps_per_epoch=1, max_epoch=50)
+    assert seen == list(np.cumsum(range(50)))
+
+
+def test_stop_training_ends_well_and_after_train_is_called():
+    def stop(callback):
+        raise StopTraining("enough")
+
+    recorder = Recorder()
+    run(Counting(), [CallbackFactory(trigger=stop), recorder], max_epoch=5)
+    assert recorder.calls[-1] == ("after_train", 1, 2, 2)
+
+
+def test_a_callback_may_request_a_stop():
+    class AskToStop(Callback):
+        def _before_run(self, ctx):
+            if self.global_step == 3:
+                ctx.request_stop()
+
+    recorder = Recorder()
+    run(Counting(), [AskToStop(), recorder], max_epoch=5)
+    assert recorder.calls[-1] == ("after_train", 2, 2, 4)
+
+
+def test_an_error_in_a_step_comes_through_after_after_train():
+    class Broken(Counting):
+        def run_step(self):
+            raise RuntimeError("this step is broken")
+
+    recorder = Recorder()
+    trainer = Broken()
+    with pytest.raises(RuntimeError, match="this step is broken"):
+        run(trainer, [recorder])
+    assert recorder.calls[-1][0] == "after_train"
+    with pytest.raises(RuntimeError, match="closed Session"):
+        trainer.sess.run(trainer.counter)
+
+
+def test_the_graph_is_finalized_and_the_session_is_the_default_one():
+    def check(callback):
+        assert callback.graph.finalized
+        assert tf.get_default_session() is callback.trainer.sess
+        assert tf.get_default_graph() is callback.graph
+
+    run(Counting(), [CallbackFactory(before_train=check, trigger=check, after_train=check)])
+
+
+def test_a_trainer_with_nothing_to_run_is_an_error():
+    with pytest.raises(GraphBuildError, match="Trainer has nothing to run"):
+        run(Trainer())
+
+
+def test_callbacks_are_checked():
+    trainer = Counting()
+    with pytest.raises(CallbackError, match="wanted a Callback, got 3"):
+        trainer.register_callback(3)
+    with pytest.raises(CallbackError, match="is a monitor"):
+        trainer.setup_callbacks([JSONWriter()], [])
+    callback = CallbackFactory()
+    with pytest.raises(CallbackError, match="twice"):
+        run(Counting(), [callback, callback])
+
+
+def test_a_callback_that_comes_too_late_is_an_error():
+    trainer = Counting()
+    trainer.setup_callbacks([], [])
+    with pytest.raises(CallbackError, match="comes too late"):
+        trainer.register_callback(CallbackFactory())
+
+
+def test_callbacks_for_the_chief_are_left_out_elsewhere(caplog):
+    class Worker(Counting):
+        is_chief = False
+
+    logging.getLogger("tpack").propagate = True
+    everywhere = Recorder()
+    trainer = Worker()
+    assert trainer.register_callback(CallbackFactory()) is False
+    assert trainer.register_callback([everywhere]) is True
+    run(trainer)
+    assert everywhere.calls[-1][0] == "after_train"
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"steps_per_epoch": None}, "steps_per_epoch must be given"),
+        ({"session_init": 3}, "must be a SessionInit, got 3"),
+    ],
+)
+def test_bad_arguments_are_errors(kwargs, message):
+    with pytest.raises(ConfigError, match=message):
+        run(Counting(), **kwargs)
+
+
+def test_arguments_by_position_are_an_error():
+    with pytest.raises(ConfigError, match="by name only"):
+        Counting().train_with_defaults([])
+
+
+def test_a_session_with_too_few_devices_is_an_error():
+    class OnManyDevices(Counting):
+        def __init__(self):
+            super().__init__()
+            with tf.device("/cpu:5"):
+                self.far = tf.constant(1)
+
+    trainer = OnManyDevices()
+    recorder = Recorder()
+    run(trainer, [recorder])
+    assert recorder.weights["counter"] == 4
+
+    class TooFew(NewSessionCreator):
+        def create_session(self):
+            return tf.Session()
+
+    from_user = OnManyDevices()
+    with pytest.raises(DeviceError, match="/device:CPU:5"):
+        run(from_user, session_creator=TooFew())
+
+
+def test_a_session_that_is_handed_over_keeps_its_values():
+    trainer = Counting()
+    with tf.Session(graph=trainer.graph) as session:
+        trainer.counter.load(10.0, session)
+        recorder = Recorder()
+        run(trainer, [recorder], session_creator=ReuseSessionCreator(session))
+    assert recorder.weights["counter"] == 14.0
+
+
+@pytest.mark.parametrize("executor", ["auto", "pool", "caller"])
+def test_every_executor_counts_every_step(executor):
+    class Own(Counting):
+        pass
+
+    Own.executor = executor
+    recorder = Recorder()
+    run(Own(), [recorder], steps_per_epoch=150, max_epoch=2)
+    assert recorder.weights == {"counter": 300.0, "global_step": 300}
+
+
+def test_several_towers_do_not_try_the_calling_thread():
+    trainer = Counting()
+    trainer.executor = "auto"
+    assert trainer._fixed_executor() == "auto"
+    with trainer.graph.as_default(), tf.device("/cpu:1"):
+        tf.constant(0)
+    assert trainer._fixed_executor() == "auto"
+    with trainer.graph.as_default(), tf.device("/cpu:2"):
+        tf.constant(0)
+    assert trainer._fixed_executor() == "pool"
