@@ -109,21 +109,23 @@ class HookedSession:
         return tf.train.SessionRunContext(arguments, self._session)
 
     def _run(self, everything: list[Any], feeds: dict[Any, Any], options: Any, run_metadata: Any) -> list[Any]:
-        composite = is_composite(everything) or is_composite([tensor for tensor, _ in feeds.values()])
-        if composite or options is not None or run_metadata is not None:
+        plan = self._plan(everything, feeds) if options is None and run_metadata is None else None
+        if plan is None:
             feed_dict = dict(feeds.values())
             return self._session.run(everything, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
-        plan = self._plan(everything, feeds)
         return self._choice.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
 
-    def _plan(self, everything: list[Any], feeds: dict[Any, Any]) -> FetchPlan:
+    def _plan(self, everything: list[Any], feeds: dict[Any, Any]) -> FetchPlan | None:
+        """Return the plan for these fetches and feeds, or None if there are composite tensors among them."""
         key = (fetch_key(everything), *feeds)
         plan = self._plans.get(key)
         if plan is None:
+            fed = [tensor for tensor, _ in feeds.values()]
+            if is_composite(everything) or is_composite(fed):
+                return None
             if len(self._plans) >= MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
-            plan = FetchPlan(self._session, everything, [tensor for tensor, _ in feeds.values()])
-            self._plans[key] = plan
+            plan = self._plans[key] = FetchPlan(self._session, everything, fed)
         return plan
 
     def _tell(self, context: Any, wanted: list[Any], results: list[Any], run: tuple[Any, Any]) -> None:
