@@ -118,3 +118,14 @@ def test_is_composite_finds_sparse_tensors_in_a_nest(graph):
         assert all(map(is_composite, [composite, [tensor, composite], (composite,), {"x": [composite]}]))
     value = tf.SparseTensorValue([[0]], [1], [1])
     assert not any(map(is_composite, [tensor, tensor.op, "name", [tensor], {"x": (tensor,)}, [], value]))
+
+
+def test_what_is_fed_can_be_fetched(session8):
+    fed, other = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.float32, [])
+    plan = FetchPlan(session8, [fed, {"sum": fed + other}, other], [fed, other])
+    value = np.array([1, 2], "float32")
+    first, second, third = plan.run(value, np.float32(3))
+    assert first is value
+    np.testing.assert_array_equal(second["sum"], [4, 5])
+    assert third == 3
+    assert FetchPlan(session8, fed, [fed]).run(value) is value

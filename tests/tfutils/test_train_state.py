@@ -69,12 +69,12 @@ def test_prune_removes_states_without_checkpoint_and_halves(tmp_path: Path) -> N
     for step in (1, 2, 3):
         write_train_state(str(tmp_path / f"model-{step}"), TrainState(1, step, step))
     (tmp_path / "model-2.index").touch()
-    (tmp_path / "model-2.train_state.json.tmp").touch()
+    (tmp_path / ".model-2.train_state.json.0a1b2c3d.tmp").touch()
     (tmp_path / "other.json").touch()
     removed = prune_train_states(str(tmp_path))
     assert [os.path.basename(path) for path in removed] == [
+        ".model-2.train_state.json.0a1b2c3d.tmp",
         "model-1.train_state.json",
-        "model-2.train_state.json.tmp",
         "model-3.train_state.json",
     ]
     assert sorted(os.listdir(tmp_path)) == ["model-2.index", "model-2.train_state.json", "other.json"]

@@ -46,6 +46,9 @@ class FetchPlan:
         self._tensors: list[Any] = []
         self._positions: dict[str, int] = {}
         self._targets: dict[str, Any] = {}
+        # TensorFlow refuses to fetch what it is fed; such a fetch is answered with the value itself.
+        self._fed = {feed.name: position for position, feed in enumerate(self._feeds)}
+        self._echoes_feeds = False
         # `fetch_key` knows graph elements by their id, which stays theirs only as long as they live.
         self._kept_alive = list(feeds)
         self._unflatten = self._compile(fetches)
@@ -66,7 +69,8 @@ class FetchPlan:
         Args:
             *feed_values: one array for each of the feeds; of the dtype and a shape of the tensor.
         """
-        return self._unflatten(self._call(*feed_values))
+        values = self._call(*feed_values)
+        return self._unflatten([*values, *feed_values] if self._echoes_feeds else values)
 
     def _make_callable(self, *, in_caller_thread: bool) -> Callable[..., list[Any]]:
         if not self._tensors and not self._targets:
@@ -89,6 +93,10 @@ class FetchPlan:
         if isinstance(element, tf.Operation):
             self._targets[element.name] = element
             return _no_value
+        if element.name in self._fed:
+            self._echoes_feeds = True
+            from_end = self._fed[element.name] - len(self._feeds)
+            return lambda values: values[from_end]
         position = self._positions.setdefault(element.name, len(self._positions))
         if position == len(self._tensors):
             self._tensors.append(element)

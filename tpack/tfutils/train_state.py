@@ -8,12 +8,15 @@ checkpoint: then every complete checkpoint has its state, and a state without a 
 
 import json
 import os
+import re
 from dataclasses import asdict, dataclass, fields
 
 from tpack.errors import CheckpointError, ConfigError
+from tpack.utils.fs import atomic_write
 
 SUFFIX = ".train_state.json"
-_ASIDE = ".tmp"
+# What `atomic_write` leaves behind when the process is killed inside it.
+_WRITTEN_ASIDE = re.compile(rf"^\..*{re.escape(SUFFIX)}\.\w+\.tmp$")
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,8 @@ def train_state_path(prefix: str) -> str:
 
 def write_train_state(prefix: str, state: TrainState) -> None:
     """Write the state that belongs to the checkpoint ``prefix``; it survives the death of process and machine."""
-    path = train_state_path(prefix)
-    with open(path + _ASIDE, "w", encoding="utf-8") as file:
+    with atomic_write(train_state_path(prefix)) as file:
         json.dump(asdict(state), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + _ASIDE, path)
-    _sync_directory(os.path.dirname(path) or ".")
 
 
 def read_train_state(prefix: str) -> TrainState | None:
@@ -85,17 +83,8 @@ def prune_train_states(checkpoint_dir: str) -> list[str]:
     removed = []
     for name in sorted(names):
         is_orphan = name.endswith(SUFFIX) and name.removesuffix(SUFFIX) + ".index" not in names
-        if is_orphan or name.endswith(SUFFIX + _ASIDE):
+        if is_orphan or _WRITTEN_ASIDE.search(name):
             path = os.path.join(checkpoint_dir, name)
             os.remove(path)
             removed.append(path)
     return removed
-
-
-def _sync_directory(path: str) -> None:
-    """Flush a directory's list of names, which is what makes a rename survive a power failure."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -78,7 +78,7 @@ def resolve_devices(gpus: int | Sequence[int]) -> tuple[str, ...]:
         ConfigError: No tower, a negative number or the same one twice.
         DeviceError: There are GPUs, and one that is asked for is not among them.
     """
-    indices = _tower_indices(gpus)
+    indices = tower_indices(gpus)
     devices = tuple(resolve_device(index) for index in indices)
     if not list_gpus():
         logger.info(
@@ -87,7 +87,12 @@ def resolve_devices(gpus: int | Sequence[int]) -> tuple[str, ...]:
     return devices
 
 
-def _tower_indices(gpus: int | Sequence[int]) -> list[int]:
+def tower_indices(gpus: int | Sequence[int]) -> list[int]:
+    """Return the GPU numbers that a script asks for.
+
+    Raises:
+        ConfigError: No tower, a negative number or the same one twice.
+    """
     if isinstance(gpus, int) and not isinstance(gpus, bool):
         indices = list(range(gpus))
     elif isinstance(gpus, Iterable) and not isinstance(gpus, str):

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
 from tpack.callbacks.ancestors import ancestors
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
@@ -20,7 +18,9 @@ from tpack.callbacks.inference.base import Inferencer
 from tpack.errors import CallbackError, ConfigError, DataExhaustedError
 from tpack.input_source.base import InputSource
 from tpack.tfutils.hooked_session import HookedSession
+from tpack.tower.collections import freeze_collection
 from tpack.tower.handles import TowerHandle
+from tpack.tower.keys import SUMMARY_KEYS
 from tpack.utils.progress import get_tqdm
 
 
@@ -73,9 +73,12 @@ class InferenceRunnerBase(Callback):
     def _setup_graph(self) -> None:
         self._input_callbacks = Callbacks(self._input.setup(self._tower_func.input_signature))
         towers = self._build_towers()
-        self._fetches = [[_fetchable(tower.get_tensors(inf.get_fetches())) for inf in self._infs] for tower in towers]
+        self._fetches = [[tower.get_tensors(inf.get_fetches()) for inf in self._infs] for tower in towers]
         self._check_fetches(towers)
-        for callback in self._members:
+        # What the input says of itself belongs to the inference runs; training would average it with every step.
+        with freeze_collection(SUMMARY_KEYS):
+            self._input_callbacks.setup_graph(self.trainer)
+        for callback in (*self._hooks, *self._infs):
             callback.setup_graph(self.trainer)
 
     @property
@@ -132,11 +135,6 @@ class InferenceRunnerBase(Callback):
     def failure(self) -> BaseException | None:
         """Return the failure of the input source."""
         return self._input_callbacks.failure()
-
-
-def _fetchable(tensors: list[Any]) -> list[Any]:
-    # What a run feeds, such as the labels, it can not fetch as well; a copy it can.
-    return [tf.identity(tensor) if tensor.op.type == "Placeholder" else tensor for tensor in tensors]
 
 
 def _known_size(runner: Any, source: InputSource) -> int:
