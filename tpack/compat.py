@@ -4,22 +4,29 @@ Everything else in tpack uses ``tensorflow.compat.v1`` and nothing below it. Whe
 this file is the only one that changes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow
 import tensorflow.compat.v1 as tfv1
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.ops import collective_ops, nccl_ops
 
 __all__ = [
     "collective_all_reduce",
+    "fix_summation_order",
     "get_tf_version_tuple",
     "is_tfv2",
     "make_callable",
     "nccl_all_sum",
     "tfv1",
 ]
+
+# OpKernelContext::Params::kNeverForward in tensorflow/core/framework/op_kernel.h.
+_NEVER_FORWARD = -2
+# Marks the additions that the arithmetic optimizer of grappler has dealt with.
+_DO_NOT_JOIN = "_grappler_ArithmeticOptimizer_AddOpsRewriteStage"
 
 
 def is_tfv2() -> bool:
@@ -96,3 +103,24 @@ def make_callable(
     if in_caller_thread:
         options.run_options.inter_op_thread_pool = -1
     return session._make_callable_from_options(options)
+
+
+def fix_summation_order(operations: Iterable[Any]) -> None:
+    """Make every run of a graph add in the same order, so that sums of floating-point numbers repeat bit by bit.
+
+    TensorFlow's ``AddN`` of three and more tensors starts with whichever input is free to be overwritten at that
+    moment, which depends on how far other consumers are. And its optimizer joins neighbouring additions to larger
+    ``AddN`` ops. Both are forbidden here, by the attributes that TensorFlow itself sets on operations for these
+    purposes.
+
+    Args:
+        operations: those of type ``Add``, ``AddV2`` and ``AddN`` are changed, others left alone. No session may have
+        run
+            them before.
+    """
+    never_overwrite = AttrValue(list=AttrValue.ListValue(i=[_NEVER_FORWARD, 0]))
+    for operation in operations:
+        if operation.type in ("Add", "AddV2", "AddN"):
+            operation._set_attr(_DO_NOT_JOIN, AttrValue(b=True))
+        if operation.type == "AddN":
+            operation._set_attr("_forward_input", never_overwrite)

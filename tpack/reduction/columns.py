@@ -1,0 +1,104 @@
+"""Turn K lists of N gradients into N columns of K, and refuse what cannot be reduced.
+
+All towers run the same function, so whatever differs between them is a mistake of the model or of its caller. It is
+found here, before any operation is added to the graph, and named by tower, by index and by tensor.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ReductionError
+from tpack.reduction.reduce_op import ReduceOp
+
+
+def check_columns(tower_grads: Sequence[Sequence[Any]], op: ReduceOp) -> list[tuple[Any, ...]]:
+    """Check K lists of N gradients and return them by variable.
+
+    Args:
+        tower_grads: one list of gradients for each tower, dense or ``IndexedSlices``.
+        op: what will be done with them.
+
+    Returns:
+        N columns of K gradients.
+
+    Raises:
+        ReductionError: There is no tower, towers have lists of different lengths, or a column has a member that is
+        None,
+            no tensor, or unlike the others in kind, dtype or static shape; or the dtype cannot be summed or averaged.
+    """
+    if not isinstance(op, ReduceOp):
+        raise ReductionError(f"wanted ReduceOp.SUM or ReduceOp.MEAN, got {op!r}")
+    if not tower_grads:
+        raise ReductionError("wanted the gradients of at least one tower, got none")
+    for k, grads in enumerate(tower_grads):
+        if len(grads) != len(tower_grads[0]):
+            raise ReductionError(
+                f"tower {k} has {len(grads)} gradients and tower 0 has {len(tower_grads[0])}: "
+                "wanted one for each variable"
+            )
+    columns = list(zip(*tower_grads, strict=True))
+    for n, column in enumerate(columns):
+        _check_column(n, column, op)
+    return columns
+
+
+def is_sparse(gradient: Any) -> bool:
+    """Tell whether a gradient is ``IndexedSlices``."""
+    return isinstance(gradient, tf.IndexedSlices)
+
+
+def _check_column(n: int, column: Sequence[Any], op: ReduceOp) -> None:
+    for k, gradient in enumerate(column):
+        if not isinstance(gradient, tf.Tensor | tf.IndexedSlices):
+            raise ReductionError(
+                f"gradient {n} of tower {k} is {gradient!r}: wanted a tensor or IndexedSlices, as towers have of other "
+                "variables. Filter out variables without a gradient before the reduction"
+            )
+    _check_dtype(n, column[0], op)
+    shape = column[0].shape
+    rows = column[0].values.shape[1:] if is_sparse(column[0]) else shape
+    for k, gradient in enumerate(column[1:], start=1):
+        _check_alike(n, k, column[0], gradient)
+        if not gradient.shape.is_compatible_with(shape):
+            raise ReductionError(_difference(n, k, column, "shape", gradient.shape, shape))
+        shape = shape.merge_with(gradient.shape)
+        if is_sparse(gradient):
+            if not gradient.values.shape[1:].is_compatible_with(rows):
+                raise ReductionError(_difference(n, k, column, "rows of shape", gradient.values.shape[1:], rows))
+            rows = rows.merge_with(gradient.values.shape[1:])
+
+
+def _check_dtype(n: int, first: Any, op: ReduceOp) -> None:
+    dtype = first.dtype.base_dtype
+    if not (dtype.is_floating or dtype.is_integer or dtype.is_complex):
+        raise ReductionError(f"gradient {n} ({first.name}) has dtype {dtype.name}, which cannot be summed")
+    if op is ReduceOp.MEAN and dtype.is_integer:
+        raise ReductionError(
+            f"gradient {n} ({first.name}) has dtype {dtype.name}: the mean of integers is not an integer; "
+            "use ReduceOp.SUM, or cast to a floating-point type"
+        )
+
+
+def _check_alike(n: int, k: int, first: Any, gradient: Any) -> None:
+    column = {0: first, k: gradient}
+    if is_sparse(gradient) != is_sparse(first):
+        raise ReductionError(_difference(n, k, column, "kind", _kind(gradient), _kind(first)))
+    if gradient.dtype.base_dtype != first.dtype.base_dtype:
+        raise ReductionError(_difference(n, k, column, "dtype", gradient.dtype.name, first.dtype.name))
+    if is_sparse(gradient) and gradient.indices.dtype != first.indices.dtype:
+        raise ReductionError(
+            _difference(n, k, column, "indices of dtype", gradient.indices.dtype.name, first.indices.dtype.name)
+        )
+
+
+def _kind(gradient: Any) -> str:
+    return "IndexedSlices" if is_sparse(gradient) else "dense"
+
+
+def _difference(n: int, k: int, column: Any, what: str, got: Any, wanted: Any) -> str:
+    return (
+        f"gradient {n} of tower {k} ({column[k].name}) has {what} {got}, and the towers before it ({column[0].name}) "
+        f"have {what} {wanted}: wanted the same in every tower"
+    )

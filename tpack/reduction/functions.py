@@ -1,0 +1,186 @@
+"""The reduction functions that tensorpack scripts call, on top of the reducers.
+
+Arguments, shapes and results are tensorpack's. Unlike the reducers, they return the gradients of one tower unchecked,
+as they always did. New code calls a `Reducer`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ReductionError
+from tpack.reduction.base import ReduceOp
+from tpack.reduction.colocated import ColocatedReduction
+from tpack.reduction.columns import check_columns
+from tpack.reduction.hierarchical import HierarchicalReducer
+from tpack.reduction.modes import reducer_for_mode
+from tpack.reduction.placing import on_device
+from tpack.reduction.summing import sum_column
+from tpack.tower.devices import resolve_device
+
+
+def allreduce_grads(all_grads: Sequence[Sequence[Any]], average: bool, mode: str = "nccl") -> Any:
+    """Reduce gradients over K devices and give each device the result.
+
+    Args:
+        all_grads: one list of gradients for each device.
+        average: average, or else sum.
+        mode: ``"nccl"``, ``"collective"``, or another mode of `reducer_for_mode`.
+
+    Returns:
+        The reduced gradients, each on the device of the one it replaces.
+
+    Shapes:
+        all_grads: K x N; returned: K x N.
+
+    Raises:
+        ConfigError: There is no such mode.
+        ReductionError: The gradients differ between the devices, or the mode cannot serve them.
+
+    Source:
+        tensorpack's graph builder.
+    """
+    reducer = reducer_for_mode(mode, [tower[0].device if tower else "" for tower in all_grads]).reducer
+    if len(all_grads) == 1:
+        return all_grads
+    with tf.name_scope("AllReduceGrads"):
+        return reducer.reduce(all_grads, _op(average))
+
+
+def allreduce_grads_hierarchical(
+    all_grads: Sequence[Sequence[Any]], devices: Sequence[str], average: bool = False
+) -> Any:
+    """Reduce gradients over two groups of devices, as it suits a DGX-1.
+
+    Args:
+        all_grads: one list of gradients for each device.
+        devices: the K devices, an even number from 4 up.
+        average: average, or else sum.
+
+    Returns:
+        The reduced gradients, each on the device of the one it replaces.
+
+    Shapes:
+        all_grads: K x N; devices: K; returned: K x N.
+
+    Raises:
+        ReductionError: The gradients differ between the devices, or the number of devices is odd, 2, or another than
+            that of the lists.
+
+    Source:
+        tensorpack's graph builder.
+    """
+    reducer = HierarchicalReducer(devices)
+    with tf.name_scope("AllReduceGradsHierarchical"):
+        return reducer.reduce(all_grads, _op(average))
+
+
+def allreduce_grads_naive(
+    all_grads: Sequence[Sequence[Any]], devices: Sequence[str] | None = None, average: bool = True
+) -> Any:
+    """Reduce gradients to one list, on the current device or on devices that take turns.
+
+    Args:
+        all_grads: one list of gradients for each tower.
+        devices: devices that take turns, the first for the last gradient; by default the current device does it all.
+        average: average, or else sum.
+
+    Returns:
+        One list of gradients.
+
+    Shapes:
+        all_grads: K x N; returned: N.
+
+    Raises:
+        ReductionError: The gradients differ between the towers, or the list of devices is empty.
+
+    Source:
+        tensorpack's graph builder.
+    """
+    if devices is not None and (isinstance(devices, str) or not devices):
+        raise ReductionError(f"wanted a list of devices, or None for the current one, got {devices!r}")
+    if len(all_grads) == 1:
+        return all_grads[0]
+    columns = check_columns(all_grads, _op(average))
+    reduced = []
+    with tf.name_scope("AllReduceNaive"):
+        for turn, column in enumerate(reversed(columns)):
+            if devices is None:
+                reduced.append(sum_column(column, _op(average)))
+            else:
+                with on_device(resolve_device(devices[turn % len(devices)])):
+                    reduced.append(sum_column(column, _op(average)))
+    return reduced[::-1]
+
+
+def aggregate_grads_colocate(all_grads: Sequence[Sequence[tuple[Any, Any]]], average: bool = True) -> Any:
+    """Reduce gradients of shared variables, each on the device of its variable.
+
+    Args:
+        all_grads: for each tower a list of (gradient, variable), with the same variables.
+        average: average, or else sum.
+
+    Returns:
+        One list of (gradient, variable).
+
+    Shapes:
+        all_grads: K x N x 2; returned: N x 2.
+
+    Raises:
+        ReductionError: The gradients differ between the towers, or the variables do.
+
+    Source:
+        tensorpack's graph builder.
+    """
+    if len(all_grads) == 1:
+        return all_grads[0]
+    with tf.name_scope("AggregateGradsColocate"):
+        return ColocatedReduction().reduce(all_grads, _op(average))
+
+
+def split_grad_list(grad_list: Sequence[Sequence[tuple[Any, Any]]]) -> tuple[list[list[Any]], list[list[Any]]]:
+    """Split lists of (gradient, variable) into lists of gradients and lists of variables.
+
+    Shapes:
+        grad_list: K x N x 2; returned: K x N and K x N.
+
+    Raises:
+        ReductionError: An entry is no pair.
+
+    Source:
+        tensorpack's graph builder.
+    """
+    for k, tower in enumerate(grad_list):
+        for n, pair in enumerate(tower):
+            if len(pair) != 2:
+                raise ReductionError(f"entry {n} of tower {k} is {pair!r}: wanted a (gradient, variable) pair")
+    grads = [[grad for grad, _ in tower] for tower in grad_list]
+    variables = [[variable for _, variable in tower] for tower in grad_list]
+    return grads, variables
+
+
+def merge_grad_list(
+    all_grads: Sequence[Sequence[Any]], all_vars: Sequence[Sequence[Any]]
+) -> list[list[tuple[Any, Any]]]:
+    """Merge lists of gradients and lists of variables into lists of (gradient, variable).
+
+    Shapes:
+        all_grads: K x N; all_vars: K x N; returned: K x N x 2.
+
+    Raises:
+        ReductionError: The two are not of one shape.
+
+    Source:
+        tensorpack's graph builder.
+    """
+    if [len(grads) for grads in all_grads] != [len(variables) for variables in all_vars]:
+        raise ReductionError(
+            f"wanted as many gradients as variables in each tower, got {[len(grads) for grads in all_grads]} gradients "
+            f"and {[len(variables) for variables in all_vars]} variables"
+        )
+    return [list(zip(grads, variables, strict=True)) for grads, variables in zip(all_grads, all_vars, strict=True)]
+
+
+def _op(average: bool) -> ReduceOp:
+    return ReduceOp.MEAN if average else ReduceOp.SUM
