@@ -15,8 +15,8 @@
       NumericsError          NaN or infinity where numbers were wanted
       DependencyError        an optional package that is not installed                    (also an ImportError)
 
-Each message says what came and what was wanted. An error that happened elsewhere (in a thread, a process, TensorFlow) is
-chained with ``raise ... from ...``, so that its own traceback is printed too.
+Each message says what came and what was wanted. An error that happened elsewhere (in a thread, a process, TensorFlow)
+is chained with ``raise ... from ...``, so that its own traceback is printed too.
 """
 
 

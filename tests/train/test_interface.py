@@ -38,13 +38,14 @@ def test_a_model_is_trained_with_everything_around_it(log_dir, make_trainer):
 
 
 def test_batches_are_staged_on_several_gpus_only(monkeypatch):
-    config = TrainConfig(model=Line(), dataflow=DataFromList(points()))
+    source = TrainConfig(model=Line(), dataflow=DataFromList(points())).data
     trainer = SyncMultiGPUTrainerReplicated(2)
-    assert isinstance(interface._input_of(config, trainer), QueueInput)
+    assert isinstance(source, QueueInput)
+    assert interface._staged(source, trainer) is source
     monkeypatch.setattr(trainer.builder, "_devices", ("/device:GPU:0", "/device:GPU:1"))
-    assert isinstance(interface._input_of(config, trainer), StagingInput)
-    staged = StagingInput(QueueInput(DataFromList(points())))
-    assert interface._input_of(TrainConfig(model=Line(), data=staged), trainer) is staged
+    staged = interface._staged(source, trainer)
+    assert isinstance(staged, StagingInput)
+    assert interface._staged(staged, trainer) is staged
 
 
 def test_wrong_arguments_are_errors():

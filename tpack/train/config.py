@@ -11,6 +11,7 @@ from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.base import InputSource
+from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.session_init import JustCurrentSession, SessionInit
 from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
@@ -21,7 +22,7 @@ class TrainConfig:
     """What is trained, on what data, for how long, and what happens around the steps.
 
     Args:
-        dataflow: a `DataFlow`; the trainer feeds it through a queue.
+        dataflow: a `DataFlow`, which a `QueueInput` takes to the graph.
         data: an `InputSource`, in place of ``dataflow``.
         model: a `ModelDesc`.
         callbacks: the user's callbacks.
@@ -59,13 +60,11 @@ class TrainConfig:
         _check_type("data", data, InputSource)
         _check_type("session_init", session_init, SessionInit)
         _check_type("session_config", session_config, tf.ConfigProto)
-        if (dataflow is None) == (data is None):
-            raise ConfigError("give either dataflow, a DataFlow, or data, an InputSource; got both or neither")
         if session_creator is not None and session_config is not None:
             raise ConfigError("session_config is for the default session creator: give it to your own one instead")
         self.model = model
         self.dataflow = dataflow
-        self.data = data
+        self.data = _input_source(dataflow, data)
         self.callbacks = _check_list("callbacks", callbacks or (), Callback)
         self.extra_callbacks = _check_list(
             "extra_callbacks", DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks, Callback
@@ -83,13 +82,19 @@ class TrainConfig:
             raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")
 
     def _size_of_data(self) -> int:
-        source = self.dataflow if self.dataflow is not None else self.data
         try:
-            return len(source) if isinstance(source, DataFlow) else source.size()  # type: ignore[union-attr]
+            return self.data.size()
         except NotImplementedError as error:
-            raise ConfigError(
-                f"steps_per_epoch must be given: {type(source).__name__} does not know its size"
-            ) from error
+            source = type(self.data if self.dataflow is None else self.dataflow).__name__
+            raise ConfigError(f"steps_per_epoch must be given: {source} does not know its size") from error
+
+
+def _input_source(dataflow: DataFlow | None, data: InputSource | None) -> InputSource:
+    if dataflow is not None and data is None:
+        return QueueInput(dataflow)
+    if data is not None and dataflow is None:
+        return data
+    raise ConfigError("give either dataflow, a DataFlow, or data, an InputSource; got both or neither")
 
 
 def _check_type(name: str, value: Any, kind: type) -> None:

@@ -4,7 +4,6 @@ from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import InputSource
 from tpack.input_source.dummy import DummyConstantInput
-from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.staging import StagingInput
 from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.train.config import TrainConfig
@@ -33,7 +32,9 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     model = config.model
     if not isinstance(model, ModelDesc):
         raise ConfigError(f"the config needs a ModelDesc as its model, got {model!r}")
-    trainer.setup_graph(model.get_input_signature(), _input_of(config, trainer), model.build_graph, model.get_optimizer)
+    trainer.setup_graph(
+        model.get_input_signature(), _staged(config.data, trainer), model.build_graph, model.get_optimizer
+    )
     with trainer.graph.as_default():
         describe_trainable_vars()
     trainer.train_with_defaults(
@@ -49,8 +50,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     )
 
 
-def _input_of(config: TrainConfig, trainer: SingleCostTrainer) -> InputSource:
-    source = config.data if config.data is not None else QueueInput(config.dataflow)
+def _staged(source: InputSource, trainer: SingleCostTrainer) -> InputSource:
+    """Stage the batches on the devices if they are several GPUs and nobody did so yet."""
     gpus = [device for device in trainer.devices if "GPU" in device] if isinstance(trainer, BuilderTrainer) else []
     # Between CPU devices a batch is handed over without a copy, so staging would only cost.
     if len(gpus) > 1 and not isinstance(source, (StagingInput, DummyConstantInput)):

@@ -37,6 +37,11 @@ class TowerTrainer(Trainer):
 
     @tower_func.setter
     def tower_func(self, tower_func: TowerFunc) -> None:
+        """Set the tower function.
+
+        Raises:
+            ConfigError: It is not a `TowerFunc`.
+        """
         if not isinstance(tower_func, TowerFunc):
             raise ConfigError(f"tower_func must be a TowerFunc, got {tower_func!r}")
         self._tower_func = tower_func
