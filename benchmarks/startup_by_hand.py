@@ -1,0 +1,49 @@
+"""The first steps of ResNet-50 without tpack, for `startup.py`: the TensorFlow calls that such a graph needs.
+
+python benchmarks/startup_by_hand.py TOWERS LAUNCHED_AT
+"""
+
+import resnet50
+import tensorflow.compat.v1 as tf
+from startup_phases import FIRST_STEP, GRAPH, SECOND_STEP, SESSION, VARIABLES, main, make_batch, make_optimizer
+
+
+def train(towers, phases):
+    with tf.Graph().as_default():
+        train_op, copy_op = build(towers)
+        phases.done(GRAPH)
+        session = tf.Session(config=tf.ConfigProto(device_count={"CPU": towers}, allow_soft_placement=True))
+        phases.done(SESSION)
+        session.run(tf.global_variables_initializer())
+        session.run(copy_op)
+        phases.done(VARIABLES)
+        step = session.make_callable(train_op)
+        for name in (FIRST_STEP, SECOND_STEP):
+            step()
+            phases.done(name)
+        session.close()
+
+
+def build(towers):
+    """Return the train op, and the op that copies the first tower's variables to the others."""
+    grads, variables, optimizers = [], [], []
+    for index in range(towers):
+        with tf.device(f"/device:CPU:{index}"), tf.variable_scope(f"tower{index}"):
+            cost = resnet50.cost(*make_batch())
+            optimizers.append(make_optimizer())
+            variables.append(tf.trainable_variables(f"tower{index}/"))
+            grads.append(tf.gradients(cost, variables[-1], colocate_gradients_with_ops=True))
+    means = []
+    for position, copies in enumerate(zip(*grads, strict=True)):
+        with tf.device(f"/device:CPU:{position % towers}"):
+            means.append(tf.add_n(copies) / towers)
+    train_ops = [op for op in tf.get_collection(tf.GraphKeys.UPDATE_OPS) if op.name.startswith("tower0/")]
+    for index in range(towers):
+        with tf.device(f"/device:CPU:{index}"):
+            train_ops.append(optimizers[index].apply_gradients(zip(means, variables[index], strict=True)))
+    pairs = [pair for others in variables[1:] for pair in zip(variables[0], others, strict=True)]
+    return tf.group(*train_ops), tf.group(*(tf.assign(copy, main).op for main, copy in pairs))
+
+
+if __name__ == "__main__":
+    main(train)
