@@ -9,6 +9,7 @@ printed when training begins, and the steps of each epoch as they are made.
 import argparse
 import itertools
 import sys
+import threading
 import time
 from typing import Any
 
@@ -54,6 +55,8 @@ def ones(fail: str) -> Any:
             raise DataIsBroken("this data point cannot be read")
         if number == 100 and fail == "end":
             return
+        if number == 100 and fail == "block":
+            threading.Event().wait()
         yield [np.ones([2] if number == 100 and fail == "shape" else [], "float32")]
 
 

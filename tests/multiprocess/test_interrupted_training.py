@@ -128,6 +128,17 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path, start):
     assert returncode != 0
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_step_that_waits_for_data_for_ever_can_be_interrupted(tmp_path, start, signum):
+    process = start(tmp_path / "log", "--fail", "block")
+    # Each step takes two data points, so the step after this one waits for the hundredth.
+    read_until(process, 50)
+    process.send_signal(signum)
+    process.send_signal(signal.SIGTERM)
+    _, returncode = finish(process)
+    assert returncode in (130, 143, -signal.SIGINT, -signal.SIGTERM)
+
+
 @pytest.mark.parametrize(
     ("kind", "messages"),
     [

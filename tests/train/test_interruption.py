@@ -4,14 +4,19 @@ import threading
 
 import pytest
 
+from tests.helpers.log_lines import captured_log
 from tpack.train.interruption import Interrupted, Interruption
+
+
+def unexpected():
+    raise AssertionError("nothing was to be broken off")
 
 
 @pytest.mark.parametrize(
     ("signum", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)], ids=["ctrl-c", "sigterm"]
 )
 def test_the_first_signal_waits_for_the_check_and_the_second_does_not(signum, error):
-    with Interruption() as interruption:
+    with Interruption(unexpected) as interruption:
         interruption.check()
         os.kill(os.getpid(), signum)
         with pytest.raises(Interrupted, match=signal.Signals(signum).name):
@@ -23,7 +28,7 @@ def test_the_first_signal_waits_for_the_check_and_the_second_does_not(signum, er
 
 
 def test_sigterm_ends_with_its_exit_code():
-    with Interruption() as interruption:
+    with Interruption(unexpected) as interruption:
         os.kill(os.getpid(), signal.SIGTERM)
     with pytest.raises(SystemExit) as end:
         interruption.end_process()
@@ -32,7 +37,7 @@ def test_sigterm_ends_with_its_exit_code():
 
 def test_without_a_signal_nothing_happens_and_handlers_come_back():
     before = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
-    with Interruption() as interruption:
+    with Interruption(unexpected) as interruption:
         interruption.check()
         assert signal.getsignal(signal.SIGINT) != before[0]
     interruption.end_process()
@@ -42,7 +47,7 @@ def test_without_a_signal_nothing_happens_and_handlers_come_back():
 def test_an_ignored_signal_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with Interruption():
+        with Interruption(unexpected):
             assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
@@ -52,10 +57,41 @@ def test_other_threads_leave_handlers_alone():
     handlers = []
 
     def enter():
-        with Interruption():
+        with Interruption(unexpected):
             handlers.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=enter)
     thread.start()
     thread.join()
     assert handlers == [signal.getsignal(signal.SIGINT)]
+
+
+def receive_without_python(interruption, signum):
+    """Do what happens at a signal while the main thread waits inside TensorFlow: no Python handler runs."""
+    interruption._sockets[1].send(bytes([signum]))
+
+
+def test_a_step_that_does_not_return_is_broken_off():
+    broken_off = threading.Event()
+    with captured_log() as log, Interruption(broken_off.set, grace_secs=0.01) as interruption:
+        receive_without_python(interruption, signal.SIGTERM)
+        assert broken_off.wait(60)
+        assert interruption.broke_off
+    assert "SIGTERM: training ends when the step does" in log[0]
+    assert "did not end within" in log[1]
+
+
+def test_a_second_signal_breaks_off_at_once():
+    broken_off = threading.Event()
+    with Interruption(broken_off.set, grace_secs=1e6) as interruption:
+        receive_without_python(interruption, signal.SIGINT)
+        receive_without_python(interruption, signal.SIGINT)
+        assert broken_off.wait(60)
+
+
+def test_a_step_that_returns_is_not_broken_off():
+    with Interruption(unexpected, grace_secs=1e6) as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(Interrupted):
+            interruption.check()
+    assert not interruption.broke_off

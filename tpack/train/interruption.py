@@ -1,16 +1,29 @@
 """Ctrl-C and SIGTERM end training between two steps, where a checkpoint can still be saved.
 
 Python raises KeyboardInterrupt between any two instructions, for example after the graph counted a step and before
-Python did. So the first signal is only noted, and training asks for it after each step. The second one ends the
-process at once.
+Python did. So the first signal is only noted, and training asks for it after each step. The second one ends the process
+at once.
+
+A step that waits inside TensorFlow, for data that never come, keeps Python from noting anything. So a thread watches
+for signals too, and breaks off a step that does not return in time.
 """
 
 import signal
+import socket
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from tpack.utils import logger
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+GRACE_SECS = 20.0
+"""How long after a signal a step may still take; job schedulers usually kill after 30 seconds."""
+
+
+_NOTED = b"\0"
 
 
 class Interrupted(BaseException):
@@ -18,14 +31,36 @@ class Interrupted(BaseException):
 
 
 class Interruption:
-    """Notes signals while its block runs. Only the main thread can receive them; elsewhere the block does nothing."""
+    """Notes signals while its block runs. Only the main thread can receive them; elsewhere the block does nothing.
 
-    def __init__(self) -> None:
+    Args:
+        break_off: called from another thread, once, when a step does not return after a signal, or a second signal
+            comes while it does not; must make it return.
+        grace_secs: how long after the signal.
+
+    Attributes:
+        signum: the signal that came, or None.
+        broke_off: whether ``break_off`` was called.
+    """
+
+    def __init__(self, break_off: Callable[[], None], *, grace_secs: float = GRACE_SECS) -> None:
         self.signum: int | None = None
+        self.broke_off = False
+        self._break_off = break_off
+        self._grace_secs = grace_secs
+        self._noted = threading.Event()
         self._previous: dict[int, Any] = {}
+        self._previous_fd = -1
+        self._sockets: tuple[socket.socket, ...] = ()
+        self._watcher: threading.Thread | None = None
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
+            self._sockets = socket.socketpair()
+            self._sockets[1].setblocking(False)
+            self._watcher = threading.Thread(target=self._watch, args=self._sockets[:1], daemon=True)
+            self._watcher.start()
+            self._previous_fd = signal.set_wakeup_fd(self._sockets[1].fileno(), warn_on_full_buffer=False)
             for signum in SIGNALS:
                 # A process that was told to ignore a signal, as nohup does, goes on ignoring it.
                 if signal.getsignal(signum) != signal.SIG_IGN:
@@ -33,9 +68,17 @@ class Interruption:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._watcher is None:
+            return
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
         self._previous.clear()
+        signal.set_wakeup_fd(self._previous_fd)
+        self._noted.set()
+        # The watcher ends when nobody is at the other end any more.
+        self._sockets[1].close()
+        self._watcher.join()
+        self._sockets[0].close()
 
     def check(self) -> None:
         """Raise `Interrupted` if a signal has come."""
@@ -53,3 +96,24 @@ class Interruption:
         if self.signum is not None:
             self.end_process()
         self.signum = signum
+        self._noted.set()
+        self._sockets[1].send(_NOTED)
+
+    def _watch(self, receiver: socket.socket) -> None:
+        """Read the signals that came, a byte each, and see that the main thread notes the first."""
+        while received := receiver.recv(1):
+            if received != _NOTED and not self._noted.is_set():
+                name = signal.Signals(received[0]).name
+                logger.warning(f"{name}: training ends when the step does. Once more ends it at once.")
+                self._wait_until_noted(receiver)
+
+    def _wait_until_noted(self, receiver: socket.socket) -> None:
+        receiver.settimeout(self._grace_secs)
+        try:
+            receiver.recv(1)
+        except TimeoutError:
+            logger.warning(f"The step did not end within {self._grace_secs:.0f} seconds and is broken off.")
+        receiver.settimeout(None)
+        if not self._noted.is_set():
+            self.broke_off = True
+            self._break_off()

@@ -168,19 +168,26 @@ class Trainer(LoopCounters, metaclass=_InOwnGraph):
             SystemExit: SIGTERM; training was ended in order, and the exit code is 143.
         """
         self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
-        with self.graph.as_default(), self.sess.as_default(), Interruption() as interruption:
+        # Closing the session makes a step return that waits for data.
+        with self.graph.as_default(), self.sess.as_default(), Interruption(self.sess.close) as interruption:
             try:
-                self._train(interruption)
-            except StopTraining as stop:
-                logger.info(f"Training was stopped in epoch {self.loop.epoch_num}: {stop or 'no reason given'}.")
-            except Interrupted as signal_name:
-                self.interrupted = True
-                logger.warning(
-                    f"{signal_name}: training ends after step {self.loop.global_step}. Once more to kill it."
-                )
-            finally:
-                self._finish()
+                self._train_and_finish(interruption)
+            except Exception:
+                if not interruption.broke_off:
+                    raise
+                logger.exception("A step was broken off, so its end was not saved. This is what it said:")
         interruption.end_process()
+
+    def _train_and_finish(self, interruption: Interruption) -> None:
+        try:
+            self._train(interruption)
+        except StopTraining as stop:
+            logger.info(f"Training was stopped in epoch {self.loop.epoch_num}: {stop or 'no reason given'}.")
+        except Interrupted as signal_name:
+            self.interrupted = True
+            logger.warning(f"{signal_name}: training ended after step {self.loop.global_step}.")
+        finally:
+            self._finish()
 
     def _train(self, interruption: Interruption) -> None:
         self._callbacks.before_train()
