@@ -30,8 +30,8 @@ class CollectiveReducer(Reducer):
         timeout_secs: how long an operation waits for its partners in other processes before the run fails; 0 waits
             for ever. TensorFlow keeps a sleeping thread for each operation until its time is over, so a run of 160
             gradients on 8 devices with a timeout of a minute needs more threads than a process can have: set it only
-            with few, packed gradients. Inside one process nothing needs it, because a failing tower cancels the others'
-            operations.
+            with few, packed gradients. Inside one process nothing needs it: a tower that fails cancels the others'
+            operations. The session cannot reduce any more after that, a new one can.
 
     Raises:
         ConfigError: An unknown hint or a negative timeout.

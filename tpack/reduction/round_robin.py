@@ -20,6 +20,9 @@ class RoundRobinReducer(Reducer):
     Args:
         devices: the devices that take turns; by default those of the towers' gradients.
 
+    Raises:
+        ConfigError: ``devices`` is empty or no list.
+
     Source:
         ``allreduce_grads_naive`` of tensorpack's graph builder, mode ``"gpu"`` of its replicated training.
     """

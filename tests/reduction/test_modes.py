@@ -1,0 +1,82 @@
+import pytest
+
+from tests.helpers.tower_grads import cpu_devices
+from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.collective import CollectiveReducer
+from tpack.reduction.hierarchical import HierarchicalReducer
+from tpack.reduction.modes import REDUCTION_MODES, reducer_for_mode
+from tpack.reduction.nccl import NcclReducer
+from tpack.reduction.one_device import OneDeviceReducer
+from tpack.reduction.round_robin import RoundRobinReducer
+
+
+def _gpus(num: int) -> list[str]:
+    return [f"/device:GPU:{k}" for k in range(num)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        ("cpu", OneDeviceReducer),
+        ("gpu", RoundRobinReducer),
+        ("nccl", NcclReducer),
+        ("collective", CollectiveReducer),
+        ("hierarchical", HierarchicalReducer),
+        ("one_device", OneDeviceReducer),
+        ("round_robin", RoundRobinReducer),
+    ],
+)
+def test_each_mode_has_its_reducer(mode: str, kind: type) -> None:
+    assert mode in REDUCTION_MODES
+    for num_towers in (1, 4):
+        reducer, reason = reducer_for_mode(mode, cpu_devices(num_towers))
+        assert type(reducer) is kind
+        assert mode in reason
+
+
+@pytest.mark.parametrize(
+    ("device", "owner"),
+    [("/device:GPU:3", "/device:CPU:0"), ("/job:worker/task:1/device:GPU:3", "/job:worker/task:1/device:CPU:0")],
+)
+def test_mode_cpu_sums_on_the_first_cpu_of_the_towers_machine(device: str, owner: str) -> None:
+    reducer = reducer_for_mode("cpu", [device]).reducer
+    assert isinstance(reducer, OneDeviceReducer)
+    assert reducer._device == owner
+
+
+@pytest.mark.parametrize(
+    ("devices", "kind", "why"),
+    [
+        (cpu_devices(8), RoundRobinReducer, "CPU devices share memory"),
+        (cpu_devices(1), RoundRobinReducer, "CPU devices share memory"),
+        ([], RoundRobinReducer, "CPU devices share memory"),
+        (_gpus(2), RoundRobinReducer, r"links of 2 GPU"),
+        ([*_gpus(7), "/device:CPU:0"], RoundRobinReducer, "CPU devices"),
+    ],
+)
+def test_the_default_goes_by_the_devices(devices: list[str], kind: type, why: str) -> None:
+    reducer, reason = reducer_for_mode(None, devices)
+    assert type(reducer) is kind
+    assert why in reason
+
+
+def test_the_default_on_eight_gpus_is_hierarchical() -> None:
+    reducer, reason = reducer_for_mode(None, [f"/job:worker/task:1{gpu}" for gpu in _gpus(8)])
+    assert type(reducer) is HierarchicalReducer
+    assert "two groups of four" in reason
+
+
+def test_a_reducer_is_taken_as_it_is() -> None:
+    own = CollectiveReducer("ring")
+    reducer, reason = reducer_for_mode(own, cpu_devices(2))
+    assert reducer is own
+    assert "collective was given" in reason
+
+
+def test_unknown_modes_and_numbers_are_refused() -> None:
+    with pytest.raises(
+        ConfigError, match="wanted one of cpu, gpu, nccl, collective, hierarchical, one_device.*got 'NCCL'"
+    ):
+        reducer_for_mode("NCCL", cpu_devices(2))
+    with pytest.raises(ReductionError, match="even number from 4 up, got 2"):
+        reducer_for_mode("hierarchical", cpu_devices(2))
