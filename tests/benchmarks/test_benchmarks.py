@@ -1,0 +1,55 @@
+"""The benchmarks run, and their figures are complete; how large the figures are no test can know."""
+
+import json
+import os
+import subprocess
+import sys
+
+from tests.helpers.source import ROOT
+
+STEP_WAYS = 5
+PHASES = 8
+
+
+def run_benchmark(script, out, *arguments):
+    command = [sys.executable, ROOT / "benchmarks" / script, "--out", out, *map(str, arguments)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(out.read_text(encoding="utf-8")), done.stdout
+
+
+def test_step_loop_compares_five_ways(tmp_path):
+    arguments = ("--steps", 60, "--rounds", 3, "--executors", "caller")
+
+    figures, printed = run_benchmark("step_loop.py", tmp_path / "out.json", *arguments)
+
+    ratios = figures["executors"]["caller"]["ratios"]
+    assert len(ratios) == STEP_WAYS
+    assert ratios["tpack's loop"] == 1
+    assert all(ratio > 0 for ratio in ratios.values())
+    assert all(way in printed for way in ratios)
+    assert figures["environment"]["cpus"] >= 1
+
+
+def test_startup_finds_that_import_loads_no_tensorflow(tmp_path):
+    figures, printed = run_benchmark("startup.py", tmp_path / "out.json", "--towers", "--import-rounds", 2)
+
+    assert figures["import"]["ratio"] > 0
+    assert "no TensorFlow loaded" in printed
+
+
+def test_startup_measures_each_phase_of_both_ways(tmp_path):
+    arguments = ("--towers", 1, "--import-rounds", 1)
+
+    figures, _ = run_benchmark("startup.py", tmp_path / "out.json", *arguments)
+
+    one_tower = figures["towers=1"]
+    assert one_tower["ratio"] > 0
+    for way in ("tpack", "by hand"):
+        phases = {name: phase["median_secs"] for name, phase in one_tower[way].items()}
+        total = phases.pop("launch to first step")
+        assert len(phases) == PHASES
+        second_step = phases.pop("second step")
+        assert 0 < second_step < total
+        assert abs(total - sum(phases.values())) < 1e-6
