@@ -115,8 +115,7 @@ def fix_summation_order(operations: Iterable[Any]) -> None:
 
     Args:
         operations: those of type ``Add``, ``AddV2`` and ``AddN`` are changed, others left alone. No session may have
-        run
-            them before.
+            run them before.
     """
     never_overwrite = AttrValue(list=AttrValue.ListValue(i=[_NEVER_FORWARD, 0]))
     for operation in operations:

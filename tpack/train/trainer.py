@@ -13,6 +13,7 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
+from tpack.compat import fix_summation_order
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
 from tpack.tfutils.global_step import get_global_step_value
 from tpack.tfutils.hooked_session import HookedSession
@@ -127,6 +128,8 @@ class Trainer(LoopCounters, metaclass=_InOwnGraph):
         session_init = JustCurrentSession() if session_init is None else session_init
         if not isinstance(session_init, SessionInit):
             raise ConfigError(f"session_init must be a SessionInit, got {session_init!r}; SmartInit makes one")
+        # A run that is repeated must give the same numbers, also where the model adds up several tensors.
+        fix_summation_order(self.graph.get_operations())
         with self.graph.as_default(), timed_operation("Creating and initializing the session"):
             self.sess = session_creator.create_session()
             try:
