@@ -199,3 +199,17 @@ def test_callback_factory_without_functions_does_nothing(graph):
     trainer = FakeTrainer().train([callback])
     assert trainer.global_step == 4
     assert callback.failure() is None
+
+
+def test_a_hook_is_bound_to_the_method_that_a_subclass_overrides():
+    class Inner(Callback):
+        def _trigger_step(self):
+            return "inner"
+
+    class Outer(Callback):
+        def trigger_step(self):
+            return "outer"
+
+    assert Inner().bound("trigger_step")() == "inner"
+    assert Outer().bound("trigger_step")() == "outer"
+    assert Callback().bound("before_run")(None) is None

@@ -222,6 +222,12 @@ class Callback:
             return True
         return hook == "trigger_epoch" and self.implements("trigger")
 
+    def bound(self, hook: str) -> Any:
+        """Return what to call for `hook`: the method that a subclass overrides, without the one that only calls it."""
+        public = getattr(self, hook)
+        is_plain = getattr(public, "__func__", None) is getattr(Callback, hook)
+        return getattr(self, f"_{hook}") if is_plain else public
+
     def failure(self) -> BaseException | None:
         """Return the error that ended a thread or process which this callback owns, if there is one.
 

@@ -43,7 +43,7 @@ class Callbacks(Callback):
         _check_no_repetition(self.all_callbacks())
         self.reads_statistics = any(cb.reads_statistics for cb in self.cbs)
         self._triggered = sorted(self.cbs, key=lambda cb: cb.reads_statistics)
-        self._stepped = [cb for cb in self._triggered if cb.implements("trigger_step")]
+        self._stepped = [cb.bound("trigger_step") for cb in self._triggered if cb.implements("trigger_step")]
 
     @property
     def step_callbacks(self) -> list[Callback]:
@@ -76,8 +76,8 @@ class Callbacks(Callback):
             cb.before_epoch()
 
     def _trigger_step(self) -> None:
-        for cb in self._stepped:
-            cb.trigger_step()
+        for trigger_step in self._stepped:
+            trigger_step()
 
     def _after_epoch(self) -> None:
         for cb in self.cbs:

@@ -69,7 +69,7 @@ class RunOp(Callback):
     def implements(self, hook: str) -> bool:
         """Tell whether `hook` runs anything."""
         if hook == "before_run":
-            return self._runs_with_step
+            return self._runs_with_step and (self._trainer is None or self._fetch is not None)
         if hook == "trigger":
             return self._runs_as_trigger
         return super().implements(hook)

@@ -52,6 +52,10 @@ class FetchPlan:
         # `fetch_key` knows graph elements by their id, which stays theirs only as long as they live.
         self._kept_alive = list(feeds)
         self._unflatten = self._compile(fetches)
+        if not self._tensors and not self._echoes_feeds:
+            # Operations alone have no values, so the nest is the same each time.
+            nothing = self._unflatten(())
+            self._unflatten = lambda values: nothing
         self._calls: dict[bool, Callable[..., list[Any]]] = {}
         self.in_caller_thread = False
         self.use_caller_thread(False)

@@ -14,6 +14,9 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, DataExhaustedError
 from tpack.tfutils.executor_choice import ExecutorChoice
 from tpack.tfutils.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
+from tpack.tfutils.remembered_step import NO_VALUES, RememberedStep, is_constant
+
+Feeds = dict[int, tuple[Any, Any]]
 
 MAX_PLANS = 128
 """How many distinct sets of fetches are kept; a loop that makes new ones all the time drops the oldest."""
@@ -36,12 +39,14 @@ class HookedSession:
     def __init__(self, session: Any, callbacks: Sequence[Any], *, executor: str = "pool") -> None:
         self._session = session
         self._callbacks = list(callbacks)
-        self._asked = [callback for callback in callbacks if callback.implements("before_run")]
+        asked = [callback for callback in callbacks if callback.implements("before_run")]
+        self._asked = [callback.bound("before_run") for callback in asked]
         # Who is told, and which of the answers to `before_run` is theirs, if they gave one.
-        position = {id(callback): index for index, callback in enumerate(self._asked)}
+        position = {id(callback): index for index, callback in enumerate(asked)}
         self._told = [(cb, position.get(id(cb))) for cb in callbacks if cb.implements("after_run")]
         self._choice = ExecutorChoice(executor)
         self._plans: dict[Any, FetchPlan] = {}
+        self._steps: dict[Any, RememberedStep] = {}
         self._context: Any = None
         self._stop_requested = False
 
@@ -72,21 +77,51 @@ class HookedSession:
             ConfigError: A tensor is fed twice or with a wrong shape, or something cannot be fetched or fed.
         """
         context = self._run_context(fetches, feed_dict, options)
-        requests = [callback.before_run(context) for callback in self._asked]
-        wanted = [request.fetches if isinstance(request, tf.train.SessionRunArgs) else request for request in requests]
-        arguments = [request for request in requests if isinstance(request, tf.train.SessionRunArgs)]
-        feeds = self._merge_feeds([feed_dict, *(item.feed_dict for item in arguments)])
-        options = _merge_options([options, *(item.options for item in arguments)])
-        if options is not None and run_metadata is None:
-            run_metadata = tf.RunMetadata()
-        everything = [fetches, *([] if item is None else item for item in wanted)]
+        requests = [before_run(context) for before_run in self._asked]
+        is_bare = feed_dict is None and options is None and run_metadata is None
+        # Most steps ask for the very objects that an earlier one asked for: then nothing is left to be looked at.
+        key = (id(fetches), *map(id, requests))
+        step = self._steps.get(key) if is_bare else None
         try:
+            if step is not None:
+                return self._repeat(step, context)
+            wanted, feeds, options = self._merge(requests, feed_dict, options)
+            if options is not None and run_metadata is None:
+                run_metadata = tf.RunMetadata()
+            everything = [fetches, *([] if item is None else item for item in wanted)]
             results = self._run(everything, feeds, options, run_metadata)
         except tf.errors.OpError as error:
             self._raise_cause(error)
             raise
+        plan = self._plan(everything, feeds) if is_bare and all(map(is_constant, (fetches, *requests))) else None
+        if plan is not None:
+            self._remember(key, RememberedStep(plan, self._told, fetches, requests))
         self._tell(context, wanted, results, (options, run_metadata))
         return results[0]
+
+    def _merge(self, requests: Sequence[Any], feed_dict: Any, options: Any) -> tuple[list[Any], Feeds, Any]:
+        """Return what each callback wants to fetch, and everybody's feeds and options."""
+        arguments = [request for request in requests if isinstance(request, tf.train.SessionRunArgs)]
+        wanted = [request.fetches if isinstance(request, tf.train.SessionRunArgs) else request for request in requests]
+        feeds = self._merge_feeds([feed_dict, *(item.feed_dict for item in arguments)])
+        options = _merge_options([options, *(item.options for item in arguments)])
+        return wanted, feeds, options
+
+    def _repeat(self, step: RememberedStep, context: Any) -> Any:
+        """Run a step that came before, as `run` does."""
+        results = self._choice.run(step.plan)
+        for after_run, position in step.told:
+            after_run(
+                context, NO_VALUES if position is None else tf.train.SessionRunValues(results[position], None, None)
+            )
+        if context.stop_requested:
+            self._stop_requested = True
+        return results[0]
+
+    def _remember(self, key: Any, step: RememberedStep) -> None:
+        if len(self._steps) >= MAX_PLANS:
+            self._steps.clear()
+        self._steps[key] = step
 
     def should_stop(self) -> bool:
         """Whether a callback has asked for a stop, in whichever run."""
@@ -94,6 +129,7 @@ class HookedSession:
 
     def close(self) -> None:
         """Close the session."""
+        self._steps.clear()
         self._plans.clear()
         self._session.close()
 
@@ -108,14 +144,14 @@ class HookedSession:
         arguments = tf.train.SessionRunArgs(fetches, feed_dict=feed_dict, options=options)
         return tf.train.SessionRunContext(arguments, self._session)
 
-    def _run(self, everything: list[Any], feeds: dict[Any, Any], options: Any, run_metadata: Any) -> list[Any]:
+    def _run(self, everything: list[Any], feeds: Feeds, options: Any, run_metadata: Any) -> list[Any]:
         plan = self._plan(everything, feeds) if options is None and run_metadata is None else None
         if plan is None:
             feed_dict = dict(feeds.values())
             return self._session.run(everything, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
         return self._choice.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
 
-    def _plan(self, everything: list[Any], feeds: dict[Any, Any]) -> FetchPlan | None:
+    def _plan(self, everything: list[Any], feeds: Feeds) -> FetchPlan | None:
         """Return the plan for these fetches and feeds, or None if there are composite tensors among them."""
         key = (fetch_key(everything), *feeds)
         plan = self._plans.get(key)
@@ -134,9 +170,9 @@ class HookedSession:
             callback.after_run(context, tf.train.SessionRunValues(value, *run))
         self._stop_requested = self._stop_requested or context.stop_requested
 
-    def _merge_feeds(self, feed_dicts: Sequence[Any]) -> dict[int, tuple[Any, Any]]:
+    def _merge_feeds(self, feed_dicts: Sequence[Any]) -> Feeds:
         """Return {id(tensor): (tensor, value)} of the run's own feeds and of those that callbacks ask for."""
-        feeds: dict[int, tuple[Any, Any]] = {}
+        feeds: Feeds = {}
         for feed_dict in filter(None, feed_dicts):
             for name, value in feed_dict.items():
                 tensor = self._feed_target(name)

@@ -35,10 +35,10 @@ class StepCounter(Callback):
     def _setup_graph(self) -> None:
         step = get_global_step_var()
         self._train_op = self.trainer.train_op
-        self._increment = tf.assign_add(step, 1, name="increment").op
+        self._increment = tf.assign_add(step, 1).op
         if self._train_op is not None:
             with tf.control_dependencies(tf.nest.flatten(self._train_op)):
-                after_train = tf.assign_add(step, 1, name="increment_after_train").op
+                after_train = tf.assign_add(step, 1).op
             self._fetches = tf.train.SessionRunArgs(after_train)
 
     def _before_run(self, ctx: Any) -> Any:

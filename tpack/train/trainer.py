@@ -24,22 +24,14 @@ from tpack.train.counters import LoopCounters
 from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.initialize import initialize_variables
 from tpack.train.interruption import Interrupted, Interruption
+from tpack.train.own_graph import InOwnGraph
 from tpack.train.step_counter import StepCounter
 from tpack.train.train_loop import TrainLoop
 from tpack.utils import logger
 from tpack.utils.timer import timed_operation
 
 
-class _InOwnGraph(type):
-    """Makes trainers inside their graph, so that a subclass can build in its ``__init__``."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        graph = tf.Graph() if tf.executing_eagerly() else tf.get_default_graph()
-        with graph.as_default():
-            return super().__call__(*args, **kwargs)
-
-
-class Trainer(LoopCounters, metaclass=_InOwnGraph):
+class Trainer(LoopCounters, metaclass=InOwnGraph):
     """Base of all trainers.
 
     A trainer is made inside the current default graph when graph mode is on, and otherwise in a graph of its own; it
@@ -206,7 +198,7 @@ class Trainer(LoopCounters, metaclass=_InOwnGraph):
         logger.info("Training has finished!")
 
     def _run_epoch(self, interruption: Interruption) -> None:
-        loop, counter, trigger_step = self.loop, self._step_counter, self._callbacks.trigger_step
+        loop, counter, trigger_step = self.loop, self._step_counter, self._callbacks.bound("trigger_step")
         while not loop.epoch_finished:
             self.run_step()
             counter.finish_step()

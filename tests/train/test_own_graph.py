@@ -1,0 +1,18 @@
+import tensorflow.compat.v1 as tf
+
+from tpack.train.own_graph import InOwnGraph
+
+
+class Building(metaclass=InOwnGraph):
+    def __init__(self):
+        self.tensor = tf.constant(1)
+
+
+def test_objects_are_made_in_a_graph_of_their_own_where_eager_mode_is_on():
+    assert tf.executing_eagerly()
+    assert Building().tensor.graph is not Building().tensor.graph
+
+
+def test_objects_are_made_in_the_graph_that_is_active():
+    with tf.Graph().as_default() as graph:
+        assert Building().tensor.graph is graph

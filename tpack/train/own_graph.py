@@ -1,0 +1,18 @@
+"""Trainers are made inside the graph that they train."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+
+class InOwnGraph(type):
+    """Metaclass whose classes are made inside a graph, so that a subclass can build in its ``__init__``.
+
+    The graph is the current default one where graph mode is on, and otherwise a new one.
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an object inside the graph."""
+        graph = tf.Graph() if tf.executing_eagerly() else tf.get_default_graph()
+        with graph.as_default():
+            return super().__call__(*args, **kwargs)
