@@ -4,6 +4,7 @@ A trainer knows nothing of models. Subclasses build a graph and set ``train_op``
 calls one and the callbacks around it.
 """
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from tpack.train.own_graph import InOwnGraph
 from tpack.train.step_counter import StepCounter
 from tpack.train.train_loop import TrainLoop
 from tpack.utils import logger
+from tpack.utils.duration import humanize_time_delta
 from tpack.utils.timer import timed_operation
 
 
@@ -190,9 +192,14 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
             self.loop.start_epoch(epoch)
             logger.info(f"Start Epoch {epoch} ...")
             self._callbacks.before_epoch()
-            with timed_operation(f"Epoch {epoch}"):
-                self._run_epoch(interruption)
+            start = time.perf_counter()
+            self._run_epoch(interruption)
+            seconds = time.perf_counter() - start
+            # Only now is the progress bar closed, which shares the terminal with the log.
             self._callbacks.after_epoch()
+            logger.info(
+                f"Epoch {epoch} (global step {self.loop.global_step}) finished, time: {humanize_time_delta(seconds)}."
+            )
             self._callbacks.trigger_epoch()
             interruption.check()
         logger.info("Training has finished!")
