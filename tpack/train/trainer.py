@@ -93,7 +93,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         self.hooked_sess.run(self.train_op)
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
-        """Register the callbacks and monitors and let them add to the graph.
+        """Register callbacks and monitors and let them add to the graph.
 
         Raises:
             CallbackError: One is not a callback, there twice, or a monitor among the callbacks.
@@ -194,7 +194,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
             self._callbacks.before_epoch()
             start = time.perf_counter()
             self._run_epoch(interruption)
-            seconds = time.perf_counter() - start
+            duration = humanize_time_delta(time.perf_counter() - start)
             # Only now is the progress bar closed, which shares the terminal with the log.
             self._callbacks.after_epoch()
             logger.info(
@@ -243,14 +243,14 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         """Set up the callbacks, initialise and run the loop.
 
         Args:
-            callbacks: the callbacks.
-            monitors: the monitors.
+            callbacks: see `setup_callbacks`.
+            monitors: see `setup_callbacks`.
             session_creator: has ``create_session()``.
             session_init: gives variables their first values; None leaves them to their initialisers.
-            steps_per_epoch: see `main_loop`.
-            starting_epoch: see `main_loop`.
-            max_epoch: see `main_loop`.
-            starting_step: see `main_loop`.
+            steps_per_epoch: see `main_loop`, as for the rest.
+            starting_epoch: the first epoch.
+            max_epoch: the last epoch.
+            starting_step: steps of the first epoch that are finished already.
         """
         self.setup_callbacks(callbacks, monitors)
         self.initialize(session_creator, session_init)
