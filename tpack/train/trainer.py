@@ -36,8 +36,7 @@ from tpack.utils.timer import timed_operation
 class Trainer(LoopCounters, metaclass=InOwnGraph):
     """Base of all trainers.
 
-    A trainer is made inside the current default graph when graph mode is on, and otherwise in a graph of its own; it
-    serves one training. Subclasses may override `run_step`.
+    A trainer is made inside the current default graph when graph mode is on, and otherwise in a graph of its own.
 
     Attributes:
         graph: the graph that is trained.
@@ -197,9 +196,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
             duration = humanize_time_delta(time.perf_counter() - start)
             # Only now is the progress bar closed, which shares the terminal with the log.
             self._callbacks.after_epoch()
-            logger.info(
-                f"Epoch {epoch} (global step {self.loop.global_step}) finished, time: {humanize_time_delta(seconds)}."
-            )
+            logger.info(f"Epoch {epoch} (global step {self.loop.global_step}) finished, time: {duration}.")
             self._callbacks.trigger_epoch()
             interruption.check()
         logger.info("Training has finished!")
