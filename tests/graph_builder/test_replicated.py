@@ -48,3 +48,14 @@ def test_replicated_takes_a_reducer_or_the_name_of_a_mode():
         SyncMultiGPUReplicatedBuilder(2, mode=3)
     with pytest.raises(ReductionError, match="3"):
         SyncMultiGPUReplicatedBuilder(3, mode="hierarchical")
+
+
+def test_copies_need_no_initialiser(graph):
+    result = build(SyncMultiGPUReplicatedBuilder(2))
+    assert {variable.op.name for variable in result.copies} == {variable.op.name for variable in tf.local_variables()}
+    with cpu_session(num_cpus=2) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(result.init_op)
+        session.run(result.train_op)
+        main, copy = session.run([tf.trainable_variables(), [v for v in result.copies if "Momentum" not in v.op.name]])
+    np.testing.assert_array_equal(main, copy)

@@ -25,3 +25,10 @@ def test_a_graph_without_variables_is_fine(graph):
     with tf.Session() as session:
         initialize_variables(session)
     assert tf.global_variables() == []
+
+
+def test_excepted_variables_are_left_without_a_value(graph):
+    a, b = tf.get_variable("a", initializer=1.0), tf.get_variable("b", initializer=2.0)
+    with tf.Session() as session:
+        initialize_variables(session, except_for=[a])
+        assert session.run([tf.is_variable_initialized(a), tf.is_variable_initialized(b)]) == [False, True]

@@ -25,12 +25,14 @@ class BuildResult:
         towers: the towers, the main one first.
         init_op: to be run once after the variables are initialised and restored; None for nothing to do.
         sync_op: copies the main tower's variables and optimizer state to the other towers; None where they are shared.
+        copies: the variables that ``init_op`` gives their first values, so that their initialisers need not run.
     """
 
     train_op: Any
     towers: tuple[TowerContext, ...]
     init_op: Any = None
     sync_op: Any = None
+    copies: tuple[Any, ...] = ()
 
 
 class GraphBuilder(ABC):

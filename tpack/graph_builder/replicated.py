@@ -14,7 +14,6 @@ from tpack.reduction.functions import merge_grad_list, split_grad_list
 from tpack.reduction.modes import reducer_for_mode
 from tpack.reduction.reduce_op import ReduceOp
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
-from tpack.tower.context import TowerContext
 from tpack.tower.recorder import pair_variables
 from tpack.utils import logger
 
@@ -77,8 +76,11 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         towers = build_towers(grad_fn, self.devices, [True] * len(self.devices))
         check_own_variables(towers.outputs, towers.contexts)
         train_op = self._apply(towers, check_optimizer(optimizer_fn()))
-        sync_op = _copy_from_main_tower(towers.contexts)
-        return BuildResult(train_op, towers.contexts, init_op=sync_op, sync_op=sync_op)
+        main, *others = (tower.recorder for tower in towers.contexts)
+        pairs = [pair for other in others for pair in pair_variables(main, other)]
+        sync_op = _copy(pairs)
+        copies = tuple(copy for _, copy in pairs)
+        return BuildResult(train_op, towers.contexts, init_op=sync_op, sync_op=sync_op, copies=copies)
 
     def _apply(self, towers: BuiltTowers, optimizer: Any) -> Any:
         grads, variables = split_grad_list(towers.outputs)
@@ -94,12 +96,11 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         return tf.group(*updates, name="train_op")
 
 
-def _copy_from_main_tower(towers: Sequence[TowerContext]) -> Any:
+def _copy(pairs: Sequence[tuple[Any, Any]]) -> Any:
     """Return an op that copies every variable of the main tower, optimizer state included, to its copies."""
-    copies = []
+    assignments = []
     with tf.name_scope("sync_variables"):
-        for tower in towers[1:]:
-            for main, copy in pair_variables(towers[0].recorder, tower.recorder):
-                with tf.device(copy.device):
-                    copies.append(copy.assign(main.read_value(), read_value=False))
-    return tf.group(*copies, name="sync_variables")
+        for main, copy in pairs:
+            with tf.device(copy.device):
+                assignments.append(copy.assign(main.read_value(), read_value=False))
+    return tf.group(*assignments, name="sync_variables")

@@ -95,6 +95,7 @@ class BuilderTrainer(SingleCostTrainer):
         self.train_op = result.train_op
         if result.init_op is not None:
             self._init_ops.append(result.init_op)
+            self._set_by_init_ops.extend(result.copies)
         if result.sync_op is None:
             return []
         # A callback may have changed the main tower's variables in the epoch; the copies follow.

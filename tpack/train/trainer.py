@@ -34,9 +34,7 @@ from tpack.utils.timer import timed_operation
 
 
 class Trainer(LoopCounters, metaclass=InOwnGraph):
-    """Base of all trainers.
-
-    A trainer is made inside the current default graph when graph mode is on, and otherwise in a graph of its own.
+    """Base of all trainers; made inside the current default graph where graph mode is on, else in one of its own.
 
     Attributes:
         graph: the graph that is trained.
@@ -65,6 +63,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         self._callbacks: Any = []
         self._step_counter = StepCounter(self.loop)
         self._init_ops: list[Any] = []
+        self._set_by_init_ops: list[Any] = []
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
         """Add a callback, or several, before `setup_callbacks`.
@@ -135,7 +134,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
     def _initialize_session(self, session_init: SessionInit) -> None:
         # A creator of the user's own need not know which devices the graph asks for.
         check_session_devices(self.sess, self.graph)
-        initialize_variables(self.sess)
+        initialize_variables(self.sess, except_for=self._set_by_init_ops)
         session_init.init(self.sess)
         for init_op in self._init_ops:
             self.sess.run(init_op)
