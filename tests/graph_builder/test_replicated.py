@@ -3,6 +3,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, places_of, run_steps
+from tests.helpers.sessions import cpu_session
 from tpack.errors import ConfigError, ReductionError
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.reduction.round_robin import RoundRobinReducer
