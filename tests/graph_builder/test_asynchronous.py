@@ -4,6 +4,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, run_steps
 from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
+from tpack.tfutils.gradient_watches import SummaryGradient
+from tpack.tfutils.optimizer import apply_grad_processors
 
 
 def test_asynchronous_adam_advances_its_beta_powers_once_an_update(graph):
@@ -29,3 +31,11 @@ def test_asynchronous_gradients_are_scaled(graph, scale):
         dense, table = session.run(tf.trainable_variables())
     np.testing.assert_allclose(dense, [-1.0 if scale else -4.0] * 2)
     np.testing.assert_allclose(table, np.outer([0, dense[0], 0], [1, 1]))
+
+
+def test_gradients_are_summarised_in_the_main_tower_only(graph):
+    optimizer = apply_grad_processors(tf.train.GradientDescentOptimizer(0.1), [SummaryGradient("a")])
+    result = build(AsyncMultiGPUBuilder(3), optimizer)
+    with run_steps(result, 1) as session:
+        session.run(tf.summary.merge_all())
+    assert len(tf.get_collection(tf.GraphKeys.SUMMARIES)) == 2

@@ -7,6 +7,9 @@ from tests.helpers.sessions import cpu_session
 from tpack.errors import ConfigError, ReductionError
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.tfutils.gradient_changes import ScaleGradient
+from tpack.tfutils.gradient_watches import SummaryGradient
+from tpack.tfutils.optimizer import apply_grad_processors
 
 
 def test_replicas_and_their_slots_lie_on_their_towers(graph):
@@ -60,3 +63,19 @@ def test_copies_need_no_initialiser(graph):
         session.run(result.train_op)
         main, copy = session.run([tf.trainable_variables(), [v for v in result.copies if "Momentum" not in v.op.name]])
     np.testing.assert_array_equal(main, copy)
+
+
+def test_gradient_processors_treat_all_replicas_alike(graph):
+    optimizer = apply_grad_processors(tf.train.GradientDescentOptimizer(0.1), [ScaleGradient([("a", 0), ("b", 3.0)])])
+    result = build(SyncMultiGPUReplicatedBuilder(3), optimizer)
+    with run_steps(result, 2) as session:
+        main = session.run(tf.global_variables())
+        copies = session.run(tf.local_variables())
+    np.testing.assert_allclose([weight[0] for weight in main], [1, 0.7**2, 0.9**2, 0.9**2], rtol=1e-6)
+    np.testing.assert_array_equal(copies, main * 2)
+
+
+def test_gradients_are_summarised_once(graph):
+    optimizer = apply_grad_processors(tf.train.GradientDescentOptimizer(0.1), [SummaryGradient("a")])
+    build(SyncMultiGPUReplicatedBuilder(3), optimizer)
+    assert len(tf.get_collection(tf.GraphKeys.SUMMARIES)) == 2

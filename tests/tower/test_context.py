@@ -502,3 +502,24 @@ def test_two_towers_compute_what_one_would(session8, rng):
     session8.run(copy.assign(main))
     value = session8.run(main)
     np.testing.assert_allclose(np.concatenate(session8.run(outputs)), data.reshape(8, 3) @ value, rtol=1e-5)
+
+
+# A tower that was left is current again while its variables are updated.
+
+
+def test_a_tower_that_was_left_can_be_revisited(graph):
+    tower = TrainTowerContext("tower1", "tower1", index=1, total=2)
+    with tower:
+        pass
+    with tower.revisited():
+        assert current_tower_context() is tower
+        assert tf.get_variable("outside", []).op.name == "outside"
+    assert get_current_tower_context() is None
+
+
+def test_a_tower_is_revisited_only_after_it_was_left(graph):
+    tower = TrainTowerContext("tower0")
+    with pytest.raises(TowerError, match="it must have been left"), tower.revisited():
+        pass
+    with tower, pytest.raises(TowerError, match="no tower may be current"), tower.revisited():
+        pass

@@ -55,11 +55,13 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         optimizer = check_optimizer(optimizer_fn())
         scale = 1.0 / len(self.devices) if self._scale_gradient else 1.0
         updates = []
-        for index, (device, grads) in enumerate(zip(self.devices, towers.outputs, strict=True)):
+        for context, device, grads in zip(towers.contexts, self.devices, towers.outputs, strict=True):
             with tf.device(device):
                 scaled = [(_scale(grad, scale), variable) for grad, variable in grads]
-            # Outside the device scope: slots and updates go to their variables.
-            updates.append(optimizer.apply_gradients(scaled, name=f"apply_gradients_{index}"))
+            # In its tower, so that only the main one writes summaries; outside the device scope, so that slots and
+            # updates go to their variables.
+            with context.revisited():
+                updates.append(optimizer.apply_gradients(scaled, name=f"apply_gradients_{context.index}"))
         return BuildResult(tf.group(*updates, name="train_op"), towers.contexts)
 
 

@@ -91,7 +91,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             zip(towers.contexts, merge_grad_list(reduced, variables), strict=True)
         ):
             own_optimizer = optimizer if index == 0 else clone_optimizer(optimizer)
-            with tf.device(self.devices[index]), context.recorder.scope():
+            # In its tower, so that processors of gradients find every replica's variables under the same names.
+            with context.revisited(), tf.device(self.devices[index]), context.recorder.scope():
                 updates.append(own_optimizer.apply_gradients(pairs, name=f"apply_gradients_{index}"))
         return tf.group(*updates, name="train_op")
 

@@ -127,6 +127,24 @@ class TowerContext:
             scopes.enter_context(tf.name_scope(None))
             yield
 
+    @contextmanager
+    def revisited(self) -> Iterator[None]:
+        """Make this tower the current one again for a block that updates its variables, after it was left.
+
+        The block learns which tower it works for. Scopes, device and variables are those around it.
+
+        Raises:
+            TowerError: The tower was not left yet, or another one is current.
+        """
+        stack = context_stack()
+        if stack or self._graph is None:
+            raise TowerError(f"cannot revisit {self!r}: it must have been left, and no tower may be current")
+        stack.append(self)
+        try:
+            yield
+        finally:
+            stack.remove(self)
+
     def __enter__(self) -> "TowerContext":
         stack = context_stack()
         if stack:
