@@ -147,12 +147,12 @@ def test_trainer_before_setup_is_an_error():
         Callback().epoch_num  # noqa: B018
 
 
-def make_tower_func():
+def make_tower_func(*, is_training=True):
     def model(x):
         tf.identity(x, name="inside")
 
     tower_func = TowerFunc(model, [tf.TensorSpec([2], tf.float32, name="x")])
-    with TowerContext("tower0", is_training=True):
+    with TowerContext("tower0", is_training=is_training):
         tower_func(tf.zeros([2]))
     return tower_func
 
@@ -178,6 +178,13 @@ def test_get_tensors_maybe_in_tower_names_what_is_missing(graph):
     in_tower.setup_graph(FakeTrainer(tf.no_op(), make_tower_func()))
     with pytest.raises(TowerError, match="no tensor 'nothing'"):
         in_tower.get_tensors_maybe_in_tower(["nothing"])
+
+
+def test_get_tensors_maybe_in_tower_looks_in_no_prediction_tower(graph):
+    callback = Callback()
+    callback.setup_graph(FakeTrainer(tf.no_op(), make_tower_func(is_training=False)))
+    with pytest.raises(CallbackError, match="wants tensor 'inside:0', which the graph does not have"):
+        callback.get_tensors_maybe_in_tower(["inside"])
 
 
 def test_callback_factory_calls_its_functions(graph):

@@ -199,7 +199,7 @@ class Callback:
         """Find tensors by name, in the graph first and then in the first training tower.
 
         Raises:
-            CallbackError: the graph has no tensor of that name, and there are no towers.
+            CallbackError: the graph has no tensor of that name, and there is no training tower.
             TowerError: neither the graph nor the first training tower has one.
         """
         return [self._find_tensor(name) for name in names]
@@ -210,9 +210,10 @@ class Callback:
             return self.graph.get_tensor_by_name(tensor_name)
         except KeyError as missing:
             towers = getattr(self.trainer, "towers", None)
-            if not towers:
+            training = towers.training() if towers else ()
+            if not training:
                 raise CallbackError(f"{self} wants tensor '{tensor_name}', which the graph does not have") from missing
-        return towers.training()[0].get_tensor(name)
+        return training[0].get_tensor(name)
 
     # What the loop asks.
 
