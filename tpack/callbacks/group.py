@@ -1,9 +1,8 @@
 """All callbacks of a training as one.
 
 The group keeps the order in which the callbacks were given, except where statistics are read: a callback that reads
-what the others report in this epoch is triggered after them, wherever it stands in the list. It also is where
-callbacks are looked
-through: the loop asks it for those that want something of each step.
+what the others report in this epoch is triggered after them, wherever it stands in the list. The group also knows
+which of its members want something of each step; the step loop asks it for them.
 """
 
 from __future__ import annotations

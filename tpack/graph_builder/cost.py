@@ -74,6 +74,9 @@ def check_cost(cost: Any) -> Any:
     Args:
         cost: what the tower function returned.
 
+    Returns:
+        The cost.
+
     Shapes:
         A scalar.
 

@@ -25,8 +25,8 @@ def check_columns(tower_grads: Sequence[Sequence[Any]], op: ReduceOp) -> list[tu
 
     Raises:
         ReductionError: There is no tower, towers have lists of different lengths, or a column has a member that is
-        None,
-            no tensor, or unlike the others in kind, dtype or static shape; or the dtype cannot be summed or averaged.
+            None, no tensor, or unlike the others in kind, dtype or static shape; or the dtype cannot be summed or
+            averaged.
     """
     if not isinstance(op, ReduceOp):
         raise ReductionError(f"wanted ReduceOp.SUM or ReduceOp.MEAN, got {op!r}")

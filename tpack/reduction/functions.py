@@ -55,7 +55,7 @@ def allreduce_grads_hierarchical(
 
     Args:
         all_grads: one list of gradients for each device.
-        devices: the K devices, an even number from 4 up.
+        devices: the K devices: an even number from 4 up, or a single one, whose gradients come back as they are.
         average: average, or else sum.
 
     Returns:
@@ -65,8 +65,8 @@ def allreduce_grads_hierarchical(
         all_grads: K x N; devices: K; returned: K x N.
 
     Raises:
-        ReductionError: The gradients differ between the devices, or the number of devices is odd, 2, or another than
-            that of the lists.
+        ReductionError: The gradients differ between the devices, or the number of devices is another one, or not that
+            of the lists.
 
     Source:
         tensorpack's graph builder.
@@ -142,6 +142,12 @@ def aggregate_grads_colocate(all_grads: Sequence[Sequence[tuple[Any, Any]]], ave
 def split_grad_list(grad_list: Sequence[Sequence[tuple[Any, Any]]]) -> tuple[list[list[Any]], list[list[Any]]]:
     """Split lists of (gradient, variable) into lists of gradients and lists of variables.
 
+    Args:
+        grad_list: for each tower a list of (gradient, variable).
+
+    Returns:
+        The gradients of each tower, and the variables of each tower.
+
     Shapes:
         grad_list: K x N x 2; returned: K x N and K x N.
 
@@ -164,6 +170,13 @@ def merge_grad_list(
     all_grads: Sequence[Sequence[Any]], all_vars: Sequence[Sequence[Any]]
 ) -> list[list[tuple[Any, Any]]]:
     """Merge lists of gradients and lists of variables into lists of (gradient, variable).
+
+    Args:
+        all_grads: the gradients of each tower.
+        all_vars: the variables of each tower, in the same order.
+
+    Returns:
+        For each tower a list of (gradient, variable).
 
     Shapes:
         all_grads: K x N; all_vars: K x N; returned: K x N x 2.

@@ -48,6 +48,9 @@ class GradientPacker:
     def compute_strategy(self, grads: Sequence[Any]) -> bool:
         """Decide how to pack gradients like these; once for each packer.
 
+        Args:
+            grads: the dense gradients of one tower, or of any other with the same shapes.
+
         Returns:
             Whether they can be packed. If not, one log line says why: a shape is not fully defined, there are fewer
             than 1024 elements for each pack, or there are several dtypes.
@@ -70,6 +73,12 @@ class GradientPacker:
     def pack(self, grads: Sequence[Any]) -> list[Any]:
         """Concatenate gradients and split them into packs, on the current device.
 
+        Args:
+            grads: gradients in the order in which `compute_strategy` saw them.
+
+        Returns:
+            The packs.
+
         Shapes:
             N tensors of the shapes that the strategy was computed for, to ``num_split`` vectors.
 
@@ -89,6 +98,12 @@ class GradientPacker:
     def unpack(self, grad_packs: Sequence[Any]) -> list[Any]:
         """Take packs apart into gradients, on the current device.
 
+        Args:
+            grad_packs: the packs, in the order of `pack`.
+
+        Returns:
+            The gradients.
+
         Shapes:
             ``num_split`` vectors to N tensors of the shapes that the strategy was computed for.
 
@@ -103,11 +118,39 @@ class GradientPacker:
             return [tf.reshape(piece, shape) for piece, shape in zip(flat, self._shapes, strict=True)]
 
     def pack_all(self, all_grads: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
-        """Pack the gradients of every tower on its device: K x N to K x num_split."""
+        """Pack the gradients of every tower on its device.
+
+        Args:
+            all_grads: one list of gradients for each tower.
+            devices: the device of each tower.
+
+        Returns:
+            One list of packs for each tower.
+
+        Shapes:
+            K x N tensors to K x ``num_split`` vectors.
+
+        Raises:
+            ReductionError: As `pack`, or there are not as many devices as towers.
+        """
         return self._on_each(self.pack, all_grads, devices)
 
     def unpack_all(self, all_packed: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
-        """Unpack the packs of every tower on its device: K x num_split to K x N."""
+        """Unpack the packs of every tower on its device.
+
+        Args:
+            all_packed: one list of packs for each tower.
+            devices: the device of each tower.
+
+        Returns:
+            One list of gradients for each tower.
+
+        Shapes:
+            K x ``num_split`` vectors to K x N tensors.
+
+        Raises:
+            ReductionError: As `unpack`, or there are not as many devices as towers.
+        """
         return self._on_each(self.unpack, all_packed, devices)
 
     @property

@@ -29,7 +29,7 @@ class HierarchicalReducer(Reducer):
         devices: the device of each tower; by default those of the gradients.
 
     Raises:
-        ReductionError: The number of devices is odd, or 2.
+        ReductionError: The number of devices is neither an even number from 4 up nor 1, which needs no reduction.
 
     Source:
         ``allreduce_grads_hierarchical`` of tensorpack's graph builder, after tensorflow/benchmarks.

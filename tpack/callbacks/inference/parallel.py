@@ -18,7 +18,7 @@ from tpack.tower.handles import TowerHandle
 
 
 class DataParallelInferenceRunner(InferenceRunnerBase):
-    """Run inferencers over all data on several devices, each of which takes every K-th batch or so.
+    """Run inferencers over all data on several devices, each of which takes every K-th batch.
 
     The statistics are those of one device: every batch is evaluated exactly once, also where their number is not a
     multiple of the number of devices, and the batches reach the inferencers in the order of the data.

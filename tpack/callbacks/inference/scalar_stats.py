@@ -17,8 +17,8 @@ class ScalarStats(Inferencer):
 
     The batches' sums are added without rounding, so that the result does not depend on the order in which towers
     finish. A tensor with elements is averaged over its elements, which is exact for batches of different sizes. A
-    scalar counts once a
-    batch: when it is itself the mean of a batch, a smaller last batch weighs as much as the others.
+    scalar counts once for each batch: when it is itself the mean of a batch, a smaller last batch weighs as much as the
+    others.
 
     Args:
         names: names of tensors, or one name.
