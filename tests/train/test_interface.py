@@ -8,6 +8,7 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.dataflow.from_list import DataFromList
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
+from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.staging import StagingInput
 from tpack.tfutils.checkpoint_path import latest_checkpoint
@@ -46,6 +47,8 @@ def test_batches_are_staged_on_several_gpus_only(monkeypatch):
     staged = interface._staged(source, trainer)
     assert isinstance(staged, StagingInput)
     assert interface._staged(staged, trainer) is staged
+    fed = FeedInput(DataFromList(points()))
+    assert interface._staged(fed, trainer) is fed
 
 
 def test_wrong_arguments_are_errors():

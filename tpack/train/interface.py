@@ -2,7 +2,7 @@
 
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
-from tpack.input_source.base import InputSource
+from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.dummy import DummyConstantInput
 from tpack.input_source.staging import StagingInput
 from tpack.tfutils.model_utils import describe_trainable_vars
@@ -13,7 +13,8 @@ from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
     """Build the graph of ``config.model`` with ``trainer`` and train it.
 
-    A DataFlow is fed through a `QueueInput`; with several GPUs its batches are staged on the devices as well.
+    A DataFlow is fed through a `QueueInput`; with several GPUs, the batches of every source that needs no feed are
+    staged on the devices as well.
 
     Args:
         config: what is trained, and how.
@@ -51,9 +52,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
 
 
 def _staged(source: InputSource, trainer: SingleCostTrainer) -> InputSource:
-    """Stage the batches on the devices if they are several GPUs and nobody did so yet."""
+    """Stage the batches on the devices if they are several GPUs, the source can be staged, and nobody did so yet."""
     gpus = [device for device in trainer.devices if "GPU" in device] if isinstance(trainer, BuilderTrainer) else []
+    can_be_staged = isinstance(source, FeedfreeInput) and not isinstance(source, (StagingInput, DummyConstantInput))
     # Between CPU devices a batch is handed over without a copy, so staging would only cost.
-    if len(gpus) > 1 and not isinstance(source, (StagingInput, DummyConstantInput)):
-        return StagingInput(source)
-    return source
+    return StagingInput(source) if len(gpus) > 1 and can_be_staged else source
