@@ -1,12 +1,13 @@
 import json
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.errors import ConfigError, StopTraining
+from tpack.errors import CheckpointError, ConfigError, StopTraining
 from tpack.tfutils.checkpoint_path import latest_checkpoint
 from tpack.tfutils.sessinit import DictRestore
 from tpack.tfutils.train_state import train_state_path
@@ -93,6 +94,15 @@ def test_a_checkpoint_without_a_state_counts_by_its_global_step(log_dir):
     config, _ = resume()
     assert (config.starting_epoch, config.starting_step) == (2, 1)
     assert train_state_path("x") == "x.train_state.json"
+
+
+def test_a_checkpoint_without_state_and_step_cannot_be_gone_on_from(log_dir, graph):
+    saver = tf.train.Saver([tf.get_variable("w", initializer=1.0)])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        saver.save(session, str(log_dir / "model"))
+    with pytest.raises(CheckpointError, match="has no variable 'global_step'"):
+        AutoResumeTrainConfig(model=Line(), data=line_input())
 
 
 def test_what_is_given_counts_where_always_resume_is_off(log_dir):

@@ -3,10 +3,10 @@
 import os
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
 from tpack.errors import ConfigError
 from tpack.tfutils.checkpoint_path import latest_checkpoint
+from tpack.tfutils.checkpoint_reader import CheckpointReader
+from tpack.tfutils.global_step import GLOBAL_STEP_NAME
 from tpack.tfutils.smart_init import SmartInit
 from tpack.tfutils.train_state import TrainState, read_train_state
 from tpack.train.config import TrainConfig
@@ -25,7 +25,8 @@ class AutoResumeTrainConfig(TrainConfig):
 
     Raises:
         ConfigError: No log directory is set, or as for `TrainConfig`.
-        CheckpointError: The training state beside the checkpoint is damaged.
+        CheckpointError: The training state beside the checkpoint is damaged, or there is neither a training state nor
+            a global step.
 
     Example:
         logger.set_logger_dir("train_log/mnist", action="k")
@@ -62,7 +63,7 @@ class AutoResumeTrainConfig(TrainConfig):
 
     def _state_by_global_step(self, prefix: str) -> TrainState:
         """Return where a checkpoint that another program wrote stands, counting epochs of today's length."""
-        step = int(tf.train.load_checkpoint(prefix).get_tensor(tf.GraphKeys.GLOBAL_STEP))
+        step = int(CheckpointReader(prefix).read(GLOBAL_STEP_NAME))
         logger.warning(
             f"{os.path.basename(prefix)} has no training state: the epoch follows from its global step {step}."
         )
