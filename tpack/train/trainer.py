@@ -236,7 +236,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         *,
         starting_step: int = 0,
     ) -> None:
-        """Set up the callbacks, initialise and run the loop.
+        """Check the numbers, set up the callbacks, initialise and run the loop.
 
         Args:
             callbacks: see `setup_callbacks`.
@@ -248,6 +248,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
             max_epoch: the last epoch.
             starting_step: steps of the first epoch that are finished already.
         """
+        self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
         self.setup_callbacks(callbacks, monitors)
         self.initialize(session_creator, session_init)
         self.main_loop(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
