@@ -257,6 +257,15 @@ def test_every_executor_counts_every_step(executor):
     assert recorder.weights == {"counter": 300.0, "global_step": 300}
 
 
+def test_numbers_are_checked_before_anything_is_done():
+    trainer = Counting()
+    recorder = Recorder()
+    with pytest.raises(ConfigError, match="steps_per_epoch must be an integer of at least 1, got 0"):
+        run(trainer, [recorder], steps_per_epoch=0)
+    assert recorder.calls == []
+    assert trainer.sess is None
+
+
 def test_several_towers_do_not_try_the_calling_thread():
     trainer = Counting()
     trainer.executor = "auto"
