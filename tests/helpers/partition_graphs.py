@@ -7,8 +7,6 @@ import tensorflow.compat.v1 as tf
 
 # An operation whose value is known in advance, such as an empty tensor, becomes a constant on the same device.
 _FOLDED = re.compile(r"/_\d+__cf__\d+$")
-
-
 # They carry a value from one device to another, and are named after it.
 _TRANSFERS = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
 
@@ -29,6 +27,8 @@ def run_with_devices(session: Any, fetches: Any, feed_dict: dict[Any, Any] | Non
     devices = {}
     for partition in metadata.partition_graphs:
         for node in partition.node:
+            if node.op in _TRANSFERS:
+                continue
             spec = tf.DeviceSpec.from_string(node.device)
             devices[_FOLDED.sub("", node.name)] = f"/device:{spec.device_type}:{spec.device_index}"
     return values, devices

@@ -47,15 +47,15 @@ def test_copies_follow_what_a_callback_does_to_the_main_tower():
         def _setup_graph(self):
             self.copies = [tower.get_variable("w") for tower in self.trainer.towers]
 
-        def _after_epoch(self):
-            self.copies[0].load(7.0, self.trainer.sess)
-
-        def _trigger_epoch(self):
+        def _before_epoch(self):
             self.seen.append(tuple(self.trainer.sess.run(self.copies)))
 
+        def _trigger_epoch(self):
+            self.copies[0].load(7.0, self.trainer.sess)
+
     meddle = Meddle()
-    launch(SyncMultiGPUTrainerReplicated(3), [meddle], max_epoch=2)
-    assert meddle.seen == [(7.0, 7.0, 7.0)] * 2
+    launch(SyncMultiGPUTrainerReplicated(3), [meddle])
+    assert meddle.seen == [(0.0, 0.0, 0.0), (7.0, 7.0, 7.0), (7.0, 7.0, 7.0)]
 
 
 def test_the_optimizer_function_is_called_once():

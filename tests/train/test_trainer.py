@@ -1,5 +1,3 @@
-import logging
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -186,11 +184,10 @@ def test_a_callback_that_comes_too_late_is_an_error():
         trainer.register_callback(CallbackFactory())
 
 
-def test_callbacks_for_the_chief_are_left_out_elsewhere(caplog):
+def test_callbacks_for_the_chief_are_left_out_elsewhere():
     class Worker(Counting):
         is_chief = False
 
-    logging.getLogger("tpack").propagate = True
     everywhere = Recorder()
     trainer = Worker()
     assert trainer.register_callback(CallbackFactory()) is False

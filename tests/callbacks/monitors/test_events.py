@@ -40,6 +40,13 @@ def test_resumed_run_marks_where_it_starts(graph, tmp_path):
     assert [(e.step, e.session_log.status) for e in marks] == [(7, tf.SessionLog.START)]
 
 
+def test_what_is_reported_before_training_is_written(graph, tmp_path):
+    report = CallbackFactory(before_train=lambda cb: cb.trainer.monitors.put_scalar("accuracy", 0.25))
+    FakeTrainer().train([report], monitors=[TFEventWriter(str(tmp_path))])
+    scalars = [(e.step, v.tag, v.simple_value) for e in read_events(tmp_path) for v in e.summary.value]
+    assert scalars == [(0, "accuracy", 0.25)]
+
+
 def test_files_can_be_split_by_epoch(graph, tmp_path):
     run(tmp_path, options={"split_files": True})
     assert len([name for name in os.listdir(tmp_path) if "tfevents" in name]) == 3
