@@ -49,6 +49,9 @@ def parse_all_reduce_spec(spec: Any) -> tuple[AllReduceSpec, ...]:
     Returns:
         The entries. Their limits rise, and the last has none.
 
+    Shapes:
+        spec: one entry or more; returned: as many.
+
     Raises:
         ConfigError: The spec cannot be read. The message gives the position of the bad entry, from 0.
 
