@@ -61,6 +61,7 @@ class Monitors(ProxyCallback):
 
         Raises:
             CallbackError: `val` has another number of dimensions.
+            ConfigError: There are not 1, 3 or 4 channels.
         """
         images = _as_image_batch(name, np.asarray(val))
         summary = create_image_summary(name, images)
