@@ -1,5 +1,6 @@
 """Trainers are made inside the graph that they train."""
 
+import inspect
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -16,3 +17,9 @@ class InOwnGraph(type):
         graph = tf.Graph() if tf.executing_eagerly() else tf.get_default_graph()
         with graph.as_default():
             return super().__call__(*args, **kwargs)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The arguments of the class's ``__init__``, which ``help()`` would not find behind `__call__`."""
+        _, *others = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
+        return inspect.Signature(others)
