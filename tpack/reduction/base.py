@@ -77,10 +77,10 @@ class Reducer(abc.ABC):
 
     # Most algorithms have no limits, so the default is to do nothing.
     def _check_dense(self, columns: Sequence[Column]) -> None:  # noqa: B027
-        """Raise `ReductionError` if the algorithm cannot serve these columns, one or more, before the graph is touched."""
+        """Raise `ReductionError` if the algorithm cannot serve these columns, before the graph is touched."""
 
     def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Reduce one or more columns of K >= 2 ``IndexedSlices``; each is concatenated on one tower's device, in turn."""
+        """Reduce one or more columns of K >= 2 ``IndexedSlices``, by concatenation on the device of each tower in turn."""
         reduced: list[Column] = []
         for n, column in enumerate(columns):
             with on_device_of(column[n % len(column)]):
