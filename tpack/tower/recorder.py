@@ -80,11 +80,10 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
     """
     if len(main.variables) != len(copy.variables):
         more, fewer = sorted((main, copy), key=lambda recorder: len(recorder.variables), reverse=True)
-        shorter = len(fewer.variables)
-        extra = ", ".join(v.op.name for v in more.variables[shorter : shorter + 10])
         raise TowerMismatchError(
-            f"{more.owner} created {len(more.variables)} variables and {fewer.owner} created {shorter}: the tower "
-            f"function must create the same ones in each tower. The last of {more.owner}: {extra}"
+            f"{more.owner} created {len(more.variables)} variables and {fewer.owner} created {len(fewer.variables)}: "
+            f"the tower function must create the same ones in each tower. Only in {more.owner}: "
+            f"{', '.join(_likely_extra(more, fewer)[:10])}"
         )
     for a, b in zip(main.variables, copy.variables, strict=True):
         # Shapes are compared as text: one of unknown rank has no list, and unknown dimensions are never equal.
@@ -94,6 +93,14 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
                 f"{copy.owner} created {b.op.name} with shape {b.shape} and dtype {b.dtype.base_dtype.name}"
             )
     return list(zip(main.variables, copy.variables, strict=True))
+
+
+def _likely_extra(more: VariableRecorder, fewer: VariableRecorder) -> list[str]:
+    """Return names that have no like in the other tower, to help who reads the message; the last ones if all have."""
+    others = [f"/{variable.op.name}" for variable in fewer.variables]
+    names = [variable.op.name for variable in more.variables]
+    extra = [n for n in names if not any(o.endswith(f"/{n}") or f"/{n}".endswith(o) for o in others)]
+    return extra or names[len(others) :]
 
 
 def _will_be_global(kwargs: dict[str, Any]) -> bool:
