@@ -21,10 +21,14 @@ class VariableRecorder:
         as_copies: put the variables into LOCAL_VARIABLES in place of GLOBAL_VARIABLES. A copy is not saved: a
             checkpoint holds the main tower's variables and loads into any number of towers.
         only_local: no variable may be created that belongs into GLOBAL_VARIABLES.
+        unnamed_scope: a name scope that is left out of the variables' names.
     """
 
-    def __init__(self, owner: str, *, as_copies: bool = False, only_local: bool = False) -> None:
+    def __init__(
+        self, owner: str, *, as_copies: bool = False, only_local: bool = False, unnamed_scope: str = ""
+    ) -> None:
         self.owner = owner
+        self._unnamed_scope = unnamed_scope
         self.variables: list[Any] = []
         self._as_copies = as_copies
         self._only_local = only_local
@@ -51,18 +55,31 @@ class VariableRecorder:
             raise TowerMismatchError(
                 f"{self.owner} creates the variable {name!r}, which the main training tower did not: a "
                 "tower function must use the same variables in every tower, in training and in prediction. A variable "
-                "made by tf.get_variable is shared, one made by tf.Variable is not"
+                "made by tf.get_variable is shared; one made by tf.Variable, or by a new Keras layer, is not"
             )
         # Keras variables come without this argument and are resource variables anyway.
         if "use_resource" in kwargs:
             kwargs["use_resource"] = True
-        variable = next_creator(**kwargs)
+        with _without_scope(self._unnamed_scope):
+            variable = next_creator(**kwargs)
         if self._paused:
             return variable
         self.variables.append(variable)
         if self._as_copies:
             _move_to_local(variable)
         return variable
+
+
+@contextmanager
+def _without_scope(unnamed: str) -> Iterator[None]:
+    """Leave a name scope, and stay in those that were opened inside it."""
+    current = tf.get_default_graph().get_name_scope()
+    if not unnamed or not f"{current}/".startswith(f"{unnamed}/"):
+        yield
+        return
+    inner = current[len(unnamed) + 1 :]
+    with tf.name_scope(f"{inner}/" if inner else None):
+        yield
 
 
 def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[Any, Any]]:
