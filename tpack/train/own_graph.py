@@ -5,6 +5,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ConfigError
+
 
 class InOwnGraph(type):
     """Metaclass whose classes are made inside a graph, so that a subclass can build in its ``__init__``.
@@ -13,8 +15,17 @@ class InOwnGraph(type):
     """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an object inside the graph."""
+        """Make an object inside the graph.
+
+        Raises:
+            ConfigError: The default graph is finalized, as it is after a training.
+        """
         graph = tf.Graph() if tf.executing_eagerly() else tf.get_default_graph()
+        if graph.finalized:
+            raise ConfigError(
+                f"{cls.__name__} cannot build in the default graph, which is finalized since something was trained or "
+                "run in it: give each training a graph of its own, by 'with tf.Graph().as_default():' around it"
+            )
         with graph.as_default():
             return super().__call__(*args, **kwargs)
 
