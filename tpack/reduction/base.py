@@ -80,7 +80,7 @@ class Reducer(abc.ABC):
         """Raise `ReductionError` if the algorithm cannot serve these columns, before the graph is touched."""
 
     def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Reduce one or more columns of K >= 2 ``IndexedSlices``, by concatenation on the device of each tower in turn."""
+        """Reduce one or more columns of K >= 2 ``IndexedSlices``: concatenate each on the device of a tower in turn."""
         reduced: list[Column] = []
         for n, column in enumerate(columns):
             with on_device_of(column[n % len(column)]):
