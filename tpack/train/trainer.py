@@ -221,8 +221,8 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         if self.executor != "auto":
             return self.executor
         # One thread for several devices would run the towers one after another.
-        one_tower = len(local_devices(self.graph) - {("CPU", 0)}) <= 1
-        return "auto" if one_tower else "pool"
+        devices = local_devices(self.graph)
+        return "auto" if len({device for device in devices if device[0] != "CPU"} or devices) <= 1 else "pool"
 
     def train(
         self,
