@@ -82,6 +82,24 @@ def test_nothing_to_train_is_an_error(graph):
         grad_fn_of(tf.reduce_sum)()
 
 
+def test_variables_that_the_first_tower_keeps_to_itself_are_an_error_in_the_second(graph):
+    kept = []
+
+    def model(x):
+        if not kept:
+            kept.append(tf.get_variable("w", [2]))
+        return tf.reduce_sum(x * kept[0])
+
+    grad_fn = grad_fn_of(model)
+    with TrainTowerContext("tower0", total=2, has_own_variables=True):
+        grad_fn()
+    with (
+        TrainTowerContext("tower1", "tower1", index=1, total=2),
+        pytest.raises(GraphBuildError, match="'tower1'.* must create its variables anew in each tower"),
+    ):
+        grad_fn()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -39,6 +42,31 @@ def test_optimizer_is_made_once_for_each_graph():
     with tf.Graph().as_default():
         assert model.get_optimizer() is not first
     assert model.calls == 2
+
+
+def test_a_model_keeps_no_graph_alive():
+    class Line(Model):
+        def optimizer(self):
+            optimizer = tf.train.AdamOptimizer()
+            weight = tf.get_variable("w", initializer=0.0, use_resource=True)
+            optimizer.minimize(tf.square(weight), var_list=[weight])
+            return optimizer
+
+    model = Line()
+    with tf.Graph().as_default() as graph:
+        model.get_optimizer()
+    alive = weakref.ref(graph)
+    del graph
+    gc.collect()
+    assert alive() is None
+    assert model.input_names == ["image", "label"]
+
+
+def test_models_in_one_graph_have_an_optimizer_each(graph):
+    first, second = Model(), Model()
+    assert first.get_optimizer() is not second.get_optimizer()
+    assert first.get_optimizer() is first.get_optimizer()
+    assert (first.calls, second.calls) == (1, 1)
 
 
 def test_training_is_what_the_tower_says(graph):

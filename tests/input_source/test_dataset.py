@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_input import SIGNATURE, running
 from tpack.dataflow import DataFromGenerator, DataFromList
-from tpack.errors import ConfigError, DataExhaustedError, DataPointError
+from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 from tpack.input_source import TFDatasetInput
 
 pytestmark = pytest.mark.timeout(60)
@@ -125,3 +125,19 @@ def test_a_failure_is_told_with_its_traceback(graph):
     ):
         run.step()
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_function_of_a_dataset_tells_what_its_dataflow_raised(graph):
+    def generate():
+        yield [np.zeros([3, 2], np.float32), 0]
+        raise KeyError("gone")
+
+    def make():
+        return TFDatasetInput.dataflow_to_dataset(DataFromGenerator(generate), [tf.float32, tf.int32])
+
+    with running(TFDatasetInput(make)) as run:
+        run.step()
+        with pytest.raises(
+            InputError, match="dataset of TFDatasetInput/IteratorGetNext failed: .*at data point 1: 'gone'"
+        ):
+            run.step()

@@ -41,11 +41,12 @@ def _shuffled_towers(rng: np.random.Generator, num_towers: int, num_grads: int) 
     values = random_towers(rng, num_towers, [(17, 3)] * num_grads)
     grads = []
     for device, tower in zip(cpu_devices(num_towers), values, strict=True):
+        sources = [source(value, device) for value in tower]
         ready: dict[int, Any] = {}
         previous: list[Any] = []
         for n in rng.permutation(num_grads):
             with tf.control_dependencies(previous), tf.device(device):
-                ready[n] = source(tower[n], device) + 0.0 * tf.reduce_sum(tf.random.uniform([40, 40]))
+                ready[n] = sources[n] + 0.0 * tf.reduce_sum(tf.random.uniform([40, 40]))
             previous = [ready[n]]
         grads.append([ready[n] for n in range(num_grads)])
     return grads, np.asarray(values)

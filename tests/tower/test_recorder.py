@@ -110,9 +110,9 @@ def test_pairs_follow_the_order_and_not_the_names(session8):
     assert [(a.op.name, b.op.name) for a, b in pairs] == [("v", "v_2"), ("main/w", "copy/w"), ("v_1", "v_3")]
 
 
-def record(owner, *shapes, dtype=tf.float32):
+def record(owner, *shapes, dtype=tf.float32, scope=None):
     recorder = VariableRecorder(owner)
-    with recorder.scope(), tf.variable_scope(owner):
+    with recorder.scope(), tf.variable_scope(scope or owner):
         for k, shape in enumerate(shapes):
             tf.get_variable(f"v{k}", shape, dtype)
     return recorder
@@ -120,10 +120,32 @@ def record(owner, *shapes, dtype=tf.float32):
 
 @pytest.mark.parametrize("swap", [False, True])
 def test_pairing_refuses_another_number_and_names_the_extra_ones(graph, swap):
-    towers = record("first", [1], [2]), record("second", [1], [2], [3])
-    wanted = "second created 3 variables and first created 2: .*The last of second: second/v2"
+    towers = record("first", [1], [2], scope="x"), record("second", [1], [2], [3], scope="second/x")
+    wanted = "second created 3 variables and first created 2: .*Only in second: second/x/v2$"
     with pytest.raises(TowerMismatchError, match=wanted):
         pair_variables(*(reversed(towers) if swap else towers))
+
+
+def test_pairing_names_the_extra_variable_wherever_it_was_created(graph):
+    main, copy = VariableRecorder("main"), VariableRecorder("copy")
+    with main.scope():
+        tf.get_variable("w", [1])
+    with copy.scope(), tf.variable_scope("tower1"):
+        tf.get_variable("extra", [1])
+        tf.get_variable("w", [1])
+    with pytest.raises(TowerMismatchError, match="Only in copy: tower1/extra$"):
+        pair_variables(main, copy)
+
+
+def test_pairing_names_the_last_variables_if_names_do_not_tell(graph):
+    main, copy = VariableRecorder("main"), VariableRecorder("copy")
+    with main.scope():
+        tf.get_variable("w", [1])
+    for scope in ("tower1", "again"):
+        with copy.scope(), tf.variable_scope(scope):
+            tf.get_variable("w", [1])
+    with pytest.raises(TowerMismatchError, match="Only in copy: again/w$"):
+        pair_variables(main, copy)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import tensorflow.compat.v1 as tf
 
-from tpack.train.initialize import initialize_variables
+from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
+from tpack.train.initialize import initialize_variables, order_sums
 
 
 def test_global_and_local_variables_and_tables_get_their_values(graph):
@@ -32,3 +33,12 @@ def test_excepted_variables_are_left_without_a_value(graph):
     with tf.Session() as session:
         initialize_variables(session, except_for=[a])
         assert session.run([tf.is_variable_initialized(a), tf.is_variable_initialized(b)]) == [False, True]
+
+
+def test_sums_are_ordered_unless_the_session_was_handed_over(graph):
+    total = tf.add_n([tf.constant(1.0), tf.constant(2.0), tf.constant(3.0)])
+    with tf.Session() as session:
+        order_sums(graph, ReuseSessionCreator(session))
+        assert "_forward_input" not in total.op.node_def.attr
+        order_sums(graph, NewSessionCreator())
+        assert "_forward_input" in total.op.node_def.attr

@@ -1,5 +1,9 @@
+import inspect
+
+import pytest
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ConfigError
 from tpack.train.own_graph import InOwnGraph
 
 
@@ -16,3 +20,19 @@ def test_objects_are_made_in_a_graph_of_their_own_where_eager_mode_is_on():
 def test_objects_are_made_in_the_graph_that_is_active():
     with tf.Graph().as_default() as graph:
         assert Building().tensor.graph is graph
+
+
+def test_a_graph_that_was_trained_is_no_place_for_another_training():
+    with tf.Graph().as_default() as graph:
+        graph.finalize()
+        with pytest.raises(ConfigError, match="Building cannot build in the default graph, which is finalized"):
+            Building()
+
+
+def test_the_arguments_of_a_class_are_shown_as_its_own():
+    class Takes(Building):
+        def __init__(self, gpus, average=True):
+            super().__init__()
+
+    assert str(inspect.signature(Takes)) == "(gpus, average=True)"
+    assert str(inspect.signature(Building)) == "()"

@@ -266,10 +266,15 @@ def test_numbers_are_checked_before_anything_is_done():
 def test_several_towers_do_not_try_the_calling_thread():
     trainer = Counting()
     trainer.executor = "auto"
+
+    def executor_with_an_op_on(device):
+        with trainer.graph.as_default(), tf.device(device):
+            tf.constant(0)
+        return trainer._fixed_executor()
+
     assert trainer._fixed_executor() == "auto"
-    with trainer.graph.as_default(), tf.device("/cpu:1"):
-        tf.constant(0)
-    assert trainer._fixed_executor() == "auto"
-    with trainer.graph.as_default(), tf.device("/cpu:2"):
-        tf.constant(0)
-    assert trainer._fixed_executor() == "pool"
+    assert executor_with_an_op_on("/cpu:0") == "auto"
+    assert executor_with_an_op_on("/cpu:1") == "pool"
+    # A model on one GPU has its input on the CPU.
+    assert executor_with_an_op_on("/gpu:0") == "auto"
+    assert executor_with_an_op_on("/gpu:1") == "pool"

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import psutil
 import pytest
@@ -125,7 +126,8 @@ def test_started_processes_have_sigint_blocked(as_list):
 def test_interrupt_during_the_mask_arrives_after_it():
     reached = False
     with pytest.raises(KeyboardInterrupt), mask_sigint() as is_masked:
-        os.kill(os.getpid(), signal.SIGINT)
+        # To this thread, which is the one that masks it: any other would take a signal to the process.
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         reached = True
     assert reached
     assert is_masked

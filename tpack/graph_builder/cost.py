@@ -53,7 +53,9 @@ def make_grad_fn(
         cost = check_cost(tower_func(*get_inputs()))
         variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
         if not variables:
-            raise GraphBuildError(f"there is nothing to train: {tower!r} has no trainable variables")
+            # What the first tower made once and keeps, a Keras layer for example, has no copies.
+            hint = ": the tower function must create its variables anew in each tower" if tower.index else ""
+            raise GraphBuildError(f"there is nothing to train: {tower!r} has no trainable variables{hint}")
         with tower.outside():
             optimizer = check_optimizer(optimizer_fn())
         grads = optimizer.compute_gradients(

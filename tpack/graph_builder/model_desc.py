@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tower.context import current_tower_context
 from tpack.tower.func import check_signature
+
+_OPTIMIZERS_KEY = ("tpack_optimizers",)
+"""A graph's optimizers, each with its model. A tuple as the key, which TensorFlow's own stores have, is never saved."""
 
 
 class ModelDescBase:
@@ -114,12 +116,14 @@ class ModelDesc(ModelDescBase):
         Source:
             The method of the same name in tensorpack.
         """
-        # Subclasses rarely call this class's __init__, so there is none to rely on.
-        optimizers = vars(self).setdefault("_optimizers", WeakKeyDictionary())
-        graph = tf.get_default_graph()
-        if graph not in optimizers:
-            optimizers[graph] = self.optimizer()
-        return optimizers[graph]
+        # Kept by the graph: an optimizer knows its graph, so a model that kept it would keep all its graphs alive.
+        known = tf.get_default_graph().get_collection_ref(_OPTIMIZERS_KEY)
+        for model, optimizer in known:
+            if model is self:
+                return optimizer
+        optimizer = self.optimizer()
+        known.append((self, optimizer))
+        return optimizer
 
 
 def _as_spec(item: Any) -> Any:

@@ -44,7 +44,7 @@ class BatchQueueInput(QueueInput):
             raise ConfigError(
                 f"{self} needs a batch dimension and knows all others, got the shape {spec.shape} of '{spec.name}'"
             )
-        if spec.shape[0] not in (None, self.batch_size):
+        if spec.shape.as_list()[0] not in (None, self.batch_size):
             raise ConfigError(f"{self} makes batches of {self.batch_size}, the signature wants {spec}")
         return tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name)
 

@@ -13,6 +13,7 @@ from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.base import FeedfreeInput
 from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.dataset_shapes import with_checked_shapes
 from tpack.input_source.dequeue_chain import DequeueChain
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
 
@@ -20,7 +21,8 @@ from tpack.input_source.stream import DataPointStream, check_dataflow, describe
 class TFDatasetInput(FeedfreeInput):
     """Take the elements of a ``tf.data.Dataset``; each tower takes the next one.
 
-    A step that finds the dataset at its end fails: call its ``repeat()`` to train for several epochs.
+    A step that finds the dataset at its end fails: call its ``repeat()`` to train for several epochs. Elements whose
+    shapes TensorFlow does not know in advance are held against the signature one by one.
 
     Args:
         dataset: a dataset of the current graph, a function that makes one, or a DataFlow, which is repeated for
@@ -81,7 +83,8 @@ class TFDatasetInput(FeedfreeInput):
             raise ConfigError(
                 f"{self} takes a tf.data.Dataset, a function that makes one, or a DataFlow; got {dataset!r}"
             )
-        return dataset
+        parts = _parts(dataset.element_spec, [spec.name for spec in signature])
+        return dataset if parts is None else with_checked_shapes(dataset, parts, signature)
 
     def _get_input_tensors(self) -> Sequence[Any]:
         names = [spec.name for spec in self._require_setup()]
@@ -127,6 +130,15 @@ def _dataset_of_stream(stream: DataPointStream, specs: Sequence[Any], failures: 
 
     signature = tuple(tf.TensorSpec(spec.shape, spec.dtype) for spec in specs)
     return tf.data.Dataset.from_generator(failures.watch(elements), output_signature=signature)
+
+
+def _parts(element: Any, names: Sequence[str]) -> list[Any] | None:
+    """Return the positions or keys of an element's parts, in the order of the signature; None if they do not fit it."""
+    if isinstance(element, dict):
+        return list(names) if set(element) == set(names) else None
+    if isinstance(element, (list, tuple)):
+        return list(range(len(names))) if len(element) == len(names) else None
+    return [] if len(names) == 1 else None
 
 
 def _in_order(element: Any, names: Sequence[str]) -> list[Any]:

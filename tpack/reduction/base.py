@@ -61,23 +61,26 @@ class Reducer(abc.ABC):
             return [list(tower_grads[0])]
         dense = [n for n, column in enumerate(columns) if not is_sparse(column[0])]
         sparse = [n for n, column in enumerate(columns) if is_sparse(column[0])]
-        self._check_dense([columns[n] for n in dense])
+        if dense:
+            self._check_dense([columns[n] for n in dense])
         reduced: dict[int, Column] = {}
         with tf.name_scope(self.name):
-            reduced.update(zip(dense, self._reduce_dense([columns[n] for n in dense], op), strict=True))
-            reduced.update(zip(sparse, self._reduce_sparse([columns[n] for n in sparse], op), strict=True))
+            if dense:
+                reduced.update(zip(dense, self._reduce_dense([columns[n] for n in dense], op), strict=True))
+            if sparse:
+                reduced.update(zip(sparse, self._reduce_sparse([columns[n] for n in sparse], op), strict=True))
         return [[reduced[n][k] for n in range(len(columns))] for k in range(len(tower_grads))]
 
     @abc.abstractmethod
     def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Reduce columns of K >= 2 dense tensors each, which were checked; return as many columns of K."""
+        """Reduce one or more columns of K >= 2 dense tensors each, which were checked; return as many columns of K."""
 
     # Most algorithms have no limits, so the default is to do nothing.
     def _check_dense(self, columns: Sequence[Column]) -> None:  # noqa: B027
         """Raise `ReductionError` if the algorithm cannot serve these columns, before the graph is touched."""
 
     def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Reduce columns of K >= 2 ``IndexedSlices`` each: concatenate each one on the device of one tower in turn."""
+        """Reduce one or more columns of K >= 2 ``IndexedSlices``: concatenate each on the device of a tower in turn."""
         reduced: list[Column] = []
         for n, column in enumerate(columns):
             with on_device_of(column[n % len(column)]):

@@ -65,7 +65,7 @@ class CollectiveReducer(Reducer):
                 )
 
     def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        return launch_in_order(columns, self._launch, op.divisor(len(columns[0]) if columns else 1))
+        return launch_in_order(columns, self._launch, op.divisor(len(columns[0])))
 
     def _launch(self, column: Column) -> Column:
         group_key = PROCESS_KEYS.group_key(canonical_device(tensor.device) for tensor in column)

@@ -43,13 +43,13 @@ class HierarchicalReducer(Reducer):
         self._devices = None if devices is None else [resolve_device(device) for device in devices]
 
     def _check_dense(self, columns: Sequence[Column]) -> None:
-        for column in columns[:1]:
-            _check_towers(len(column))
-            if self._devices is not None and len(self._devices) != len(column):
-                raise ReductionError(
-                    f"the hierarchical reducer was made for {len(self._devices)} devices ({', '.join(self._devices)}) "
-                    f"and got the gradients of {len(column)} towers"
-                )
+        num_towers = len(columns[0])
+        _check_towers(num_towers)
+        if self._devices is not None and len(self._devices) != num_towers:
+            raise ReductionError(
+                f"the hierarchical reducer was made for {len(self._devices)} devices ({', '.join(self._devices)}) "
+                f"and got the gradients of {num_towers} towers"
+            )
 
     def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         return [self._reduce_column(n, column, op) for n, column in enumerate(columns)]

@@ -68,8 +68,6 @@ class NcclReducer(Reducer):
                 )
 
     def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        if not columns:
-            return []
         _add_self_check(columns[0])
         return launch_in_order(columns, nccl_all_sum, op.divisor(len(columns[0])))
 

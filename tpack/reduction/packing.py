@@ -39,7 +39,7 @@ class GradientPackingReducer(Reducer):
     def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         packer = GradientPacker(self._num_packs)
         towers = [list(tower) for tower in zip(*columns, strict=True)]
-        if not columns or not packer.compute_strategy(towers[0]):
+        if not packer.compute_strategy(towers[0]):
             return self._inner._reduce_dense(columns, op)
         packs = []
         for tower in towers:

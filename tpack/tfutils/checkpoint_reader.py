@@ -4,7 +4,7 @@ TensorFlow notices a truncated or corrupted file only when the tensors in it are
 a checkpoint is known to be whole once everything in it was read, and not before.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,10 +39,6 @@ class CheckpointReader:
             raise CheckpointError(f"the checkpoint {self.prefix} has no variable {name!r}")
         with self._named_errors(f"data of the variable {name!r}"):
             return self._reader.get_tensor(name)
-
-    def read_all(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the values of these names."""
-        return {name: self.read(name) for name in names}
 
     def check(self) -> None:
         """Read everything once.

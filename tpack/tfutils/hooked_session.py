@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, DataExhaustedError
+from tpack.errors import ConfigError
 from tpack.tfutils.executor_choice import ExecutorChoice
 from tpack.tfutils.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
 from tpack.tfutils.remembered_step import NO_VALUES, RememberedStep, is_constant
+from tpack.tfutils.run_failure import explain_failure
 
 Feeds = dict[int, tuple[Any, Any]]
 
@@ -74,6 +75,7 @@ class HookedSession:
 
         Raises:
             DataExhaustedError: The input ended.
+            InputError: A ``tf.data`` pipeline failed.
             ConfigError: A tensor is fed twice or with a wrong shape, or something cannot be fetched or fed.
         """
         context = self._run_context(fetches, feed_dict, options)
@@ -188,15 +190,14 @@ class HookedSession:
         return target
 
     def _raise_cause(self, error: Any) -> None:
-        """Raise what made a run fail: a callback's own failure, or that the data ended."""
+        """Raise what made a run fail: a callback's own failure, or what became of the data."""
         for callback in self._callbacks:
             failure = callback.failure()
             if failure is not None:
                 raise failure
-        if isinstance(error, tf.errors.OutOfRangeError):
-            raise DataExhaustedError(
-                "a step found no more data: its input ended before training did. Repeat the data, or train fewer steps"
-            ) from error
+        explanation = explain_failure(error, self.graph)
+        if explanation is not None:
+            raise explanation from error
 
 
 def _merge_options(options: Sequence[Any]) -> Any:

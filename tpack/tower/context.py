@@ -71,6 +71,8 @@ class TowerContext:
             repr(self),
             as_copies=self.is_training and self.has_own_variables and index > 0,
             only_local=reuse,
+            # tf.Variable, and with it Keras, names by name scopes: the main tower's are called as if it were alone.
+            unnamed_scope=tower_name if self.is_main_training_tower else "",
         )
         self._reuse = reuse
         self._graph: Any = None

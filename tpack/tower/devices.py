@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DeviceError
-from tpack.utils import logger
+from tpack.utils.once import log_once
 
 
 def list_gpus() -> list[str]:
@@ -72,7 +72,8 @@ def resolve_devices(gpus: int | Sequence[int]) -> tuple[str, ...]:
         gpus: how many towers, or the numbers of their GPUs.
 
     Returns:
-        K canonical names. On a machine without GPUs they are logical CPU devices, and one log line says so.
+        K canonical names. On a machine without GPUs they are logical CPU devices, and one log line says so the
+        first time.
 
     Raises:
         ConfigError: No tower, a negative number or the same one twice.
@@ -81,7 +82,8 @@ def resolve_devices(gpus: int | Sequence[int]) -> tuple[str, ...]:
     indices = tower_indices(gpus)
     devices = tuple(resolve_device(index) for index in indices)
     if not list_gpus():
-        logger.info(
+        # A trainer and its inference runners ask for the same towers.
+        log_once(
             f"This machine has no GPU: {len(devices)} tower(s) go to the logical CPU devices {', '.join(devices)}."
         )
     return devices

@@ -21,10 +21,14 @@ class VariableRecorder:
         as_copies: put the variables into LOCAL_VARIABLES in place of GLOBAL_VARIABLES. A copy is not saved: a
             checkpoint holds the main tower's variables and loads into any number of towers.
         only_local: no variable may be created that belongs into GLOBAL_VARIABLES.
+        unnamed_scope: a name scope that is left out of the variables' names.
     """
 
-    def __init__(self, owner: str, *, as_copies: bool = False, only_local: bool = False) -> None:
+    def __init__(
+        self, owner: str, *, as_copies: bool = False, only_local: bool = False, unnamed_scope: str = ""
+    ) -> None:
         self.owner = owner
+        self._unnamed_scope = unnamed_scope
         self.variables: list[Any] = []
         self._as_copies = as_copies
         self._only_local = only_local
@@ -51,18 +55,31 @@ class VariableRecorder:
             raise TowerMismatchError(
                 f"{self.owner} creates the variable {name!r}, which the main training tower did not: a "
                 "tower function must use the same variables in every tower, in training and in prediction. A variable "
-                "made by tf.get_variable is shared, one made by tf.Variable is not"
+                "made by tf.get_variable is shared; one made by tf.Variable, or by a new Keras layer, is not"
             )
         # Keras variables come without this argument and are resource variables anyway.
         if "use_resource" in kwargs:
             kwargs["use_resource"] = True
-        variable = next_creator(**kwargs)
+        with _without_scope(self._unnamed_scope):
+            variable = next_creator(**kwargs)
         if self._paused:
             return variable
         self.variables.append(variable)
         if self._as_copies:
             _move_to_local(variable)
         return variable
+
+
+@contextmanager
+def _without_scope(unnamed: str) -> Iterator[None]:
+    """Leave a name scope, and stay in those that were opened inside it."""
+    current = tf.get_default_graph().get_name_scope()
+    if not unnamed or not f"{current}/".startswith(f"{unnamed}/"):
+        yield
+        return
+    inner = current[len(unnamed) + 1 :]
+    with tf.name_scope(f"{inner}/" if inner else None):
+        yield
 
 
 def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[Any, Any]]:
@@ -80,11 +97,10 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
     """
     if len(main.variables) != len(copy.variables):
         more, fewer = sorted((main, copy), key=lambda recorder: len(recorder.variables), reverse=True)
-        shorter = len(fewer.variables)
-        extra = ", ".join(v.op.name for v in more.variables[shorter : shorter + 10])
         raise TowerMismatchError(
-            f"{more.owner} created {len(more.variables)} variables and {fewer.owner} created {shorter}: the tower "
-            f"function must create the same ones in each tower. The last of {more.owner}: {extra}"
+            f"{more.owner} created {len(more.variables)} variables and {fewer.owner} created {len(fewer.variables)}: "
+            f"the tower function must create the same ones in each tower. Only in {more.owner}: "
+            f"{', '.join(_likely_extra(more, fewer)[:10])}"
         )
     for a, b in zip(main.variables, copy.variables, strict=True):
         # Shapes are compared as text: one of unknown rank has no list, and unknown dimensions are never equal.
@@ -94,6 +110,14 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
                 f"{copy.owner} created {b.op.name} with shape {b.shape} and dtype {b.dtype.base_dtype.name}"
             )
     return list(zip(main.variables, copy.variables, strict=True))
+
+
+def _likely_extra(more: VariableRecorder, fewer: VariableRecorder) -> list[str]:
+    """Return names that have no like in the other tower, to help who reads the message; the last ones if all have."""
+    others = [f"/{variable.op.name}" for variable in fewer.variables]
+    names = [variable.op.name for variable in more.variables]
+    extra = [n for n in names if not any(o.endswith(f"/{n}") or f"/{n}".endswith(o) for o in others)]
+    return extra or names[len(others) :]
 
 
 def _will_be_global(kwargs: dict[str, Any]) -> bool:

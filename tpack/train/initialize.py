@@ -1,9 +1,26 @@
-"""Give a new session's variables their first values."""
+"""Before the first step: the order of sums, and the first values of a new session's variables."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+
+from tpack.compat import fix_summation_order
+from tpack.tfutils.sesscreate import ReuseSessionCreator
+
+
+def order_sums(graph: Any, session_creator: Any) -> None:
+    """Give every sum in the graph a fixed order, so that a run that is repeated gives the same numbers.
+
+    A session that a user hands over has usually run parts of the graph, which TensorFlow then does not let anybody
+    change: its sums stay as they are.
+
+    Args:
+        graph: the complete graph.
+        session_creator: what will create the session.
+    """
+    if not isinstance(session_creator, ReuseSessionCreator):
+        fix_summation_order(graph.get_operations())
 
 
 def initialize_variables(session: Any, *, except_for: Sequence[Any] = ()) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.run_op import RunOp
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.input_source.base import InputSource
 from tpack.tower.func import TowerFunc
+from tpack.train.replica_sync import ReplicaSync
 from tpack.train.tower_trainer import TowerTrainer
 
 
@@ -96,11 +96,7 @@ class BuilderTrainer(SingleCostTrainer):
         if result.init_op is not None:
             self._init_ops.append(result.init_op)
             self._set_by_init_ops.extend(result.copies)
-        if result.sync_op is None:
-            return []
-        # A callback may have changed the main tower's variables in the epoch; the copies follow.
-        sync = RunOp(result.sync_op, run_before=False, run_as_trigger=True)
-        return [sync.set_chief_only(False)]
+        return [] if result.sync_op is None else [ReplicaSync(result.sync_op)]
 
 
 def _called_once(function: OptimizerFn) -> OptimizerFn:

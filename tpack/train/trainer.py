@@ -14,7 +14,6 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
-from tpack.compat import fix_summation_order
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
 from tpack.tfutils.global_step import get_global_step_value
 from tpack.tfutils.hooked_session import HookedSession
@@ -23,7 +22,7 @@ from tpack.tfutils.session_init import JustCurrentSession, SessionInit
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.train.counters import LoopCounters
 from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from tpack.train.initialize import initialize_variables
+from tpack.train.initialize import initialize_variables, order_sums
 from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.own_graph import InOwnGraph
 from tpack.train.step_counter import StepCounter
@@ -120,8 +119,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         session_init = JustCurrentSession() if session_init is None else session_init
         if not isinstance(session_init, SessionInit):
             raise ConfigError(f"session_init must be a SessionInit, got {session_init!r}; SmartInit makes one")
-        # A run that is repeated must give the same numbers, also where the model adds up several tensors.
-        fix_summation_order(self.graph.get_operations())
+        order_sums(self.graph, session_creator)
         with self.graph.as_default(), timed_operation("Creating and initializing the session"):
             self.sess = session_creator.create_session()
             try:
@@ -221,8 +219,8 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         if self.executor != "auto":
             return self.executor
         # One thread for several devices would run the towers one after another.
-        one_tower = len(local_devices(self.graph) - {("CPU", 0)}) <= 1
-        return "auto" if one_tower else "pool"
+        devices = local_devices(self.graph)
+        return "auto" if len({device for device in devices if device[0] != "CPU"} or devices) <= 1 else "pool"
 
     def train(
         self,

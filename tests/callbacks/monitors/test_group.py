@@ -113,6 +113,7 @@ def test_scalars_inside_a_summary_are_reported_without_the_tower(keepers, as_byt
     monitors.put_summary(summary.SerializeToString() if as_bytes else summary)
     assert keepers[0].scalars == [("cost", 1.0), ("my_tower0/cost", 2.0)]
     assert [value.tag for value in keepers[0].summaries[0].value] == ["cost", "my_tower0/cost", "histogram"]
+    assert summary.value[0].tag == "tower0/cost"
 
 
 def test_event_gets_its_step_and_time(graph, keepers):

@@ -31,6 +31,8 @@ class TFEventWriter(MonitorBase):
         self._split_files = split_files
         self._num_files = 0
         self._writer: Any = None
+        self._early: list[Any] = []
+        self._has_begun = False
 
     def _setup_graph(self) -> None:
         self._logdir = self._logdir or logger.get_logger_dir()
@@ -38,6 +40,7 @@ class TFEventWriter(MonitorBase):
             logger.warning("TFEventWriter writes nothing: neither its logdir nor the logger's directory is set")
 
     def _before_train(self) -> None:
+        self._has_begun = True
         if self._logdir is None:
             return
         self._open_file()
@@ -45,6 +48,9 @@ class TFEventWriter(MonitorBase):
         if self.global_step > 0:
             start = tf.SessionLog(status=tf.SessionLog.START)
             self._writer.add_session_log(start, self.global_step + 1)
+        for summary in self._early:
+            self.process_summary(summary)
+        self._early.clear()
 
     def _open_file(self) -> None:
         # A file's name has its time in seconds: without the number two files of one second would be one.
@@ -60,6 +66,9 @@ class TFEventWriter(MonitorBase):
         """Write the summary at the current step."""
         if self._writer is not None:
             self._writer.add_summary(summary, self.global_step)
+        elif not self._has_begun:
+            # Monitors come last, so other callbacks' `before_train` reports when there is no file yet.
+            self._early.append(summary)
 
     def process_event(self, evt: Any) -> None:
         """Write the event."""

@@ -61,6 +61,7 @@ class Monitors(ProxyCallback):
 
         Raises:
             CallbackError: `val` has another number of dimensions.
+            ConfigError: There are not 1, 3 or 4 channels.
         """
         images = _as_image_batch(name, np.asarray(val))
         summary = create_image_summary(name, images)
@@ -74,8 +75,8 @@ class Monitors(ProxyCallback):
         Args:
             summary: a `tf.Summary`, or the bytes of one as a summary op gives them.
         """
-        if isinstance(summary, bytes):
-            summary = tf.Summary.FromString(summary)
+        # The tags are changed in a copy: a summary that is given as such stays the caller's.
+        summary = tf.Summary.FromString(summary if isinstance(summary, bytes) else summary.SerializeToString())
         for value in summary.value:
             value.tag = _TOWER_PREFIX.sub("", value.tag)
             if value.WhichOneof("value") == "simple_value":
