@@ -55,6 +55,7 @@ setup(
     package_data={"tpack": ["py.typed"]},
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,
+    entry_points={"console_scripts": ["tpack = tpack.cli.main:main"]},
     zip_safe=False,
     classifiers=[
         "Development Status :: 3 - Alpha",

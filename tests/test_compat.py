@@ -81,3 +81,11 @@ def test_make_callable_wakes_up_when_another_thread_feeds_a_queue(session8):
     thread.start()
     assert call() == [7]
     thread.join()
+
+
+def test_local_devices_are_those_of_a_session_with_the_same_config(graph):
+    config = tf.ConfigProto(device_count={"CPU": 3})
+    with tf.Session(config=config) as session:
+        wanted = [device.name.replace("/job:localhost/replica:0/task:0", "") for device in session.list_devices()]
+    assert [device.name for device in compat.list_local_devices(config)] == wanted
+    assert "/device:CPU:0" in [device.name for device in compat.list_local_devices()]

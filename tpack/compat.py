@@ -11,6 +11,7 @@ import tensorflow
 import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.client import device_lib
 from tensorflow.python.ops import collective_ops, nccl_ops
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "fix_summation_order",
     "get_tf_version_tuple",
     "is_tfv2",
+    "list_local_devices",
     "make_callable",
     "nccl_all_sum",
     "tfv1",
@@ -71,6 +73,19 @@ def collective_all_reduce(
 def nccl_all_sum(tensors: Sequence[Any]) -> list[Any]:
     """Sum tensors of one shape that lie on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
     return list(nccl_ops.all_sum(list(tensors)))
+
+
+def list_local_devices(session_config: Any = None) -> list[Any]:
+    """Return a ``DeviceAttributes`` message for each device of this process, and start those that do not run yet.
+
+    Args:
+        session_config: a ``ConfigProto``. None lets the memory of GPUs grow: without that, the first to start a GPU
+            takes all of its memory.
+    """
+    if session_config is None:
+        session_config = tfv1.ConfigProto()
+        session_config.gpu_options.allow_growth = True
+    return list(device_lib.list_local_devices(session_config=session_config))
 
 
 def make_callable(

@@ -9,6 +9,7 @@ from tests.helpers.source import ROOT
 
 STEP_WAYS = 5
 PHASES = 8
+REDUCE_BASELINES = {"memory floor", "ReductionToOneDevice", "HierarchicalCopyAllReduce", "MirroredStrategy"}
 
 
 def run_benchmark(script, out, *arguments):
@@ -53,3 +54,17 @@ def test_startup_measures_each_phase_of_both_ways(tmp_path):
         second_step = phases.pop("second step")
         assert 0 < second_step < total
         assert abs(total - sum(phases.values())) < 1e-6
+
+
+def test_reduce_compares_with_tensorflow_and_with_the_memory(tmp_path):
+    arguments = ("--towers", 2, "--steps", 1, "--rounds", 2, "--shapes", "300x10,10", "--candidates", "xring+packs")
+
+    figures, printed = run_benchmark("reduce.py", tmp_path / "out.json", *arguments)
+
+    rows = {row["name"]: row for row in figures["towers=2"]["rows"]}
+    assert set(rows) == {"xring+packs", *REDUCE_BASELINES}
+    assert [row["error"] for row in rows.values()] == [""] * len(rows)
+    assert all(len(row["secs"]) == 2 for row in rows.values())
+    assert figures["towers=2"]["chosen"] == "xring+packs"
+    assert set(figures["towers=2"]["ratios"]) == {"best row", *REDUCE_BASELINES}
+    assert "lower bounds: 0.0 MB a device, 1 hops" in printed

@@ -3,9 +3,14 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, places_of, run_steps
+from tests.helpers.log_lines import captured_log
+from tests.helpers.measuring_workers import answering
 from tests.helpers.sessions import cpu_session
 from tpack.errors import ConfigError, ReductionError
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
+from tpack.reduction.auto import AutoReducer
+from tpack.reduction.choice_cache import ChoiceCache
+from tpack.reduction.measure import MeasuringOptions
 from tpack.reduction.round_robin import RoundRobinReducer
 from tpack.tfutils.gradient_changes import ScaleGradient
 from tpack.tfutils.gradient_watches import SummaryGradient
@@ -46,7 +51,7 @@ def test_replicated_takes_a_reducer_or_the_name_of_a_mode():
     reducer = RoundRobinReducer()
     assert SyncMultiGPUReplicatedBuilder(2, mode=reducer).reducer is reducer
     assert isinstance(SyncMultiGPUReplicatedBuilder(2, mode="gpu").reducer, RoundRobinReducer)
-    with pytest.raises(ConfigError, match="wanted one of cpu, .*got 'ring-a-ding'"):
+    with pytest.raises(ConfigError, match="wanted one of auto, cpu, .*got 'ring-a-ding'"):
         SyncMultiGPUReplicatedBuilder(2, mode="ring-a-ding")
     with pytest.raises(ConfigError, match="got 3"):
         SyncMultiGPUReplicatedBuilder(2, mode=3)
@@ -79,3 +84,16 @@ def test_gradients_are_summarised_once(graph):
     optimizer = apply_grad_processors(tf.train.GradientDescentOptimizer(0.1), [SummaryGradient("a")])
     build(SyncMultiGPUReplicatedBuilder(3), optimizer)
     assert len(tf.get_collection(tf.GraphKeys.SUMMARIES)) == 2
+
+
+def test_gradients_are_reduced_by_what_was_measured(graph, tmp_path):
+    options = MeasuringOptions(("one_device", "xring"), worker=answering({"one_device": 0.2, "xring": 0.1}))
+    auto = AutoReducer(options=options, cache=ChoiceCache(str(tmp_path)))
+    with captured_log() as lines:
+        result = build(SyncMultiGPUReplicatedBuilder(2, mode=auto))
+    assert any("reduced by xring: xring is the fastest of 2" in line for line in lines)
+    assert any(op.name.startswith("reduce_gradients/auto/xring") for op in graph.get_operations())
+    with run_steps(result, 1) as session:
+        main, copy = session.run([tf.trainable_variables(), [v for v in result.copies if "Momentum" not in v.op.name]])
+    np.testing.assert_array_equal(main, copy)
+    assert isinstance(SyncMultiGPUReplicatedBuilder(2, mode="auto").reducer, AutoReducer)

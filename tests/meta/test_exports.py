@@ -44,6 +44,9 @@ EXPORTS = {
     "tpack.callbacks.monitors": """
         JSONWriter MonitorBase Monitors ScalarPrinter TFEventWriter
     """,
+    "tpack.cli": """
+        main
+    """,
     "tpack.dataflow": """
         BatchData DataFlow DataFlowTerminated DataFromGenerator DataFromIterable DataFromList FakeData
         FixedSizeData MapData MapDataComponent ProxyDataFlow RNGDataFlow RepeatedData TestDataSpeed
@@ -63,10 +66,15 @@ EXPORTS = {
         OnlinePredictor PredictorBase
     """,
     "tpack.reduction": """
-        CollectiveReducer ColocatedReduction GradientPacker GradientPackingReducer HierarchicalReducer
-        IdentityReducer NcclReducer OneDeviceReducer REDUCTION_MODES ReduceOp Reducer ReducerChoice
-        RoundRobinReducer aggregate_grads_colocate allreduce_grads allreduce_grads_hierarchical
-        allreduce_grads_naive merge_grad_list reducer_for_mode split_grad_list
+        AggregateSmallTensorPacker AggregateSmallTensorPackingReducer AllReduceSpec AutoReducer BucketPacker
+        BucketReducer ChoiceCache CollectiveReducer ColocatedReduction CompositeReducer ConcatAndSplitPacker
+        ConcatAndSplitPackingReducer CpuShuffleReducer DensifyReducer GradientPacker GradientPackingReducer
+        HalvingDoublingReducer HierarchicalReducer IdentityReducer MeasuredChoice Measurement MeasuringOptions
+        NcclReducer OneDeviceReducer REDUCTION_MODES ReduceOp Reducer ReducerChoice RingReducer
+        RoundRobinReducer ShardingReducer ShuffleReducer SplitBySizeReducer TrafficReport WireDtypeReducer
+        aggregate_grads_colocate allreduce_grads allreduce_grads_hierarchical allreduce_grads_naive
+        choose_by_measurement choose_the_best count_traffic make_reducer merge_grad_list parse_all_reduce_spec
+        reducer_for_mode reducer_for_spec split_grad_list
     """,
     "tpack.tfutils": """
         ChainInit DictRestore JustCurrentSession NewSessionCreator ReuseSessionCreator SaverRestore

@@ -33,6 +33,7 @@ LEVELS = {
     "tpack.estimator": 6,
     "tpack.train": 7,
     "tpack.cli": 8,
+    "tpack.__main__": 9,
 }
 EXACT = {"tpack.callbacks": 4, "tpack": 8}
 WITHOUT_TENSORFLOW = ("tpack.errors", "tpack.version", "tpack.utils", "tpack.dataflow", "tpack")

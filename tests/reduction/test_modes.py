@@ -2,12 +2,20 @@ import pytest
 
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.auto import AutoReducer
+from tpack.reduction.by_size import SplitBySizeReducer
 from tpack.reduction.collective import CollectiveReducer
+from tpack.reduction.composite import CompositeReducer
+from tpack.reduction.cpu_shuffle import CpuShuffleReducer
+from tpack.reduction.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.hierarchical import HierarchicalReducer
 from tpack.reduction.modes import REDUCTION_MODES, reducer_for_mode
 from tpack.reduction.nccl import NcclReducer
 from tpack.reduction.one_device import OneDeviceReducer
+from tpack.reduction.ring import RingReducer
 from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.shuffle import ShuffleReducer
+from tpack.reduction.spec import AllReduceSpec
 
 
 def _gpus(num: int) -> list[str]:
@@ -24,6 +32,11 @@ def _gpus(num: int) -> list[str]:
         ("hierarchical", HierarchicalReducer),
         ("one_device", OneDeviceReducer),
         ("round_robin", RoundRobinReducer),
+        ("auto", AutoReducer),
+        ("xring", RingReducer),
+        ("rechd", HalvingDoublingReducer),
+        ("pscpu", CpuShuffleReducer),
+        ("psgpu", ShuffleReducer),
     ],
 )
 def test_each_mode_has_its_reducer(mode: str, kind: type) -> None:
@@ -74,9 +87,29 @@ def test_a_reducer_is_taken_as_it_is() -> None:
 
 
 def test_unknown_modes_and_numbers_are_refused() -> None:
-    with pytest.raises(
-        ConfigError, match="wanted one of cpu, gpu, nccl, collective, hierarchical, one_device.*got 'NCCL'"
-    ):
+    with pytest.raises(ConfigError, match="wanted one of auto, cpu, gpu, one_device, .*, xring, .*got 'NCCL'"):
         reducer_for_mode("NCCL", cpu_devices(2))
     with pytest.raises(ReductionError, match="even number from 4 up, got 2"):
         reducer_for_mode("hierarchical", cpu_devices(2))
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        ("one_device/xring", CompositeReducer),
+        ("xring#2", RingReducer),
+        ("one_device:1024:xring#2", SplitBySizeReducer),
+        (("xring", 2), RingReducer),
+        (AllReduceSpec("rechd"), HalvingDoublingReducer),
+        ([("one_device", 1, 1024), ("rechd", 2, -1)], SplitBySizeReducer),
+    ],
+)
+def test_an_all_reduce_spec_is_a_mode(mode: object, kind: type) -> None:
+    reducer, reason = reducer_for_mode(mode, cpu_devices(4))
+    assert type(reducer) is kind
+    assert repr(mode) in reason
+
+
+def test_a_spec_that_cannot_be_read_says_where() -> None:
+    with pytest.raises(ConfigError, match="entry 1 of the all-reduce spec"):
+        reducer_for_mode("xring:1024:sring", cpu_devices(2))

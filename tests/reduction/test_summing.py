@@ -12,11 +12,14 @@ from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices, run, slices, source
 from tpack.reduction.base import ReduceOp, Reducer
 from tpack.reduction.collective import CollectiveReducer
+from tpack.reduction.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.hierarchical import HierarchicalReducer
 from tpack.reduction.one_device import OneDeviceReducer
 from tpack.reduction.packing import GradientPackingReducer
+from tpack.reduction.ring import RingReducer
 from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.summing import sum_column, sum_tensors
+from tpack.reduction.shuffle import ShuffleReducer
+from tpack.reduction.summing import add_pair, sum_column, sum_tensors
 
 
 def test_sum_tensors_is_the_sum(session8: Any) -> None:
@@ -30,6 +33,21 @@ def test_sum_column_takes_dense_and_sparse(op: ReduceOp, total: float, session8:
     dense, sparse = run(session8, (dense, sparse))
     assert dense == total
     assert sparse.values.sum() == total
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(tf.float16, 2048.0), (tf.bfloat16, 256.0)])
+def test_16_bit_floats_are_added_in_float32(dtype: Any, large: float, session8: Any) -> None:
+    # Added one by one in the 16-bit type, the small numbers are lost beside the large one.
+    total = run(session8, sum_tensors([source(x, "", dtype=dtype) for x in (large, 1.0, 1.0, 1.0, 1.0)]))
+    assert total.dtype == dtype.as_numpy_dtype
+    assert float(total) == large + 4
+
+
+def test_a_mean_of_float16_does_not_overflow(session8: Any) -> None:
+    column = [source(60000.0, "", dtype=tf.float16) for _ in range(4)]
+    total, mean = run(session8, [sum_column(column, op) for op in ReduceOp])
+    assert total == np.inf
+    assert mean == 60000.0
 
 
 def test_sum_tensors_does_not_overwrite_its_inputs(session8: Any) -> None:
@@ -50,11 +68,24 @@ def test_sum_tensors_is_not_joined_with_additions_beside_it(session8: Any) -> No
     assert {"add", "AddN", "add_1"} <= set(placed)
 
 
+def test_chains_of_add_pair_stay_as_they_are_written(session8: Any) -> None:
+    total = source(np.zeros(5, np.float32), "")
+    for k in (1, 2, 3):
+        total = add_pair(total, source(np.full(5, k, np.float32), ""))
+    session8.run(tf.global_variables_initializer())
+    value, placed = run_with_devices(session8, total)
+    assert {"Add", "Add_1", "Add_2"} <= set(placed)
+    assert value.tolist() == [6.0] * 5
+
+
 REDUCERS: list[Reducer] = [
     OneDeviceReducer(),
     RoundRobinReducer(),
     HierarchicalReducer(),
     CollectiveReducer(),
+    RingReducer(2),
+    HalvingDoublingReducer(),
+    ShuffleReducer(),
     GradientPackingReducer(RoundRobinReducer(), 2),
 ]
 

@@ -27,7 +27,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     Args:
         towers: how many towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
-        mode: the name of a way to reduce, a `Reducer`, or None for what suits the devices.
+        mode: the name of a way to reduce, an all-reduce spec, a `Reducer`, ``"auto"`` to measure when the gradients are
+            known and take the fastest (see `choose_by_measurement`), or None for what suits the devices.
 
     Raises:
         ConfigError: ``mode`` is not known, or the towers cannot be understood.
@@ -35,7 +36,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
 
-    def __init__(self, towers: int | Sequence[int], average: bool = True, mode: str | Reducer | None = None) -> None:
+    def __init__(self, towers: int | Sequence[int], average: bool = True, mode: Any = None) -> None:
         super().__init__(towers)
         self._op = ReduceOp.MEAN if average else ReduceOp.SUM
         self._reducer, self._reason = reducer_for_mode(mode, self.devices)

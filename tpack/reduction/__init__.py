@@ -1,11 +1,22 @@
 """Gradient reduction: K towers' gradients to their sum or mean in every tower.
 
-Every algorithm is a `Reducer`; a wrapper such as `GradientPackingReducer` is one too. This package needs no trainer.
+Every algorithm is a `Reducer`; a wrapper such as `GradientPackingReducer` is one too, and so is the choice of the
+fastest one, `AutoReducer`. This package needs no trainer.
 """
 
+from tpack.reduction.algorithms import make_reducer
+from tpack.reduction.auto import AutoReducer
 from tpack.reduction.base import ReduceOp, Reducer
+from tpack.reduction.buckets import BucketPacker, BucketReducer
+from tpack.reduction.by_size import SplitBySizeReducer
+from tpack.reduction.choice_cache import ChoiceCache
+from tpack.reduction.choose import ReducerChoice, choose_the_best
 from tpack.reduction.collective import CollectiveReducer
 from tpack.reduction.colocated import ColocatedReduction
+from tpack.reduction.composite import CompositeReducer
+from tpack.reduction.concat_split import ConcatAndSplitPacker, ConcatAndSplitPackingReducer
+from tpack.reduction.cpu_shuffle import CpuShuffleReducer
+from tpack.reduction.densify import DensifyReducer
 from tpack.reduction.functions import (
     aggregate_grads_colocate,
     allreduce_grads,
@@ -15,33 +26,72 @@ from tpack.reduction.functions import (
     split_grad_list,
 )
 from tpack.reduction.gradient_packer import GradientPacker
+from tpack.reduction.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.hierarchical import HierarchicalReducer
 from tpack.reduction.identity import IdentityReducer
-from tpack.reduction.modes import REDUCTION_MODES, ReducerChoice, reducer_for_mode
+from tpack.reduction.measure import MeasuringOptions
+from tpack.reduction.measured_choice import MeasuredChoice, choose_by_measurement
+from tpack.reduction.measurement import Measurement
+from tpack.reduction.modes import REDUCTION_MODES, reducer_for_mode
 from tpack.reduction.nccl import NcclReducer
 from tpack.reduction.one_device import OneDeviceReducer
 from tpack.reduction.packing import GradientPackingReducer
+from tpack.reduction.ring import RingReducer
 from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.sharding import ShardingReducer
+from tpack.reduction.shuffle import ShuffleReducer
+from tpack.reduction.small_tensors import AggregateSmallTensorPacker, AggregateSmallTensorPackingReducer
+from tpack.reduction.spec import AllReduceSpec, parse_all_reduce_spec, reducer_for_spec
+from tpack.reduction.traffic import TrafficReport, count_traffic
+from tpack.reduction.wire import WireDtypeReducer
 
 __all__ = [
-    "REDUCTION_MODES",
+    "AggregateSmallTensorPacker",
+    "AggregateSmallTensorPackingReducer",
+    "AllReduceSpec",
+    "AutoReducer",
+    "BucketPacker",
+    "BucketReducer",
+    "ChoiceCache",
     "CollectiveReducer",
     "ColocatedReduction",
+    "CompositeReducer",
+    "ConcatAndSplitPacker",
+    "ConcatAndSplitPackingReducer",
+    "CpuShuffleReducer",
+    "DensifyReducer",
     "GradientPacker",
     "GradientPackingReducer",
+    "HalvingDoublingReducer",
     "HierarchicalReducer",
     "IdentityReducer",
+    "MeasuredChoice",
+    "Measurement",
+    "MeasuringOptions",
     "NcclReducer",
     "OneDeviceReducer",
+    "REDUCTION_MODES",
     "ReduceOp",
     "Reducer",
     "ReducerChoice",
+    "RingReducer",
     "RoundRobinReducer",
+    "ShardingReducer",
+    "ShuffleReducer",
+    "SplitBySizeReducer",
+    "TrafficReport",
+    "WireDtypeReducer",
     "aggregate_grads_colocate",
     "allreduce_grads",
     "allreduce_grads_hierarchical",
     "allreduce_grads_naive",
+    "choose_by_measurement",
+    "choose_the_best",
+    "count_traffic",
+    "make_reducer",
     "merge_grad_list",
+    "parse_all_reduce_spec",
     "reducer_for_mode",
+    "reducer_for_spec",
     "split_grad_list",
 ]

@@ -7,9 +7,14 @@ column starts after the one before it ended on every device, so one column at a 
 The order is from the last column to the first, which is about the order in which a backward pass produces gradients.
 The barrier between two columns has a second use: every output of a column comes after it, so a run that
 fetches the result of one tower alone still runs the operation on the other towers, without which it would not return.
+
+What reduces one list of gradients by several calls of such algorithms, for example large and small ones apart, joins
+their orders to one by `one_launch_order`.
 """
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -17,6 +22,28 @@ import tensorflow.compat.v1 as tf
 from tpack.reduction.base import Column
 from tpack.reduction.dividing import divide
 from tpack.reduction.placing import on_device_of
+
+_Launched = tuple[frozenset[str], Any]
+"""The devices that a call of `launch_in_order` was about, and its last barrier."""
+
+_launched_before: ContextVar[list[_Launched] | None] = ContextVar("launched_before", default=None)
+"""What was launched in the current block of `one_launch_order`; None outside of one."""
+
+
+@contextlib.contextmanager
+def one_launch_order() -> Iterator[None]:
+    """Let each `launch_in_order` in the block begin after those before it that use one of the same devices.
+
+    Fetching a result of a later call then runs the earlier ones too. Inside another such block this one does nothing.
+    """
+    if _launched_before.get() is not None:
+        yield
+        return
+    token = _launched_before.set([])
+    try:
+        yield
+    finally:
+        _launched_before.reset(token)
 
 
 def launch_in_order(columns: Sequence[Column], launch: Callable[[Column], Column], divisor: int) -> list[Column]:
@@ -31,7 +58,10 @@ def launch_in_order(columns: Sequence[Column], launch: Callable[[Column], Column
         N columns of K results.
     """
     reduced: list[Column] = []
-    barrier: list[Any] = []
+    devices = frozenset(tensor.device for column in columns for tensor in column)
+    launched = _launched_before.get()
+    launched = [] if launched is None else launched
+    barrier = [last for others, last in launched if not devices.isdisjoint(others)]
     for column in reversed(columns):
         with tf.control_dependencies(barrier):
             sums = launch(column)
@@ -39,6 +69,7 @@ def launch_in_order(columns: Sequence[Column], launch: Callable[[Column], Column
             barrier = [tf.no_op(name="barrier")]
         with tf.control_dependencies(barrier):
             reduced.append([_release(total, divisor) for total in sums])
+    launched.extend((devices, last) for last in barrier)
     return reduced[::-1]
 
 

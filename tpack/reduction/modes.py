@@ -1,50 +1,43 @@
-"""The names by which scripts ask for a reduction: the one place where such text is read.
+"""The modes by which scripts ask for a reduction: the one place where such text is read.
 
-Further down there are only objects. The default moves the fewest bytes over each link that the usual machines have, and
-is never NCCL.
+A mode is a name, an all-reduce spec, a reducer, or None. Further down there are only objects. The default moves the
+fewest bytes over each link that the usual machines have, and is never NCCL.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.reduction.algorithms import ALGORITHMS
+from tpack.reduction.auto import AutoReducer
 from tpack.reduction.base import Reducer
-from tpack.reduction.collective import CollectiveReducer
-from tpack.reduction.hierarchical import HierarchicalReducer
-from tpack.reduction.nccl import NcclReducer
+from tpack.reduction.choose import ReducerChoice, choose_by_kind
 from tpack.reduction.one_device import OneDeviceReducer
 from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.spec import AllReduceSpec, reducer_for_spec
 
-_REDUCERS: dict[str, Callable[[Sequence[str]], Reducer]] = {
+_OWN_NAMES: dict[str, Callable[[Sequence[str]], Reducer]] = {
+    "auto": lambda devices: AutoReducer(),
     "cpu": lambda devices: OneDeviceReducer(_first_cpu(devices)),
     "gpu": lambda devices: RoundRobinReducer(),
-    "nccl": lambda devices: NcclReducer(),
-    "collective": lambda devices: CollectiveReducer(),
-    "hierarchical": HierarchicalReducer,
-    "one_device": lambda devices: OneDeviceReducer(),
-    "round_robin": lambda devices: RoundRobinReducer(),
 }
+"""The modes that are no algorithms."""
 
-REDUCTION_MODES = tuple(_REDUCERS)
-"""Every mode that `reducer_for_mode` knows."""
+REDUCTION_MODES = (*_OWN_NAMES, *ALGORITHMS)
+"""Every mode of one word that `reducer_for_mode` knows."""
 
-
-class ReducerChoice(NamedTuple):
-    """A reducer, and why it was taken, for the log."""
-
-    reducer: Reducer
-    reason: str
+_SPEC_MARKS = frozenset("#:/")
 
 
-def reducer_for_mode(mode: str | Reducer | None, devices: Sequence[str]) -> ReducerChoice:
+def reducer_for_mode(mode: Any, devices: Sequence[str]) -> ReducerChoice:
     """Return the reducer that a mode stands for.
 
     Args:
-        mode: ``"cpu"`` (sum on the first CPU device), ``"gpu"`` or ``"round_robin"`` (towers take turns),
-            ``"one_device"`` (sum where the first tower is), ``"hierarchical"``, ``"collective"``, ``"nccl"``, a
-            `Reducer`, or None to choose by the devices.
+        mode: ``"auto"`` (measured when the gradients are known), ``"cpu"`` (sum on the first CPU device), ``"gpu"``
+            (towers take turns), the name of an algorithm (see `make_reducer`), an all-reduce spec (see
+            `parse_all_reduce_spec`), a `Reducer`, or None to choose by the devices.
         devices: the device of each tower.
 
     Returns:
@@ -54,29 +47,33 @@ def reducer_for_mode(mode: str | Reducer | None, devices: Sequence[str]) -> Redu
         devices: K names, one for each tower.
 
     Raises:
-        ConfigError: There is no such mode. The message lists those there are.
-        ReductionError: ``"hierarchical"`` cannot serve this number of towers.
+        ConfigError: There is no such mode, or the spec cannot be read. The message says what there is.
+        ReductionError: The algorithm cannot serve this number of towers.
 
     Source:
-        The modes of tensorpack's ``SyncMultiGPUTrainerReplicated``.
+        The modes of tensorpack's ``SyncMultiGPUTrainerReplicated``, and the specs of TensorFlow's
+        ``MultiWorkerAllReduce``.
     """
     if isinstance(mode, Reducer):
         return ReducerChoice(mode, f"the reducer {mode.name} was given")
     if mode is None:
-        return _default(devices)
-    if not isinstance(mode, str) or mode not in _REDUCERS:
-        raise ConfigError(f"wanted one of {', '.join(REDUCTION_MODES)}, a Reducer or None as the mode, got {mode!r}")
-    return ReducerChoice(_REDUCERS[mode](devices), f"mode {mode!r} was asked for")
+        return choose_by_kind(devices)
+    reason = f"mode {mode!r} was asked for"
+    if isinstance(mode, str) and mode in _OWN_NAMES:
+        return ReducerChoice(_OWN_NAMES[mode](devices), reason)
+    if not _is_spec(mode):
+        raise ConfigError(
+            f"wanted one of {', '.join(REDUCTION_MODES)}, an all-reduce spec, a Reducer or None as the mode, "
+            f"got {mode!r}"
+        )
+    return ReducerChoice(reducer_for_spec(mode, devices), reason)
 
 
-def _default(devices: Sequence[str]) -> ReducerChoice:
-    kinds = {tf.DeviceSpec.from_string(device).device_type for device in devices}
-    if kinds == {"GPU"} and len(devices) == 8:
-        reason = "eight GPUs are usually linked in two groups of four, and each total then crosses between them once"
-        return ReducerChoice(HierarchicalReducer(devices), reason)
-    if kinds == {"GPU"}:
-        return ReducerChoice(RoundRobinReducer(), f"the links of {len(devices)} GPU(s) share the copies evenly")
-    return ReducerChoice(RoundRobinReducer(), "copies between CPU devices share memory, so summing by turns is fastest")
+def _is_spec(mode: Any) -> bool:
+    """Tell whether a mode is meant as an all-reduce spec, of which the name of an algorithm is the simplest."""
+    if isinstance(mode, str):
+        return mode in ALGORITHMS or not _SPEC_MARKS.isdisjoint(mode)
+    return isinstance(mode, tuple | list | AllReduceSpec)
 
 
 def _first_cpu(devices: Sequence[str]) -> str:

@@ -1,12 +1,12 @@
 """The trainers that scripts name: each is a choice of a builder and nothing more."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
-from tpack.reduction.base import Reducer
 from tpack.tower.devices import tower_indices
 from tpack.train.single_cost import BuilderTrainer
 
@@ -34,10 +34,11 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
     Args:
         gpus: how many towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
-        mode: the name of a way to reduce, a `Reducer`, or None for what suits the devices.
+        mode: the name of a way to reduce, an all-reduce spec, a `Reducer`, ``"auto"`` to measure when the gradients are
+            known and take the fastest (see `choose_by_measurement`), or None for what suits the devices.
     """
 
-    def __init__(self, gpus: int | Sequence[int], average: bool = True, mode: str | Reducer | None = None) -> None:
+    def __init__(self, gpus: int | Sequence[int], average: bool = True, mode: Any = None) -> None:
         super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, mode))
 
 

@@ -1,0 +1,47 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.source import ROOT
+from tpack.cli import reduce
+from tpack.cli.main import main
+from tpack.errors import ConfigError, DeviceError
+from tpack.version import __version__
+
+
+def failing(error):
+    def run(options):
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(("error", "code"), [(ConfigError("too many"), 2), (DeviceError("too few"), 1)])
+def test_errors_become_messages_and_exit_codes(monkeypatch, capsys, error, code):
+    monkeypatch.setattr(reduce, "run", failing(error))
+    assert main(["reduce"]) == code
+    assert capsys.readouterr() == ("", f"tpack reduce: {error}\n")
+
+
+def test_what_a_command_returns_is_printed(monkeypatch, capsys):
+    monkeypatch.setattr(reduce, "run", lambda options: f"{options.towers} towers\n")
+    assert main(["reduce", "--towers", "3"]) == 0
+    assert capsys.readouterr().out == "3 towers\n"
+
+
+@pytest.mark.parametrize(("arguments", "text"), [([], "required: COMMAND"), (["expand"], "invalid choice: 'expand'")])
+def test_unknown_commands_are_refused(capsys, arguments, text):
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments)
+    assert exit_info.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_python_m_tpack_is_the_same_command():
+    command = [sys.executable, "-m", "tpack", "--version"]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, f"tpack {__version__}\n")

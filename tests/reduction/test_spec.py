@@ -1,0 +1,87 @@
+from typing import Any
+
+import pytest
+
+from tests.helpers.tower_grads import cpu_devices
+from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.by_size import SplitBySizeReducer
+from tpack.reduction.ring import RingReducer
+from tpack.reduction.spec import AllReduceSpec, parse_all_reduce_spec, reducer_for_spec
+
+SEED = (AllReduceSpec("nccl", 2, 1024), AllReduceSpec("pscpu/pscpu", 2, -1))
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ([("nccl", 2, 1024), ("pscpu/pscpu", 2, -1)], SEED),
+        ([SEED[0], ("pscpu/pscpu", 2)], SEED),
+        (list(SEED), SEED),
+        ("nccl#2:1024:pscpu/pscpu#2", SEED),
+        ("nccl#2:1024:pscpu/pscpu#2:-1", SEED),
+        (("pscpu/pscpu", 2, -1), SEED[1:]),
+        (("pscpu/pscpu", 2), SEED[1:]),
+        ("pscpu/pscpu#2", SEED[1:]),
+        (SEED[1], SEED[1:]),
+        ("xring", (AllReduceSpec("xring", 1, -1),)),
+        (("xring",), (AllReduceSpec("xring", 1, -1),)),
+        (
+            "rechd:16:psgpu:32:xring#3",
+            tuple(AllReduceSpec(*e) for e in [("rechd", 1, 16), ("psgpu", 1, 32), ("xring", 3)]),
+        ),
+    ],
+)
+def test_specs_are_read_from_tuples_and_text(spec: Any, wanted: tuple[AllReduceSpec, ...]) -> None:
+    assert parse_all_reduce_spec(spec) == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ([], "wanted one entry or more"),
+        ("", "entry 0 .*wanted one of one_device, .*got ''"),
+        (3, "entry 0 of the all-reduce spec is 3: wanted .algorithm"),
+        ((), r"entry 0 of the all-reduce spec is \(\)"),
+        ([("xring", 1, 8), "psgpu"], "entry 1 of the all-reduce spec is 'psgpu'"),
+        ([("xring", 1, 8), ("psgpu", 1, -1, 2)], "entry 1 of the all-reduce spec is"),
+        ([("xring", 1, 8), ("ring", 1, -1)], "entry 1 of the all-reduce spec, .*got 'ring'"),
+        ([("xring", 0, 8), ("psgpu", 1, -1)], "entry 0 .*wanted 1 shard or more, got 0"),
+        ([("xring", "2", 8), ("psgpu", 1, -1)], "entry 0 .*wanted 1 shard or more, got '2'"),
+        ([("xring", True, 8), ("psgpu", 1, -1)], "entry 0 .*wanted 1 shard or more, got True"),
+        ([("xring", 1, 0), ("psgpu", 1, -1)], "entry 0 .*wanted a limit of 1 byte or more, or -1 for none, got 0"),
+        ([("xring", 1, -2)], "entry 0 .*wanted a limit of 1 byte or more, or -1 for none, got -2"),
+        ([("xring", 1, 1.5)], "entry 0 .*wanted a limit .* got 1.5"),
+        (
+            [("xring", 1, 64), ("psgpu", 1, 8), ("nccl", 1, -1)],
+            "entry 1 has the limit 8 bytes, and the one before it 64",
+        ),
+        ([("xring", 1, -1), ("psgpu", 1, -1)], "entry 0 has no limit"),
+        ([("xring", 1, 64)], "entry 0, the last, has the limit 64 bytes"),
+        ("xring:64", "entry 0, the last, has the limit 64 bytes"),
+        ("xring:64k:psgpu", "entry 0 of the all-reduce spec has '64k' as its limit: wanted a whole number"),
+        ("xring:64:psgpu#", "entry 1 of the all-reduce spec has '' as its number of shards"),
+    ],
+)
+def test_the_error_points_at_the_bad_entry(spec: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_all_reduce_spec(spec)
+
+
+def test_a_spec_of_one_entry_is_its_reducer() -> None:
+    reducer = reducer_for_spec("xring#2", cpu_devices(4))
+    assert isinstance(reducer, RingReducer)
+    assert reducer._num_subchunks == 2
+
+
+def test_a_spec_of_several_entries_splits_by_size() -> None:
+    reducer = reducer_for_spec([("one_device", 1, 1024), ("round_robin/xring", 2, -1)], cpu_devices(4))
+    assert isinstance(reducer, SplitBySizeReducer)
+    assert [(inner.name, limit) for inner, limit in reducer._reducers] == [
+        ("one_device", 1024),
+        ("sharded_round_robin/xring", -1),
+    ]
+
+
+def test_devices_are_checked_when_the_reducer_is_made() -> None:
+    with pytest.raises(ReductionError, match="even number from 4 up, got 2"):
+        reducer_for_spec("one_device:8:hierarchical", cpu_devices(2))

@@ -1,0 +1,41 @@
+"""The command ``tpack``: reads the arguments, runs what they ask for, and turns errors into messages and exit codes."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tpack.cli import reduce
+from tpack.errors import ConfigError, TpackError
+from tpack.version import __version__
+
+EXIT_FAILED = 1
+EXIT_BAD_ARGUMENTS = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name.
+
+    Args:
+        arguments: without the name of the program; by default those of the process.
+
+    Returns:
+        The exit code: 0; 1 if the command failed; 2 if its arguments cannot work.
+
+    Raises:
+        SystemExit: The arguments cannot be read (code 2), or help or the version was asked for (code 0).
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        sys.stdout.write(options.run(options))
+    except TpackError as error:
+        sys.stderr.write(f"tpack {options.command}: {error}\n")
+        return EXIT_BAD_ARGUMENTS if isinstance(error, ConfigError) else EXIT_FAILED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tpack", description="Data-parallel training with TensorFlow.")
+    parser.add_argument("--version", action="version", version=f"tpack {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    reduce.add_command(commands)
+    return parser

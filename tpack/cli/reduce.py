@@ -1,0 +1,101 @@
+"""``tpack reduce``: measure the reductions for a model's gradients and say which one is the fastest here."""
+
+import argparse
+from typing import Any
+
+from tpack.cli.models import MODELS, Shape
+from tpack.errors import ConfigError
+from tpack.reduction.algorithms import ALGORITHMS
+from tpack.reduction.candidates import LIKELY_CANDIDATES, PACKINGS
+from tpack.reduction.choice_cache import ChoiceCache
+from tpack.reduction.measure import MeasuringOptions
+from tpack.reduction.measured_choice import choose_by_measurement
+from tpack.reduction.measurement import format_table
+from tpack.tower.devices import resolve_devices
+
+_MODEL = "resnet50"
+_DTYPES = ("float32", "float16", "bfloat16", "float64")
+
+
+def add_command(commands: Any) -> None:
+    """Add the command to the parser's sub-commands."""
+    parser = commands.add_parser(
+        "reduce",
+        help="measure the ways to reduce gradients",
+        description="Measure the ways to reduce a model's gradients over the towers, each in a process of its own.",
+    )
+    parser.add_argument(
+        "--towers",
+        type=_towers,
+        default=8,
+        help="how many towers, or the numbers of their GPUs, such as 0,2,5 (default: %(default)s)",
+    )
+    gradients = parser.add_mutually_exclusive_group()
+    gradients.add_argument("--model", choices=sorted(MODELS), help=f"whose gradients (default: {_MODEL})")
+    gradients.add_argument("--shapes", type=_shapes, help="shapes instead of a model, such as 784x10,10")
+    parser.add_argument("--dtype", choices=_DTYPES, default="float32", help="of the gradients (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=5, help="steps a round (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts (default: %(default)s)")
+    parser.add_argument(
+        "--timeout", type=float, default=120.0, help="seconds for each candidate (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--candidates",
+        type=_candidates,
+        default=",".join(LIKELY_CANDIDATES),
+        help=f"algorithms ({', '.join(ALGORITHMS)}), each alone or with + and a packing ({', '.join(PACKINGS)}); "
+        "default: %(default)s",
+    )
+    parser.add_argument("--again", action="store_true", help="measure, even if the answer is known from before")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """Measure what the options ask for.
+
+    Args:
+        options: those that `add_command` defines.
+
+    Returns:
+        The table and the choice, as text.
+
+    Raises:
+        ConfigError: A number is out of range, or there is no such candidate.
+        DeviceError: A GPU that the machine, having GPUs, does not have.
+    """
+    shapes = options.shapes or MODELS[options.model or _MODEL]()
+    devices = resolve_devices(options.towers)
+    if len(devices) < 2:
+        raise ConfigError("wanted two towers or more: the gradients of one tower need no reduction")
+    measuring = MeasuringOptions(options.candidates, options.steps, options.rounds, options.timeout)
+    cache = ChoiceCache(is_write_only=options.again)
+    chosen = choose_by_measurement(devices, shapes, options.dtype, options=measuring, cache=cache)
+    table = format_table(chosen.rows)
+    return f"{table}\n\nThe choice is {chosen.reducer.name}: {chosen.reason}.\n"
+
+
+def _towers(text: str) -> int | list[int]:
+    """Read ``8`` or ``0,2,5``."""
+    try:
+        numbers = [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"wanted a number such as 8, or numbers such as 0,2,5, got {text!r}"
+        ) from error
+    return numbers if "," in text else numbers[0]
+
+
+def _shapes(text: str) -> tuple[Shape, ...]:
+    """Read ``784x10,10``."""
+    try:
+        shapes = tuple(tuple(int(size) for size in shape.split("x")) for shape in text.split(","))
+    except ValueError:
+        shapes = ((-1,),)
+    if any(size < 0 for shape in shapes for size in shape):
+        raise argparse.ArgumentTypeError(f"wanted shapes such as 784x10,10, got {text!r}")
+    return shapes
+
+
+def _candidates(text: str) -> tuple[str, ...]:
+    """Read ``one_device,xring+packs``."""
+    return tuple(text.split(","))
