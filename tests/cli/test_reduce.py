@@ -32,7 +32,7 @@ def test_the_table_and_the_choice_are_printed(asked, capsys):
     assert lines[-1] == "The choice is round_robin: it was the first."
     devices, shapes, dtype, options, cache = asked[0]
     assert (len(devices), len(shapes), dtype) == (8, 161, "float32")
-    assert "xring+packs" in options.candidates
+    assert "xring+small" in options.candidates
     assert not cache._is_write_only
 
 
