@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 import psutil
@@ -52,7 +53,7 @@ class Snapshot:
         deadline = time.monotonic() + timeout_secs
         now = Snapshot.take()
         _, alive = psutil.wait_procs(now.children - self.children, timeout=timeout_secs)
-        found = [f"child process {child.pid}: {_command(child)}" for child in alive]
+        found = [f"child process {child.pid}: {_command(child)}" for child in alive if not _is_lasting_helper(child)]
         for thread in now.threads - self.threads:
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
@@ -72,7 +73,9 @@ def _tensorflow_listens() -> bool:
 
 
 def _is_lasting_helper(process: psutil.Process) -> bool:
-    return any(name in _command(process) for name in LASTING_HELPERS)
+    # By number first: a helper that was started just now may have no command line yet.
+    own = (resource_tracker._resource_tracker._pid, forkserver._forkserver._forkserver_pid)
+    return process.pid in own or any(name in _command(process) for name in LASTING_HELPERS)
 
 
 def _command(process: psutil.Process) -> str:

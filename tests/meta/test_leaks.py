@@ -3,10 +3,12 @@
 import multiprocessing
 import socket
 import threading
-from multiprocessing import shared_memory
+from multiprocessing import resource_tracker, shared_memory
 
+import psutil
 import pytest
 
+from tests.helpers import leaks
 from tests.helpers.leaks import Snapshot
 
 FORK = multiprocessing.get_context("fork")
@@ -68,4 +70,13 @@ def test_shared_memory_is_found_until_it_is_unlinked(before):
         block.close()
         block.unlink()
     assert found == [f"shared-memory block {block.name}"]
+    assert before.leaks(timeout_secs=0.0) == []
+
+
+def test_a_helper_that_has_no_command_line_yet_is_no_leak(before, monkeypatch):
+    monkeypatch.setattr(leaks, "_command", lambda process: "python")
+    block = shared_memory.SharedMemory(create=True, size=8)
+    block.close()
+    block.unlink()
+    assert resource_tracker._resource_tracker._pid in {child.pid for child in psutil.Process().children()}
     assert before.leaks(timeout_secs=0.0) == []
