@@ -43,6 +43,14 @@ class TowerFunc:
         """A handle of each call so far."""
         return TowerHandles(self._handles)
 
+    def without_towers(self) -> "TowerFunc":
+        """Return the same function and signature as a tower function that has built nothing yet."""
+        return TowerFunc(self._tower_fn, self._input_signature)
+
+    def __reduce__(self) -> Any:
+        # Towers belong to a graph, which stays in its process.
+        return TowerFunc, (self._tower_fn, self._input_signature)
+
     def __call__(self, *inputs: Any) -> Any:
         """Build one tower.
 
