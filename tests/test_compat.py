@@ -1,5 +1,7 @@
 """What tpack uses of TensorFlow below its public interface, against public means to the same end."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow
@@ -81,6 +83,22 @@ def test_make_callable_wakes_up_when_another_thread_feeds_a_queue(session8):
     thread.start()
     assert call() == [7]
     thread.join()
+
+
+def test_make_callable_gives_up_after_its_timeout(session8):
+    queue = tf.FIFOQueue(1, [tf.int32], [[]])
+    call = compat.make_callable(session8, fetches=[queue.dequeue()], timeout_in_ms=20)
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        call()
+
+
+def test_chrome_trace_names_the_operations_of_the_run(session8):
+    metadata = tf.RunMetadata()
+    matrix, traced = tf.placeholder(tf.float32, [2, 2]), tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    product = tf.matmul(matrix, matrix, name="product")
+    session8.run(product, {matrix: np.eye(2)}, options=traced, run_metadata=metadata)
+    events = json.loads(compat.chrome_trace(metadata))["traceEvents"]
+    assert "product" in {event.get("args", {}).get("name") for event in events}
 
 
 def test_local_devices_are_those_of_a_session_with_the_same_config(graph):

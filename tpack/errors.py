@@ -12,6 +12,7 @@
         DataExhaustedError   data that ended before training did
       CheckpointError        a checkpoint that is missing, damaged or of other shapes
       CallbackError          a callback that is misused
+      StepTimeoutError       a step that did not end in the time that it was given
       NumericsError          NaN or infinity where numbers were wanted
       DependencyError        an optional package that is not installed                    (also an ImportError)
 
@@ -73,6 +74,10 @@ class CheckpointError(TpackError):
 
 class CallbackError(TpackError):
     """A callback is misused."""
+
+
+class StepTimeoutError(TpackError):
+    """A step did not end in the time that it was given."""
 
 
 class NumericsError(TpackError):
