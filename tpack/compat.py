@@ -14,6 +14,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import device_lib, timeline
 from tensorflow.python.ops import collective_ops, nccl_ops
 from tensorflow.python.ops.variable_scope import get_variable_scope_store
+from tensorflow.python.util import _pywrap_util_port
 
 __all__ = [
     "chrome_trace",
@@ -21,6 +22,7 @@ __all__ = [
     "collective_all_reduce",
     "fix_summation_order",
     "get_tf_version_tuple",
+    "is_onednn_enabled",
     "is_in_control_flow",
     "is_tfv2",
     "list_local_devices",
@@ -55,6 +57,11 @@ def get_tf_version_tuple() -> tuple[int, int]:
     """Return TensorFlow's (major, minor) version as integers."""
     major, minor = tensorflow.__version__.split(".")[:2]
     return int(major), int(minor)
+
+
+def is_onednn_enabled() -> bool:
+    """Tell whether TensorFlow computes with oneDNN on the CPU: by its build, the processor and the environment."""
+    return bool(_pywrap_util_port.IsMklEnabled())
 
 
 def collective_all_reduce(
