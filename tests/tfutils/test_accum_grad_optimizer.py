@@ -17,6 +17,7 @@ from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuil
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.tfutils.accum_grad_optimizer import AccumGradOptimizer
+from tpack.tfutils.gate import Gate
 from tpack.tfutils.gradproc import GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import apply_grad_processors
 from tpack.tower.context import current_tower_context
@@ -189,6 +190,21 @@ def test_summaries_of_other_things_stay_what_they_were(session8: Any) -> None:
     AccumGradOptimizer(tf.train.GradientDescentOptimizer(1.0), 2).minimize(variable)
     session8.run(tf.global_variables_initializer())
     assert read_summaries(session8) == {"before": 2}
+
+
+def test_a_step_that_is_held_back_does_not_count(session8: Any) -> None:
+    variable = tf.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
+    is_open, factor = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
+    gate = Gate(is_open)
+    with gate.behind():
+        update = AccumGradOptimizer(tf.train.AdamOptimizer(0.5), 2).apply_gradients([(factor * [1.0, 1.0], variable)])
+    done = gate.wait_for([update])
+    session8.run(tf.global_variables_initializer())
+    for value, opened in ((1, True), (9, False), (np.nan, False)):
+        session8.run(done, {factor: value, is_open: opened})
+        np.testing.assert_array_equal(session8.run(variable), [1, 2])
+    session8.run(done, {factor: 3, is_open: True})
+    np.testing.assert_allclose(session8.run(variable), [0.5, 1.5], rtol=1e-5)
 
 
 def test_one_step_is_no_accumulation(graph: Any) -> None:

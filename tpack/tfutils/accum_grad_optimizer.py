@@ -1,21 +1,18 @@
 """Several small batches in place of one that does not fit into memory.
 
-A step adds its gradients up; every ``niter``-th one hands their mean to the optimizer inside. On the other steps that
-optimizer must not run at all, since most change weights even for a gradient of zero. All its operations therefore wait
-for one output of a ``Switch``, and what waits for an output that is not taken does not run, on whatever device. They
-stay ordinary operations of the graph, which ``tf.cond`` would put into a function of their own.
+A step adds its gradients up; every ``niter``-th one hands their mean to the optimizer inside, which is behind a gate on
+the other steps.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.accumulator import DenseAccumulator, SparseAccumulator
-from tpack.tfutils.dependency import ancestors
+from tpack.tfutils.gate import Gate
 from tpack.tfutils.proxy_optimizer import ProxyOptimizer
-from tpack.tower.collections import CollectionSnapshot
 
 _NAME = "AccumGrad"
 
@@ -64,24 +61,22 @@ class AccumGradOptimizer(ProxyOptimizer):
         if self._niter == 1:
             return super().apply_gradients(pairs, global_step, name)
         suffix = self._suffix_of_call()
-        counter = self._create_non_slot_variable(tf.constant(0, tf.int64), f"{_NAME}_counter{suffix}", pairs[0][1])
-        accumulators = [self._make_accumulator(gradient, variable, suffix) for gradient, variable in pairs]
+        # Free of control dependencies, which an optimizer around this one may have put on what it applies.
+        with tf.init_scope():
+            counter = self._create_non_slot_variable(np.int64(0), f"{_NAME}_counter{suffix}", pairs[0][1])
+            accumulators = [self._make_accumulator(gradient, variable, suffix) for gradient, variable in pairs]
         with tf.name_scope(_NAME):
             gate = self._accumulate(pairs, accumulators, counter)
-        before = CollectionSnapshot()
-        with tf.control_dependencies([gate.is_open]):
+        with gate.behind():
             applied = self._apply(pairs, accumulators, counter)
-        _revive_summaries(before, gate)
-        with tf.name_scope(_NAME), tf.device(counter.device):
-            with tf.control_dependencies([applied]):
-                finished = tf.identity(gate.is_open)
-            done = tf.raw_ops.Merge(inputs=[gate.is_closed, finished]).output
+        with tf.name_scope(_NAME):
+            done = gate.wait_for([applied])
         with tf.control_dependencies([done]):
             if global_step is None:
                 return tf.no_op(name or _NAME)
             return global_step.assign_add(1, read_value=False, name=name)
 
-    def _accumulate(self, pairs: Any, accumulators: Any, counter: Any) -> "_Gate":
+    def _accumulate(self, pairs: Any, accumulators: Any, counter: Any) -> Gate:
         """Add the gradients; return the gate that is open if they are to be applied now."""
         additions = []
         for (gradient, variable), accumulator in zip(pairs, accumulators, strict=True):
@@ -89,9 +84,7 @@ class AccumGradOptimizer(ProxyOptimizer):
                 additions.append(accumulator.add(gradient))
         with tf.control_dependencies(additions), tf.device(counter.device):
             is_last = tf.greater_equal(tf.identity(counter.assign_add(1)), self._niter)
-            switch = tf.raw_ops.Switch(data=is_last, pred=is_last)
-            # What waits for a tensor waits for its operation, and a switch runs always.
-            return _Gate(tf.identity(switch.output_true), tf.identity(switch.output_false))
+        return Gate(is_last)
 
     def _apply(self, pairs: Any, accumulators: Any, counter: Any) -> Any:
         """Apply the mean gradients and begin the next sum."""
@@ -136,33 +129,5 @@ class AccumGradOptimizer(ProxyOptimizer):
         return [*super().variables(), *tf.train.Optimizer.variables(self)]
 
 
-@dataclass(frozen=True)
-class _Gate:
-    """Two tensors of which one is there in each step; what waits for the other one does not run."""
-
-    is_open: Any
-    is_closed: Any
-
-
 def _suffix(number: int) -> str:
     return f"_{number}" if number else ""
-
-
-def _revive_summaries(before: CollectionSnapshot, gate: _Gate) -> None:
-    """Make the summaries that were added, and that wait for the gate, empty ones while it is closed.
-
-    A summary that is not there would fail the run of all that it is merged with.
-    """
-    graph = tf.get_default_graph()
-    for key in graph.get_all_collection_keys():
-        added = [s for s in before.added(key) if isinstance(s, tf.Tensor) and s.dtype == tf.string]
-        revived = {id(s): _or_empty(s, gate) for s in added if gate.is_open.op in ancestors([s])}
-        collection = graph.get_collection_ref(key)
-        collection[:] = [revived.get(id(item), item) for item in collection]
-
-
-def _or_empty(summary: Any, gate: _Gate) -> Any:
-    with tf.name_scope(_NAME), tf.device(summary.device):
-        with tf.control_dependencies([gate.is_closed]):
-            nothing = tf.constant("")
-        return tf.raw_ops.Merge(inputs=[nothing, summary]).output
