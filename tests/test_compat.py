@@ -135,16 +135,18 @@ def test_build_state_opens_the_same_scopes_in_another_thread(graph):
         with graph.as_default():
             with tf.variable_scope(None, default_name="layer"):
                 variable = tf.get_variable("v", [])
-            return variable, tf.identity(variable, name="x")
+            return variable, tf.constant(0, name="x")
 
-    with tf.variable_scope("vs"), tf.variable_creator_scope(creator), tf.device("/device:CPU:3"):
-        with tf.variable_scope(None, default_name="layer"), tf.control_dependencies([tf.no_op(name="first")]):
-            state = compat.BuildState(graph)
+    around = tf.variable_scope("vs"), tf.variable_creator_scope(creator), tf.device("/device:CPU:3")
+    with around[0], around[1], around[2], tf.control_dependencies([tf.no_op(name="first")]):
+        with tf.variable_scope(None, default_name="layer"):
+            tf.no_op()
+        state = compat.BuildState(graph)
     with ThreadPoolExecutor(1) as pool:
         variable, x = pool.submit(build).result()
-    assert (variable.op.name, x.op.name) == ("vs/layer/layer/v", "vs/layer/x")
-    assert (x.device, [op.name for op in x.op.control_inputs]) == ("/device:CPU:3", ["vs/layer/first"])
-    assert created == ["vs/layer/layer/v"]
+    assert (variable.op.name, x.op.name) == ("vs/layer_1/v", "vs/x")
+    assert (x.device, [op.name for op in x.op.control_inputs]) == ("/device:CPU:3", ["vs/first"])
+    assert created == ["vs/layer_1/v"]
     assert (tf.get_variable_scope().name, tf.constant(0).device) == ("", "")
 
 
@@ -164,7 +166,7 @@ def test_build_state_keeps_the_colocation(graph):
 
 def test_swap_graph_state_closes_and_opens_blocks_that_the_graph_keeps(graph):
     outside = compat.swap_graph_state(graph)
-    with graph.container("inner"), graph.gradient_override_map({"Square": "Mine"}), graph._attr_scope({"_mine": None}):
+    with graph.container("inner"), graph.gradient_override_map({"Square": "Mine"}):
         inside = compat.swap_graph_state(graph, outside)
         plain = tf.Variable(1.0), tf.square(1.0)
         assert compat.swap_graph_state(graph, inside)["_container"] == ""

@@ -112,11 +112,10 @@ def test_close_does_not_wait_for_one_that_swallows_the_exit_or_fails_at_it():
     assert threads_named("stubborn") + threads_named("angry") == []
 
 
-def test_close_after_an_interrupted_wait_waits_for_the_function(monkeypatch):
-    may_pause, reached = threading.Event(), []
+def test_an_interrupted_wait_closes_the_coroutine_where_it_pauses(monkeypatch):
+    reached = []
 
     def func():
-        may_pause.wait()
         reached.append("end of the step")
         coroutine.pause()
         reached.append("after the pause")
@@ -131,14 +130,16 @@ def test_close_after_an_interrupted_wait_waits_for_the_function(monkeypatch):
     monkeypatch.setattr(coroutine, "_wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
         coroutine.resume()
-    may_pause.set()
-    coroutine.close()
+    assert coroutine.is_over
     assert reached == ["end of the step"]
     assert threads_named("interrupted") == []
 
 
-def test_context_variables_are_those_of_the_maker():
+def test_context_variables_are_those_of_the_maker_or_given_ones():
     token = VARIABLE.set("made here")
     coroutine = Coroutine(VARIABLE.get, "variables")
     VARIABLE.reset(token)
     assert coroutine.resume() == "made here"
+    given = contextvars.copy_context()
+    given.run(VARIABLE.set, "given")
+    assert Coroutine(VARIABLE.get, "variables", given).resume() == "given"

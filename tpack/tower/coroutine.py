@@ -16,11 +16,12 @@ class CoroutineExit(BaseException):
 
 
 class Coroutine:
-    """A call of a function in a thread of its own, in the context variables of the thread that made the coroutine.
+    """A call of a function in a thread of its own.
 
     Args:
         func: what to call; it takes no arguments. It may call `pause`.
         name: the name of the thread.
+        variables: the context variables of the call, by default a copy of the current ones.
 
     Example:
         def func():
@@ -31,9 +32,9 @@ class Coroutine:
         coroutine.resume("answer")
     """
 
-    def __init__(self, func: Callable[[], Any], name: str) -> None:
+    def __init__(self, func: Callable[[], Any], name: str, variables: contextvars.Context | None = None) -> None:
         self._func = func
-        self._variables = contextvars.copy_context()
+        self._variables = contextvars.copy_context() if variables is None else variables
         # A daemon, so that an interpreter that ends in the middle of a call does not wait for it.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._may_go_on = threading.Semaphore(0)
@@ -59,14 +60,19 @@ class Coroutine:
             What it gave to `pause`, or what it returned; `is_over` tells which.
 
         Raises:
-            Whatever the function raises, with the traceback that it has there.
+            Whatever the function raises, with the traceback that it has there. An exception that interrupts the wait,
+            such as ``KeyboardInterrupt``, closes the coroutine, which ends the function where it next pauses.
         """
         self._parcel = value
         if self._thread.ident is None:
             self._thread.start()
         self._may_go_on.release()
         self._is_running = True
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:
+            self.close()
+            raise
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -100,7 +106,7 @@ class Coroutine:
         What the function raises on its way out is lost: there is an error already that closes it.
         """
         if self._is_running:
-            # An interrupt ended the wait of `resume`: the function has not paused yet.
+            # The wait of `resume` was interrupted: the function has not paused yet.
             self._wait()
         if self._is_over or self._thread.ident is None:
             return
