@@ -12,6 +12,7 @@ from tpack.models.data_format import (
     check_rank,
     is_channels_first,
     layer_name,
+    sizes_of,
     spatial_axes,
     static_channels,
 )
@@ -35,6 +36,15 @@ def test_axes_of_both_formats_by_both_names(name: str, first: bool, axis: int, s
     assert channel_axis(name) == axis
     assert channel_axis(name, rank=2) == 1
     assert spatial_axes(name) == spatial
+
+
+def test_sizes_are_numbers_where_they_are_known(graph: Any) -> None:
+    assert sizes_of(tf.zeros([2, 3])) == [2, 3]
+    x = image(None, 3)
+    batch, channels = sizes_of(x)
+    assert channels == 3
+    with tf.Session() as session:
+        assert session.run(batch, {x: [[1, 2, 3]] * 4}) == 4
 
 
 def test_layer_name_is_that_of_the_variable_scope(graph: Any) -> None:

@@ -35,6 +35,15 @@ def spatial_axes(data_format: str) -> list[int]:
     return [2, 3] if is_channels_first(data_format) else [1, 2]
 
 
+def sizes_of(x: Any) -> list[Any]:
+    """Return the sizes of a tensor of known rank: numbers where they are known, else scalar tensors."""
+    known = x.shape.as_list()
+    if None not in known:
+        return list(known)
+    dynamic = tf.shape(x)
+    return [n if n is not None else dynamic[axis] for axis, n in enumerate(known)]
+
+
 def layer_name(kind: str) -> str:
     """Return what messages call the layer that is being built: its kind, and the current variable scope.
 

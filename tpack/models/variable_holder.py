@@ -24,6 +24,9 @@ class VariableHolder:
         if not name.startswith("_"):
             self._variables[name] = variable
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no variable {name!r} here, only {', '.join(vars(self).get('_variables', ()))}")
+
     def all(self) -> list[Any]:
         """Return the variables in the order in which they were given."""
         return list(self._variables.values())
