@@ -47,12 +47,14 @@ class Callback:
 
     Attributes:
         reads_statistics: the callback reads what others give to the monitors, so it is triggered after all of them.
+        adds_variables: the callback adds variables that belong into checkpoints, so it is set up before all others.
     """
 
     _chief_only = True
     _name_scope = ""
     _trainer: Any = None
     reads_statistics = False
+    adds_variables = False
 
     # What the trainer calls.
 

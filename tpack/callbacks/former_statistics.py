@@ -9,7 +9,7 @@ from tpack.errors import CallbackError
 from tpack.utils import logger
 
 
-def former_values(trainer: Any, name: str) -> list[float]:
+def former_values(trainer: Any, name: str, *, from_epoch: int = 0) -> list[float]:
     """Return the values of a statistic from before the point where this run starts, oldest first.
 
     They are read from ``stat.json`` in the logger's directory. Without one there are none.
@@ -17,6 +17,7 @@ def former_values(trainer: Any, name: str) -> list[float]:
     Args:
         trainer: whose run it is, before its first step.
         name: the statistic.
+        from_epoch: leave out what was reported in earlier epochs.
     """
     if logger.get_logger_dir() is None:
         return []
@@ -25,4 +26,5 @@ def former_values(trainer: Any, name: str) -> list[float]:
     except CallbackError as error:
         logger.warning(f"The former values of '{name}' are not known: {error}")
         return []
-    return [entry[name] for entry in entries if name in entry and is_before_this_run(entry, trainer)]
+    counting = [entry for entry in entries if entry.get("epoch_num", 0) >= from_epoch]
+    return [entry[name] for entry in counting if name in entry and is_before_this_run(entry, trainer)]

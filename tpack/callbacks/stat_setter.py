@@ -8,7 +8,8 @@ from typing import Any
 from tpack.callbacks.former_statistics import former_values
 from tpack.callbacks.hyper_param import HyperParam
 from tpack.callbacks.param_setter import HyperParamSetter
-from tpack.errors import CallbackError, ConfigError
+from tpack.callbacks.statistic_reader import StatisticReader
+from tpack.errors import ConfigError
 from tpack.utils import logger
 
 
@@ -63,22 +64,14 @@ class StatMonitorParamSetter(HyperParamSetter):
         self._last_k = last_k
         self._sign = -1.0 if reverse else 1.0
         self._values: list[float] = []
-        self._num_seen = 0
-        self._has_warned = False
+        self._statistic = StatisticReader(self, stat_name)
 
     def _before_train(self) -> None:
         """Take over the values of a former run; nothing is set before there is a new one."""
         self._values = former_values(self.trainer, self._stat)[-self._last_k :]
 
     def _get_value_to_set(self) -> Any:
-        try:
-            history = self.trainer.monitors.get_history(self._stat)
-        except CallbackError as error:
-            if not self._has_warned:
-                logger.warning(f"{self} has nothing to go by yet: {error}")
-                self._has_warned = True
-            return None
-        new, self._num_seen = history[self._num_seen :], len(history)
+        new = self._statistic.new_values()
         if not new:
             return None
         self._values = [*self._values, *new][-self._last_k - 1 :]
