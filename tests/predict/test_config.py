@@ -9,6 +9,7 @@ from tpack.predict import PredictConfig
 from tpack.tfutils.restore import DictRestore
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.session_init import JustCurrentSession
+from tpack.tower.context import PredictTowerContext
 from tpack.tower.func import TowerFunc
 
 SIGNATURE = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
@@ -38,6 +39,14 @@ def test_a_function_with_its_signature_and_a_tower_func_are_models():
     assert PredictConfig(tower_func=func, input_signature=SIGNATURE, output_names=["image"]).tower_func is func
 
 
+def test_a_precision_is_that_of_the_model():
+    config = PredictConfig(model=Line(), output_names=["prediction"], precision="bfloat16")
+    assert config.input_names == ["x", "y"]
+    with tf.Graph().as_default() as graph, PredictTowerContext(""):
+        config.tower_func(*(tf.placeholder(spec.dtype, spec.shape) for spec in config.input_signature))
+        assert graph.get_tensor_by_name("prediction:0").dtype == tf.bfloat16
+
+
 def test_session_init_is_kept():
     init = DictRestore({"w": 1.0})
     assert PredictConfig(model=Line(), output_names=["prediction"], session_init=init).session_init is init
@@ -65,6 +74,7 @@ def test_the_graph_is_a_new_one_or_the_default_one(graph):
         ({"model": Line(), "output_names": []}, "output_names must be a list of tensor names, not empty"),
         ({"model": Line(), "output_names": "cost"}, "output_names must be a list .*'cost'"),
         ({"model": Line(), "input_names": [1]}, r"input_names must be a list .*\[1\]"),
+        ({"model": Line(), "precision": "int8"}, "precision must be one of float32, bfloat16, float16, got 'int8'"),
         ({"model": Line(), "session_init": "model.npz"}, "session_init must be a SessionInit, got 'model.npz'"),
     ],
 )

@@ -119,3 +119,4 @@ def test_a_function_without_its_towers_can_build_them_again(graph, renew):
             each(*inputs())
         assert [handle.name for handle in each.towers] == ["tower0"]
         assert each.input_signature == SIGNATURE
+        assert each.function is model

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
+from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.session_init import JustCurrentSession, SessionInit
 from tpack.tower.func import TowerFunc
@@ -28,6 +29,7 @@ class PredictConfig:
         session_init: gives variables their values; None leaves them to their initialisers.
         return_input: let predictors return ``(data_point, outputs)`` in place of the outputs alone.
         create_graph: build in a new graph for each predictor; otherwise in the default graph of that moment.
+        precision: what the model computes in, as for `SingleCostTrainer`; the weights are in float32 whatever it is.
 
     Attributes:
         input_signature: a list of ``tf.TensorSpec``.
@@ -54,8 +56,10 @@ class PredictConfig:
         session_init: SessionInit | None = None,
         return_input: bool = False,
         create_graph: bool = True,
+        *,
+        precision: str | PrecisionPolicy = "float32",
     ) -> None:
-        self.tower_func = _as_tower_func(model, tower_func, input_signature)
+        self.tower_func = _in_precision(_as_tower_func(model, tower_func, input_signature), precision)
         self.input_signature = self.tower_func.input_signature
         self.input_names = self.tower_func.input_names if input_names is None else _check_names("input", input_names)
         self.output_names = _check_names("output", output_names)
@@ -85,6 +89,13 @@ def _as_tower_func(model: Any, tower_func: Any, input_signature: Any) -> TowerFu
     if tower_func is None or input_signature is None:
         raise ConfigError("wanted a model, a TowerFunc, or a function as tower_func with its input_signature")
     return TowerFunc(tower_func, input_signature)
+
+
+def _in_precision(tower_func: TowerFunc, precision: str | PrecisionPolicy) -> TowerFunc:
+    policy = as_precision_policy(precision)
+    if not policy.is_mixed:
+        return tower_func
+    return TowerFunc(policy.wrap(tower_func.function, tower_func.input_names), tower_func.input_signature)
 
 
 def _check_names(kind: str, names: Any) -> list[str]:

@@ -29,6 +29,11 @@ class TowerFunc:
         self._handles: list[TowerHandle] = []
 
     @property
+    def function(self) -> Callable[..., Any]:
+        """The function that is wrapped."""
+        return self._tower_fn
+
+    @property
     def input_signature(self) -> list[Any]:
         """What the inputs are, as ``tf.TensorSpec``."""
         return list(self._input_signature)
