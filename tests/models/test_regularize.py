@@ -98,11 +98,13 @@ def test_collection_holds_what_layers_gave_in_each_tower(graph: Any) -> None:
 
 def test_collection_may_hold_other_dtypes_or_nothing(graph: Any) -> None:
     empty = regularize_cost_from_collection("cost")
-    for dtype in (tf.float64, tf.bfloat16):
+    totals = []
+    for dtype in (tf.bfloat16, tf.float32, tf.float64):
         tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, tf.constant(2, dtype))
-    total = regularize_cost_from_collection()
-    assert evaluate(empty, total) == [0, 4]
-    assert (empty.op.name, total.dtype) == ("empty_cost", tf.float32)
+        totals.append(regularize_cost_from_collection())
+    assert evaluate(empty, *totals) == [0, 2, 4, 6]
+    assert [total.dtype for total in totals] == [tf.float32, tf.float32, tf.float64]
+    assert empty.op.name == "empty_cost"
 
 
 def test_prediction_costs_nothing(graph: Any) -> None:

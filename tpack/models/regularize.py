@@ -45,7 +45,7 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
         name: of the result.
 
     Shapes:
-        A float32 scalar.
+        A scalar, float32 unless there are float64 costs.
 
     Example:
         cost = tf.add(cost, regularize_cost("fc.*/W", l2_regularizer(5e-4)), name="cost")
@@ -58,7 +58,7 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
         names = ", ".join(n for n, _ in found)
         logger.info(f"regularize_cost({regex!r}) finds {len(found)} variables{': ' if names else ''}{names}")
     with tf.name_scope(f"{name}_internals"):
-        costs = [func(variable) for _, variable in found]
+        costs = [tf.convert_to_tensor(func(variable)) for _, variable in found]
     return _sum(costs, name)
 
 
@@ -73,7 +73,7 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> Any:
         name: of the result.
 
     Shapes:
-        A float32 scalar.
+        A scalar, float32 unless there are float64 costs.
     """
     tower = get_current_tower_context()
     if tower is not None and not tower.is_training:
@@ -96,7 +96,8 @@ def _trainable_variables(tower: TowerContext | None) -> list[tuple[str, Any]]:
 def _sum(costs: Sequence[Any], name: str) -> Any:
     if not costs:
         return _zero(name)
-    return tf.add_n([tf.cast(cost, tf.float32) for cost in costs], name=name)
+    dtype = tf.float64 if any(cost.dtype == tf.float64 for cost in costs) else tf.float32
+    return tf.add_n([tf.cast(cost, dtype) for cost in costs], name=name)
 
 
 def _zero(name: str) -> Any:
