@@ -2,7 +2,16 @@
 
 from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
+from tpack.predict.data_parallel import DataParallelOfflinePredictor
+from tpack.predict.multi_tower import MultiTowerOfflinePredictor
 from tpack.predict.offline import OfflinePredictor
 from tpack.predict.online import OnlinePredictor
 
-__all__ = ["OfflinePredictor", "OnlinePredictor", "PredictConfig", "PredictorBase"]
+__all__ = [
+    "DataParallelOfflinePredictor",
+    "MultiTowerOfflinePredictor",
+    "OfflinePredictor",
+    "OnlinePredictor",
+    "PredictConfig",
+    "PredictorBase",
+]

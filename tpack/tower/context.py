@@ -73,8 +73,9 @@ class TowerContext:
             repr(self),
             as_copies=self.is_training and self.has_own_variables and index > 0,
             only_local=reuse,
-            # tf.Variable, and with it Keras, names by name scopes: the main tower's are called as if it were alone.
-            unnamed_scope=tower_name if self.is_main_training_tower else "",
+            # tf.Variable, and with it Keras, names by name scopes: those of the first tower, in training or where
+            # nothing was trained, are called as if it were alone.
+            unnamed_scope=tower_name if index == 0 and not reuse else "",
         )
         self.collections = TowerCollections(
             is_training=self.is_training, has_own_variables=self.has_own_variables, is_main=index == 0
