@@ -1,14 +1,18 @@
 """Predictors: models as functions of numpy data points."""
 
+from tpack.predict.asynchronous import MultiThreadAsyncPredictor
 from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
 from tpack.predict.data_parallel import DataParallelOfflinePredictor
+from tpack.predict.feedfree import FeedfreePredictor
 from tpack.predict.multi_tower import MultiTowerOfflinePredictor
 from tpack.predict.offline import OfflinePredictor
 from tpack.predict.online import OnlinePredictor
 
 __all__ = [
     "DataParallelOfflinePredictor",
+    "FeedfreePredictor",
+    "MultiThreadAsyncPredictor",
     "MultiTowerOfflinePredictor",
     "OfflinePredictor",
     "OnlinePredictor",
