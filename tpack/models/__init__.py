@@ -5,6 +5,7 @@ from tpack.models.conv2d_transpose import Conv2DTranspose, Deconv2D
 from tpack.models.dropout import Dropout
 from tpack.models.fc import FullyConnected
 from tpack.models.linearwrap import LinearWrap
+from tpack.models.nonlin import Maxout, PReLU
 from tpack.models.pool import AvgPooling, GlobalAvgPooling, MaxPooling
 from tpack.models.registry import disable_layer_logging, layer_register
 from tpack.models.regularize import (
@@ -30,6 +31,8 @@ __all__ = [
     "GlobalAvgPooling",
     "LinearWrap",
     "MaxPooling",
+    "Maxout",
+    "PReLU",
     "VariableHolder",
     "disable_layer_logging",
     "l1_regularizer",
