@@ -63,6 +63,22 @@ def test_reuse_shares_the_variables(graph: Any) -> None:
         scale("t")
 
 
+def test_layer_without_a_name_leaves_default_names_and_custom_getters_as_they_are(graph: Any) -> None:
+    def suffixed(getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        return getter(f"{name}_suffix", *args, **kwargs)
+
+    def make() -> str:
+        with layer_scope("Cell", None), tf.variable_scope(None, default_name="cell"):
+            return str(tf.get_variable("f", []).op.name)
+
+    with custom_getter_scope(suffixed):
+        assert [make(), make()] == ["cell/f_suffix", "cell_1/f_suffix"]
+        assert tf.get_variable_scope().custom_getter is suffixed
+        with pytest.raises(KeyError), layer_scope("Cell", None):
+            raise KeyError
+        assert tf.get_variable_scope().custom_getter is suffixed
+
+
 def test_other_errors_of_tensorflow_pass(graph: Any) -> None:
     scale("s")
     with pytest.raises(ValueError, match="initializer passed is not valid"), layer_scope("Scale", "s"):

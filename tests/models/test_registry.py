@@ -9,6 +9,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
 from tpack.models.registry import get_registered_layer, layer_register, registered_layer_names
 from tpack.tfutils.argscope import argscope
+from tpack.tower.compute_dtype import compute_in
 
 
 @layer_register(log_shape=True)
@@ -66,6 +67,13 @@ def test_shapes_are_logged_once_for_layers_that_ask_for_it(graph: Any) -> None:
 
 def test_several_tensors_are_an_input(graph: Any) -> None:
     assert RegistrySum("s", [tf.ones([2]), tf.ones([2])]).shape == [2]
+
+
+def test_variable_that_is_cast_where_it_is_used_is_an_input(graph: Any) -> None:
+    with compute_in(tf.bfloat16):
+        variable = tf.get_variable("v", [2])
+        assert RegistryFlat(variable).dtype == tf.bfloat16
+        assert RegistrySum("s", (variable, tf.ones([2], tf.bfloat16))).dtype == tf.bfloat16
 
 
 def test_missing_name_shows_how_to_call(graph: Any) -> None:

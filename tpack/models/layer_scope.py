@@ -6,6 +6,7 @@ TensorFlow applies it where it creates the variable, so that of towers which sha
 for them, and K towers would not learn what one learns.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,17 +34,29 @@ def layer_scope(kind: str, name: str | None) -> Iterator[Any]:
             variables.
     """
     guard = _Guard(kind, name)
-    parent = tf.get_variable_scope()
-    # Without a name the current scope is opened again, for its custom getter only.
-    opened: Any = (
-        tf.variable_scope(parent, custom_getter=guard, auxiliary_name_scope=False)
-        if name is None
-        else tf.variable_scope(name, custom_getter=guard)
-    )
-    with opened as scope:
+    with _ask_in_current_scope(guard) if name is None else tf.variable_scope(name, custom_getter=guard) as scope:
         guard.key = scope.name if name is not None else f"{scope.name}:{kind}"
         yield scope
         _built.setdefault(tf.get_default_graph(), set()).add(guard.key)
+
+
+@contextmanager
+def _ask_in_current_scope(guard: "_Guard") -> Iterator[Any]:
+    """Put a custom getter before that of the current variable scope for a block.
+
+    Opening the scope again would do that too, and forget afterwards which default names were used in the block.
+    """
+    scope = tf.get_variable_scope()
+    before = scope.custom_getter
+
+    def getter(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return guard(functools.partial(before, getter), *args, **kwargs)
+
+    scope.set_custom_getter(guard if before is None else getter)
+    try:
+        yield scope
+    finally:
+        scope.set_custom_getter(before)
 
 
 class _Guard:

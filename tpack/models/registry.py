@@ -14,6 +14,7 @@ from tpack.errors import ConfigError
 from tpack.models.layer_scope import layer_scope
 from tpack.tfutils.argscope import complete_arguments
 from tpack.tfutils.shape_log import disable_layer_logging, log_shapes
+from tpack.tower.cast_variable import CastVariable
 from tpack.utils import logger
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register"]
@@ -25,6 +26,9 @@ _layers: dict[str, list[Callable[..., Any]]] = {}
 
 def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Callable[[F], F]:
     """Make a layer out of a function whose first argument is a tensor, or a list or tuple of tensors.
+
+    A name can be used for one layer in a scope, unless the layer has no variables or the scope reuses them: the error
+    names the layer.
 
     Args:
         log_shape: log the shapes of input and output the first time that a layer of a name is made in a graph.
@@ -43,7 +47,8 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
         @functools.wraps(function)
         def layer(*args: Any, **kwargs: Any) -> Any:
             name, args = _split_name(layer, args)
-            inputs = _check_inputs(layer, name, args)
+            inputs = _inputs_of(layer, name, args)
+            args = (inputs, *args[1:])
             kwargs = complete_arguments(layer, args, kwargs)
             with layer_scope(layer.__name__, name) as scope:
                 outputs = function(*args, **kwargs)
@@ -104,10 +109,20 @@ def _split_name(layer: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str |
     return None, args
 
 
-def _check_inputs(layer: Callable[..., Any], name: str | None, args: tuple[Any, ...]) -> Any:
+def _inputs_of(layer: Callable[..., Any], name: str | None, args: tuple[Any, ...]) -> Any:
+    """Return a call's input, with variables that are cast where they are used as the tensors that they stand for."""
     inputs = args[0] if args else None
-    tensors = inputs if isinstance(inputs, list | tuple) else [inputs]
+    if isinstance(inputs, list | tuple):
+        tensors = [_as_tensor(value) for value in inputs]
+        inputs = tensors
+    else:
+        inputs = _as_tensor(inputs)
+        tensors = [inputs]
     if not tensors or not all(map(tf.is_tensor, tensors)):
         called = f"{layer.__name__} {name!r}" if name else layer.__name__
         raise ConfigError(f"{called} wants a tensor, or a list of tensors, as its input, got {inputs!r:.100}")
     return inputs
+
+
+def _as_tensor(value: Any) -> Any:
+    return value.value() if isinstance(value, CastVariable) else value
