@@ -10,6 +10,7 @@ from tests.helpers.feature_maps import conv2d_transpose
 from tests.helpers.layer_checks import FORMATS, assert_layer
 from tpack.errors import ConfigError
 from tpack.models.conv2d_transpose import Conv2DTranspose, Deconv2D
+from tpack.models.linearwrap import LinearWrap
 from tpack.tfutils.argscope import argscope
 
 
@@ -40,7 +41,8 @@ def test_variables_have_tensorpacks_names_and_shapes(graph: Any) -> None:
 def test_both_names_are_one_layer(graph: Any) -> None:
     with argscope(Deconv2D, use_bias=False):
         Conv2DTranspose("up", tf.zeros([1, 2, 2, 6]), 12, 3)
-    assert [v.op.name for v in tf.trainable_variables()] == ["up/W"]
+        LinearWrap(tf.zeros([1, 2, 2, 6])).Deconv2D("again", 12, 3)
+    assert [v.op.name for v in tf.trainable_variables()] == ["up/W", "again/W"]
 
 
 @pytest.mark.parametrize(("data_format", "shape"), [("NHWC", [None, None, 3, 2]), ("NCHW", [None, 2, 3, None])])

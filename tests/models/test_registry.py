@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
-from tpack.models.registry import get_registered_layer, layer_register, registered_layer_names
+from tpack.models.registry import get_registered_layer, layer_register, register_alias, registered_layer_names
 from tpack.tfutils.argscope import argscope
 from tpack.tower.compute_dtype import compute_in
 
@@ -111,6 +111,12 @@ def test_layers_are_found_by_name() -> None:
     assert get_registered_layer("RegistryScale") is RegistryScale
     assert get_registered_layer("NoSuchLayer") is None
     assert "RegistryShift" in registered_layer_names()
+
+
+def test_layer_is_found_by_another_name_too() -> None:
+    assert register_alias("RegistryAlias", RegistryScale) is RegistryScale
+    assert get_registered_layer("RegistryAlias") is RegistryScale
+    assert RegistryScale.__name__ == "RegistryScale"
 
 
 def test_layer_defined_again_replaces_itself_and_another_of_its_name_does_not() -> None:

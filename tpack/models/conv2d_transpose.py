@@ -17,7 +17,7 @@ from tpack.models.data_format import (
     static_channels,
 )
 from tpack.models.padding import parse_rule
-from tpack.models.registry import layer_register
+from tpack.models.registry import layer_register, register_alias
 from tpack.models.steps import activation_steps, run_steps, with_bias
 from tpack.models.weights import WeightOptions, check_units
 from tpack.utils.argtools import shape2d
@@ -89,7 +89,7 @@ def Conv2DTranspose(  # noqa: N802
     return outputs
 
 
-Deconv2D = Conv2DTranspose
+Deconv2D = register_alias("Deconv2D", Conv2DTranspose)
 
 
 def _positive(argument: str, sizes: int | Sequence[int]) -> list[int]:

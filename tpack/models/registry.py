@@ -58,7 +58,7 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
 
         layer.use_scope = use_scope  # type: ignore[attr-defined]
         layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
-        _register(layer)
+        _register(layer.__name__, layer)
         return layer  # type: ignore[return-value]
 
     return decorate
@@ -77,19 +77,25 @@ def get_registered_layer(name: str) -> Callable[..., Any] | None:
     return layers[0] if layers else None
 
 
+def register_alias(name: str, layer: F) -> F:
+    """Let a layer be found by another name too, and return it."""
+    _register(name, layer)
+    return layer
+
+
 def registered_layer_names() -> list[str]:
     """Return the names of all layers."""
     return sorted(_layers)
 
 
-def _register(layer: Callable[..., Any]) -> None:
+def _register(name: str, layer: Callable[..., Any]) -> None:
     """Add a layer; one that was defined by the same lines before, such as in a reloaded module, is replaced."""
     others = [
         other
-        for other in _layers.get(layer.__name__, [])
+        for other in _layers.get(name, [])
         if (other.__module__, other.__qualname__) != (layer.__module__, layer.__qualname__)
     ]
-    _layers[layer.__name__] = [*others, layer]
+    _layers[name] = [*others, layer]
 
 
 def _split_name(layer: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:
