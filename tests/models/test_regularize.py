@@ -107,6 +107,13 @@ def test_collection_may_hold_other_dtypes_or_nothing(graph: Any) -> None:
     assert empty.op.name == "empty_cost"
 
 
+def test_zero_can_be_added_to_the_cost_of_a_float64_model(graph: Any) -> None:
+    weight = tf.get_variable("W", [2], tf.float64, tf.ones_initializer())
+    with TowerContext("", is_training=False):
+        cost = tf.reduce_sum(weight) + regularize_cost("W", tf.reduce_sum) + regularize_cost_from_collection()
+    assert evaluate(cost, regularize_cost("no such name", tf.reduce_sum)) == [2, 0]
+
+
 def test_prediction_costs_nothing(graph: Any) -> None:
     with TowerContext("", is_training=False):
         make_variables()

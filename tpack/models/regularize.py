@@ -45,7 +45,7 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
         name: of the result.
 
     Shapes:
-        A scalar, float32 unless there are float64 costs.
+        A scalar, float32 unless a cost is float64; zero is so too where there is a trainable float64 variable.
 
     Example:
         cost = tf.add(cost, regularize_cost("fc.*/W", l2_regularizer(5e-4)), name="cost")
@@ -73,7 +73,7 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> Any:
         name: of the result.
 
     Shapes:
-        A scalar, float32 unless there are float64 costs.
+        A scalar, float32 unless a cost is float64; zero is so too where there is a trainable float64 variable.
     """
     tower = get_current_tower_context()
     if tower is not None and not tower.is_training:
@@ -101,7 +101,9 @@ def _sum(costs: Sequence[Any], name: str) -> Any:
 
 
 def _zero(name: str) -> Any:
-    return tf.constant(0, tf.float32, name=f"empty_{name}")
+    """Return zero in the dtype that the costs of the model's variables would have."""
+    is_wide = any(variable.dtype.base_dtype == tf.float64 for variable in tf.trainable_variables())
+    return tf.constant(0, tf.float64 if is_wide else tf.float32, name=f"empty_{name}")
 
 
 def _widen(weights: Any) -> Any:
