@@ -151,7 +151,7 @@ def train(builder: Any, num_towers: int) -> dict[str, np.ndarray]:
         return list(zip(tf.gradients(cost, variables), variables, strict=True))
 
     with tf.Graph().as_default() as graph:
-        result = builder.build(grad_fn, lambda: tf.train.GradientDescentOptimizer(0.1))
+        result = builder.build(grad_fn, lambda: tf.train.GradientDescentOptimizer(0.003))
         with cpu_session(graph, num_cpus=num_towers) as session:
             session.run(tf.local_variables_initializer())
             randomize_variables(session)
