@@ -2,7 +2,7 @@
 
 import os
 
-from tpack.utils.fs import get_dataset_path, mkdir_p, recursive_walk
+from tpack.utils.fs import get_dataset_path, mkdir_p, normpath, recursive_walk
 
 
 def test_mkdir_p_makes_parents_and_may_be_repeated(tmp_path):
@@ -32,3 +32,8 @@ def test_walk_yields_files_in_order(tmp_path):
         (tmp_path / name).write_text("")
     (tmp_path / "empty").mkdir()
     assert [os.path.relpath(path, tmp_path) for path in recursive_walk(tmp_path)] == ["z", "a/y", "a/c/3", "b/1", "b/2"]
+
+
+def test_paths_lose_needless_parts_and_urls_stay():
+    assert normpath("a//b/./c/../d/") == "a/b/d"
+    assert normpath("gs://bucket//a/") == "gs://bucket//a/"

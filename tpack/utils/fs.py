@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tpack.utils.atomic import atomic_write
 from tpack.utils.download import download
 
-__all__ = ["atomic_write", "download", "get_dataset_path", "mkdir_p", "recursive_walk"]
+__all__ = ["atomic_write", "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
 
 
 def mkdir_p(dirname: str | os.PathLike[str]) -> None:
@@ -22,6 +22,11 @@ def get_dataset_path(*parts: str) -> str:
     """
     root = os.environ.get("TPACK_DATASET") or os.path.join(os.path.expanduser("~"), "tpack_data")
     return os.path.join(os.path.abspath(root), *parts)
+
+
+def normpath(path: str) -> str:
+    """Return a path without needless parts such as ``./``; a URL, such as of cloud storage, stays as it is."""
+    return path if "://" in path else os.path.normpath(path)
 
 
 def recursive_walk(rootdir: str | os.PathLike[str]) -> Iterator[str]:
