@@ -54,6 +54,9 @@ class AccumGradOptimizer(ProxyOptimizer):
             For each variable, beside it, one of its shape and ``VARIABLE/AccumGrad`` as its name; for each one with a
             sparse gradient also ``VARIABLE/AccumGrad_touched``, a boolean for each row; and ``AccumGrad_counter``, an
             integer. A second call, of another tower that trains the same variables, makes a second set.
+
+        Raises:
+            GraphBuildError: There is no gradient.
         """
         pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
         if not pairs:

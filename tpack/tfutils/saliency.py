@@ -14,13 +14,13 @@ _GUIDED = "TpackGuidedRelu"
 def guided_relu() -> Iterator[None]:
     """Give the ReLUs that are built in the block a gradient that keeps only what is positive.
 
-    Source:
-        Springenberg et al., Striving for Simplicity: The All Convolutional Net, 2014.
-
     Example:
         with guided_relu():
             logits = model(image)
         saliency_map(logits, image)
+
+    Source:
+        Springenberg et al., Striving for Simplicity: The All Convolutional Net, 2014.
     """
     _register_guided_gradient()
     with tf.get_default_graph().gradient_override_map({"Relu": _GUIDED}):

@@ -7,11 +7,13 @@ from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerCon
 from tpack.tower.func import TowerFunc
 from tpack.tower.handles import TowerHandle, TowerHandles
 
+BaseTowerContext = TowerContext
 TowerFuncWrapper = TowerFunc
 TowerTensorHandle = TowerHandle
 TowerTensorHandles = TowerHandles
 
 __all__ = [
+    "BaseTowerContext",
     "PredictTowerContext",
     "TowerContext",
     "TowerFunc",
