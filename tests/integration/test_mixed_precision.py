@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.mixed_precision import SIGNATURE, data, logits_of, train
+from tests.helpers.mixed_precision import SIGNATURE, cost_of, data, logits_of, train
 from tpack.callbacks.saver import ModelSaver
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy
@@ -178,6 +178,15 @@ def test_prediction_computes_as_training_does(log_dir):
     low, high = predict("bfloat16"), predict("float32")
     assert (low.dtype, high.dtype) == (tf.bfloat16.as_numpy_dtype, np.float32)
     np.testing.assert_allclose(low.astype("float32"), high, atol=0.05)
+
+
+def test_predictors_of_a_trainer_compute_as_training_does(graph):
+    trainer = SyncMultiGPUTrainerReplicated(2, precision="bfloat16")
+    inputs = TensorInput(lambda: [tf.constant(part) for part in data()])
+    trainer.setup_graph(SIGNATURE, inputs, cost_of(None), sgd)
+    predictor = trainer.get_predictor(["image", "ids"], ["logits", "logits32"])
+    assert [tensor.dtype for tensor in predictor.input_tensors] == [tf.float32, tf.int32]
+    assert [tensor.dtype for tensor in predictor.output_tensors] == [tf.bfloat16, tf.float32]
 
 
 def test_a_linear_model_follows_the_numbers_of_16_bits():
