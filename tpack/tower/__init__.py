@@ -1,6 +1,7 @@
 """The tower mechanism: names, devices, placement, collections, variable getters, contexts and handles."""
 
 from tpack.tower.collections import CollectionSnapshot, backup_collection, freeze_collection, restore_collection
+from tpack.tower.compute_dtype import full_precision
 from tpack.tower.context import (
     PredictTowerContext,
     TowerContext,
@@ -40,6 +41,7 @@ __all__ = [
     "current_tower_context",
     "custom_getter_scope",
     "freeze_collection",
+    "full_precision",
     "get_current_tower_context",
     "list_gpus",
     "op_and_tensor_name",
