@@ -50,9 +50,8 @@ class LossScaleOptimizer(ProxyOptimizer):
         pairs = list(grads_and_vars)
         gradients = [gradient for gradient, _ in pairs if gradient is not None]
         if not gradients:
-            raise GraphBuildError(
-                f"LossScaleOptimizer got no gradient of {[variable.op.name for _, variable in pairs]}: wanted one at least"
-            )
+            names = [variable.op.name for _, variable in pairs]
+            raise GraphBuildError(f"LossScaleOptimizer got no gradient of {names}: wanted one at least")
         with tf.name_scope("loss_scale"):
             is_finite = _are_finite(gradients)
             self._loss_scale.observe(is_finite)
