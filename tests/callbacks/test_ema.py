@@ -235,6 +235,8 @@ def test_misuse_is_an_error(graph):
     trainer = FakeTrainer(tf.no_op())
     with pytest.raises(CallbackError, match="averages trainable variables, and there are none"):
         trainer.setup([EMA()])
+    with pytest.raises(CallbackError, match="evaluated on EMA, which is not itself among the callbacks"):
+        trainer.setup([EMA().evaluate(Reading())])
     tf.get_variable("old", initializer=1.0, use_resource=False)
     with pytest.raises(CallbackError, match="wants resource variables: make old with use_resource=True"):
         trainer.setup([EMA()])
