@@ -40,7 +40,8 @@ def load_checkpoint_vars(path: str | os.PathLike[str]) -> dict[str, Any]:
     if path.endswith(".npz"):
         return {name.removesuffix(":0"): value for name, value in load_npz(path).items()}
     reader = CheckpointReader(resolve_checkpoint(path))
-    return {name: reader.read(name) for name in sorted(reader.shapes)}
+    # A scalar string, such as the object graph in checkpoints of TensorFlow 2, is read as bytes and not as an array.
+    return {name: np.asarray(reader.read(name)) for name in sorted(reader.shapes)}
 
 
 def save_checkpoint_vars(dic: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
