@@ -48,9 +48,9 @@ def test_strings_in_checkpoints_are_listed(tmp_path, capsys):
     for folder, text in (("a", b"graph"), ("b", b"graph"), ("c", b"other")):
         (tmp_path / folder).mkdir()
         names = np.array([text, b"x"], object)
-        paths.append(save_checkpoint(tmp_path / folder, {"_OBJECT_GRAPH": np.array(text, object), "names": names}))
+        paths.append(save_checkpoint(tmp_path / folder, {"OBJECT_GRAPH": np.array(text, object), "names": names}))
     assert main(["inspect", paths[0]]) == 0
-    assert list(rows(capsys.readouterr().out)) == ["_OBJECT_GRAPH", "names"]
+    assert list(rows(capsys.readouterr().out)) == ["OBJECT_GRAPH", "names"]
     assert main(["inspect", paths[0], paths[1]]) == 0
     assert "2 of the 2 variable(s) in both are equal" in capsys.readouterr().out
     assert main(["inspect", paths[0], paths[2]]) == 0
