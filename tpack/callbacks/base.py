@@ -199,9 +199,7 @@ class Callback:
         self._name_scope = name
 
     def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[Any]:
-        """Find tensors by name, in the graph first and then in the first training tower.
-
-        The name of a variable means its value.
+        """Find tensors by name, in the graph first and then in the first training tower; a variable means its value.
 
         Raises:
             CallbackError: the graph has no tensor of that name, and there is no training tower.
