@@ -260,7 +260,7 @@ class CallbackFactory(Callback):
         after_train: likewise.
 
     Example:
-        `CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("answer", 42))`
+        ``CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("answer", 42))``
     """
 
     def __init__(

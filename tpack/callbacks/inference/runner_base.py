@@ -56,7 +56,7 @@ class InferenceRunnerBase(Callback):
         """Add a `tf.train.SessionRunHook` around the runs of the inference loop; before `setup_graph` only.
 
         Raises:
-            CallbackError: it is too late, or `hook` is no session hook.
+            CallbackError: it is too late, or ``hook`` is no session hook.
         """
         if self._trainer is not None:
             raise CallbackError(f"{self} was set up already: register hooks before training")
