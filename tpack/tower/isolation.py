@@ -6,6 +6,8 @@ collections that are its own hold its part only; when it is closed, what is to b
 Towers usually are built one after the other. Where they meet in the middle (`TowerContext.merge_call`), a paused tower
 takes its additions out of the collections and puts them back when it goes on, so that every tower finds, and in the end
 every collection holds, what it would have if the towers had been built one after the other.
+
+The counts that Keras names layers by are kept apart in the same way.
 """
 
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.tower.collections import CollectionSnapshot, backup_collection, items_added, restore_collection
+from tpack.tower.keras_names import KerasNames
 from tpack.tower.keys import LOSS_KEYS, SUMMARY_KEYS
 
 
@@ -36,6 +39,7 @@ class TowerCollections:
         dropped = SUMMARY_KEYS if has_own else (*SUMMARY_KEYS, tf.GraphKeys.UPDATE_OPS)
         self._dropped = () if self._keeps_all else dropped
         self._graph: Any = None
+        self._keras_names: Any = None
         self._is_open = False
         self._was_aside = False
         self._around: dict[str, list[Any]] = {}
@@ -52,10 +56,13 @@ class TowerCollections:
         self._graph = tf.get_default_graph()
         self._around = _backup()
         restore_collection({key: [] for key in self._isolated})
+        self._keras_names = KerasNames(self._graph)
+        self._keras_names.swap()
         self._is_open = True
 
     def close(self) -> None:
         """End: keep what was added and is to be kept, and put back what was out of sight."""
+        self._keras_names.swap()
         with self._graph.as_default():
             self._own = {key: self.added(key) for key in _keys()}
             self._is_open = False
@@ -83,10 +90,12 @@ class TowerCollections:
         """Take the tower's additions out of the collections, which then are as if it had not been there."""
         own = {key: self.added(key) for key in _keys()}
         restore_collection({key: self._around.get(key, []) for key in own})
+        self._keras_names.swap_of_graph()
         self._own, self._was_aside = own, True
 
     def bring_back(self) -> None:
         """Undo `put_aside` among what the collections hold by now."""
+        self._keras_names.swap_of_graph()
         for key, items in self._around.items():
             self._foreign.setdefault(key, set()).update(map(id, items))
         self._around = _backup()
