@@ -22,6 +22,7 @@ from tpack.tower.handles import TowerHandle, TowerHandles
 from tpack.tower.names import op_and_tensor_name, tower_name
 from tpack.tower.placement import LeastLoadedDeviceSetter
 from tpack.tower.recorder import VariableRecorder, pair_variables
+from tpack.tower.together import call_in_towers
 from tpack.tower.variable_getters import OverrideCachingDevice, custom_getter_scope, override_to_local_variable
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "TrainTowerContext",
     "VariableRecorder",
     "backup_collection",
+    "call_in_towers",
     "canonical_device",
     "check_session_devices",
     "current_tower_context",
