@@ -135,6 +135,7 @@ __getattr__, __dir__, __all__ = attach(
             "Maxout",
             "PReLU",
             "VariableHolder",
+            "add_keras_losses",
             "disable_layer_logging",
             "l1_regularizer",
             "l2_regularizer",

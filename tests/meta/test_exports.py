@@ -33,12 +33,13 @@ EXPORTS = {
         SyncMultiGPUReplicatedBuilder SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical
         SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated TFDatasetInput TFEventWriter TensorInput
         TensorPrinter TestDataSpeed ThroughputTracker TowerContext TowerTrainer TrainConfig TrainLoop Trainer
-        VariableHolder Watchdog allreduce_grads argscope change_env collect_env_info disable_layer_logging
-        enable_argscope_for_function enable_argscope_for_module execute_only_once fix_rng_seed get_arg_scope
-        get_current_tower_context get_default_sess_config get_global_step_value get_global_step_var get_model_loader
-        get_rng get_tf_version_tuple get_tqdm gradproc humanize_time_delta l1_regularizer l2_regularizer
-        launch_train_with_config layer_register logger optimizer regularize_cost regularize_cost_from_collection
-        remap_input_source rename_tflayer_get_variable sesscreate sessinit summary varreplace
+        VariableHolder Watchdog add_keras_losses allreduce_grads argscope change_env collect_env_info
+        disable_layer_logging enable_argscope_for_function enable_argscope_for_module execute_only_once fix_rng_seed
+        get_arg_scope get_current_tower_context get_default_sess_config get_global_step_value get_global_step_var
+        get_model_loader get_rng get_tf_version_tuple get_tqdm gradproc humanize_time_delta l1_regularizer
+        l2_regularizer launch_train_with_config layer_register logger optimizer regularize_cost
+        regularize_cost_from_collection remap_input_source rename_tflayer_get_variable sesscreate sessinit summary
+        varreplace
     """,
     "tpack.callbacks": """
         BinaryClassificationStats Callback CallbackFactory CallbackToHook Callbacks CheckNumerics
@@ -80,8 +81,8 @@ EXPORTS = {
     "tpack.models": """
         AvgPooling BNReLU BatchNorm BatchRenorm ConcatWith Conv2D Conv2DTranspose Deconv2D Dropout FixedUnPooling
         FullyConnected GlobalAvgPooling GroupNorm InstanceNorm LayerNorm LinearWrap MaxPooling Maxout PReLU
-        VariableHolder disable_layer_logging l1_regularizer l2_regularizer layer_register regularize_cost
-        regularize_cost_from_collection rename_tflayer_get_variable
+        VariableHolder add_keras_losses disable_layer_logging l1_regularizer l2_regularizer layer_register
+        regularize_cost regularize_cost_from_collection rename_tflayer_get_variable
     """,
     "tpack.predict": """
         DataParallelOfflinePredictor DatasetPredictorBase FeedfreePredictor MultiProcessDatasetPredictor
@@ -96,8 +97,8 @@ EXPORTS = {
         NcclReducer OneDeviceReducer REDUCTION_MODES ReduceOp Reducer ReducerChoice RingReducer RoundRobinReducer
         ShardingReducer ShuffleReducer SplitBySizeReducer TrafficReport WireDtypeReducer aggregate_grads_colocate
         allreduce_grads allreduce_grads_hierarchical allreduce_grads_naive choose_by_measurement choose_the_best
-        count_traffic make_reducer merge_grad_list parse_all_reduce_spec reducer_for_mode reducer_for_spec
-        split_grad_list
+        count_traffic make_reducer mean_over_towers merge_grad_list parse_all_reduce_spec reducer_for_mode
+        reducer_for_spec split_grad_list stack_over_towers sum_over_towers
     """,
     "tpack.tfutils": """
         ChainInit DictRestore JustCurrentSession NewSessionCreator ReuseSessionCreator SaverRestore
@@ -108,10 +109,10 @@ EXPORTS = {
     """,
     "tpack.tower": """
         CollectionSnapshot LeastLoadedDeviceSetter OverrideCachingDevice PredictTowerContext TowerContext TowerFunc
-        TowerHandle TowerHandles TrainTowerContext VariableRecorder backup_collection canonical_device
-        check_session_devices current_tower_context custom_getter_scope freeze_collection full_precision
-        get_current_tower_context list_gpus op_and_tensor_name override_to_local_variable pair_variables
-        required_cpu_devices resolve_device resolve_devices restore_collection tower_name
+        TowerHandle TowerHandles TrainTowerContext VariableRecorder backup_collection call_in_towers
+        canonical_device check_session_devices current_tower_context custom_getter_scope freeze_collection
+        full_precision get_current_tower_context list_gpus op_and_tensor_name override_to_local_variable
+        pair_variables required_cpu_devices resolve_device resolve_devices restore_collection tower_name
     """,
     "tpack.train": """
         AsyncMultiGPUTrainer AutoResumeTrainConfig BuilderTrainer DEFAULT_CALLBACKS DEFAULT_MONITORS ModelDesc
