@@ -12,14 +12,17 @@ import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import device_lib, timeline
+from tensorflow.python.distribute import device_util
 from tensorflow.python.ops import collective_ops, nccl_ops
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
 from tensorflow.python.util import _pywrap_util_port
 
 __all__ = [
     "chrome_trace",
+    "BaseVariable",
     "BuildState",
     "collective_all_reduce",
+    "current_device",
     "fix_summation_order",
     "get_tf_version_tuple",
     "is_onednn_enabled",
@@ -33,6 +36,9 @@ __all__ = [
     "swap_graph_state",
     "tfv1",
 ]
+
+# What every variable is an instance of. The Variable of compat.v1 is no base of resource variables.
+BaseVariable = tensorflow.Variable
 
 # OpKernelContext::Params::kNeverForward in tensorflow/core/framework/op_kernel.h.
 _NEVER_FORWARD = -2
@@ -92,6 +98,11 @@ def collective_all_reduce(
         communication_hint=hint,
         timeout=timeout_secs,
     )
+
+
+def current_device() -> str:
+    """Return the device that the blocks of ``tf.device`` that are open now ask for; empty if they ask for none."""
+    return str(device_util.current() or "")
 
 
 def nccl_all_sum(tensors: Sequence[Any]) -> list[Any]:

@@ -63,7 +63,7 @@ class MovingStatistics:
 def updates_statistics() -> bool:
     """Whether the current tower updates moving averages: in training, once for each set of variables."""
     tower = get_current_tower_context()
-    return tower is None or (tower.is_training and (tower.has_own_variables or tower.is_main_tower))
+    return tower is None or tower.updates_variables
 
 
 def parse_update(kind: str, ema_update: str, internal_update: bool | None) -> str:

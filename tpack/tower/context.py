@@ -81,6 +81,8 @@ class TowerContext:
             is_training=self.is_training, has_own_variables=self.has_own_variables, is_main=index == 0
         )
         self.meet: Callable[[int, MergeCall], Any] | None = None
+        # What distribution strategies show of this tower; made by tpack.distribute.
+        self.strategy_context: Any = None
         self._reuse = reuse
         self._graph: Any = None
         self._scopes = ExitStack()
@@ -99,6 +101,11 @@ class TowerContext:
     def is_main_training_tower(self) -> bool:
         """Whether this is the first tower and built for training: what writes summaries once a run asks this."""
         return self.is_training and self.index == 0
+
+    @property
+    def updates_variables(self) -> bool:
+        """Whether layers update variables such as moving averages here: in training, once for each set of variables."""
+        return self.is_training and (self.has_own_variables or self.is_main_tower)
 
     def get_collection_in_tower(self, key: str) -> list[Any]:
         """Return what this tower added to a collection, also after the tower was left.
@@ -187,7 +194,7 @@ class TowerContext:
             TowerError: The tower was not left yet, or another one is current.
         """
         stack = context_stack()
-        if stack or self._graph is None:
+        if get_current_tower_context() is not None or self._graph is None:
             raise TowerError(f"cannot revisit {self!r}: it must have been left, and no tower may be current")
         stack.append(self)
         try:
@@ -197,8 +204,9 @@ class TowerContext:
 
     def __enter__(self) -> "TowerContext":
         stack = context_stack()
-        if stack:
-            raise TowerError(f"cannot enter {self!r} inside {stack[-1]!r}: towers of one graph cannot be nested")
+        around = get_current_tower_context()
+        if around is not None:
+            raise TowerError(f"cannot enter {self!r} inside {around!r}: towers of one graph cannot be nested")
         if self._graph is not None:
             raise TowerError(f"{self!r} was used already: make a new context for each call of the tower function")
         self._graph = tf.get_default_graph()
@@ -280,9 +288,13 @@ class PredictTowerContext(TowerContext):
 
 
 def get_current_tower_context() -> TowerContext | None:
-    """Return the innermost tower of the current graph and thread, or None outside a tower."""
+    """Return the tower that is current in this graph and thread.
+
+    Returns:
+        None outside a tower, and where the towers have met and a distribution strategy works for all of them.
+    """
     stack = context_stack()
-    return stack[-1] if stack else None
+    return stack[-1] if stack and isinstance(stack[-1], TowerContext) else None
 
 
 def current_tower_context() -> TowerContext:

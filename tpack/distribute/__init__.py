@@ -1,0 +1,1 @@
+"""Distribution strategies: towers, mirrored variables and reductions behind one interface."""

@@ -1,0 +1,332 @@
+"""What a distribution strategy offers: where towers run, where variables live, and how values move between them.
+
+The public methods check that they are called where they may be and call the method of the same name with an underscore,
+which is what a strategy implements.
+
+Values have a *locality*: T, another value in each tower (`PerDevice`); M, the same value in each tower (`Mirrored`);
+V(v), mirrored over the devices of the variable v; N, mirrored over the devices of non-slot variables. The methods say
+which they take and give.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.mode import (
+    InTowerMode,
+    current_mode,
+    require_cross_tower_context,
+    require_distribution_strategy_scope,
+    strategy_of,
+)
+from tpack.distribute.scope import current_strategy, with_resource
+from tpack.errors import ConfigError
+from tpack.tower.context import TowerContext as Tower
+
+_REDUCTIONS = (tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN)
+
+
+class DistributionStrategy:
+    """A list of devices and a policy of how state and computation are spread over them.
+
+    Under one, ordinary model code builds K towers, each with its part of the data. Outside of every strategy the
+    default one is current, which changes nothing, so that layers can be written for all cases at once.
+
+    Attributes:
+        is_default: whether it is the default strategy.
+
+    Example:
+        with strategy.scope():
+            iterator = strategy.distribute_dataset(dataset_fn).make_one_shot_iterator()
+            train_ops = strategy.call_for_each_tower(tower_fn, iterator.get_next())
+            train_op = strategy.group(train_ops)
+
+    Source:
+        The class of the same name in the seed ``distribute``.
+    """
+
+    is_default = False
+
+    def __init__(self) -> None:
+        self._default_device: Any = None
+
+    @contextmanager
+    def scope(self) -> Iterator["DistributionStrategy"]:
+        """Make this strategy current in a block: variables are made by it, and the context is cross-tower.
+
+        A block inside a block of the same strategy does nothing.
+
+        Raises:
+            StrategyError: Another strategy than the default one is current, or a tower of this one.
+        """
+        mode = current_mode()
+        current = strategy_of(mode)
+        if isinstance(mode, Tower) or (current is not None and not current.is_default):
+            require_cross_tower_context(self)
+            yield self
+            return
+        with current_strategy(self, self._create_variable, self._default_device):
+            yield self
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        """Make a variable; ``colocate_with`` among the arguments is what `colocate_vars_with` was given."""
+        raise NotImplementedError
+
+    def read_var(self, v: Any) -> Any:
+        """Return the value of a variable, on the current device; of a tower-local one, the aggregate over towers."""
+        return self._read_var(v)
+
+    def _read_var(self, v: Any) -> Any:
+        raise NotImplementedError
+
+    @contextmanager
+    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+        """Make variables in a block on the devices of a variable v, with locality V(v).
+
+        Nothing but variables should be built in the block.
+
+        Args:
+            colocate_with_variable: a variable, or what `non_slot_devices` returned.
+
+        Raises:
+            StrategyError: This strategy is not current.
+        """
+        require_distribution_strategy_scope(self)
+
+        def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+            require_distribution_strategy_scope(self)
+            return next_creator(**{**with_resource(kwargs), "colocate_with": colocate_with_variable})
+
+        with tf.variable_creator_scope(create):
+            yield
+
+    def distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+        """Split a dataset over the towers.
+
+        Args:
+            dataset_fn: makes a ``tf.data.Dataset``.
+
+        Returns:
+            An object with ``make_one_shot_iterator`` and ``make_initializable_iterator``, whose elements have
+            locality T.
+
+        Raises:
+            StrategyError: This is a tower.
+            ConfigError: ``dataset_fn`` returns something else.
+        """
+        if isinstance(current_mode(), Tower | InTowerMode):
+            require_cross_tower_context(self)
+        return self._distribute_dataset(dataset_fn)
+
+    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+        raise NotImplementedError
+
+    def _call_dataset_fn(self, dataset_fn: Callable[[], Any]) -> Any:
+        result = dataset_fn()
+        if not isinstance(result, tf.compat.v2.data.Dataset):
+            raise ConfigError(f"dataset_fn() must return a tf.data.Dataset under a strategy, it returned {result!r}")
+        return result
+
+    def broadcast(self, tensor: Any, destinations: Any = None) -> Any:
+        """Copy a tensor to several devices.
+
+        Args:
+            tensor: the tensor.
+            destinations: a mirrored variable v, a device or a list of devices; None for all worker devices.
+
+        Returns:
+            A value of locality M, or V(v).
+
+        Raises:
+            StrategyError: This is not the strategy's cross-tower context.
+        """
+        require_cross_tower_context(self)
+        return self._broadcast(tensor, destinations)
+
+    def _broadcast(self, tensor: Any, destinations: Any) -> Any:
+        raise NotImplementedError
+
+    def call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function once for each tower, in a tower context.
+
+        Args:
+            fn: builds one tower. It may call ``get_tower_context().merge_call`` to meet the other towers.
+            *args: of locality T or M, or variables: each tower gets its own. Other values are the same for all.
+            **kwargs: more of them. ``run_concurrently`` is taken out: it only means something in eager execution.
+
+        Returns:
+            What `regroup` makes of the K results.
+
+        Raises:
+            StrategyError: This is not the strategy's cross-tower context.
+            TowerMismatchError: The towers differ in how often or for what they meet, or in what they return.
+        """
+        require_cross_tower_context(self)
+        kwargs.pop("run_concurrently", None)
+        return self._call_for_each_tower(fn, *args, **kwargs)
+
+    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def reduce(self, aggregation: Any, value: Any, destinations: Any = None) -> Any:
+        """Sum or average a value over the towers.
+
+        Args:
+            aggregation: ``tf.VariableAggregation.SUM`` or ``MEAN``.
+            value: of locality T.
+            destinations: where the result goes: a mirrored variable v, a device or a list of devices; None for the
+                devices of the value.
+
+        Returns:
+            A value of locality M, or V(v).
+
+        Raises:
+            StrategyError: This is not the strategy's cross-tower context.
+            ConfigError: It is another aggregation.
+        """
+        require_cross_tower_context(self)
+        _check_aggregation(aggregation)
+        return self._reduce(aggregation, value, destinations)
+
+    def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
+        raise NotImplementedError
+
+    def batch_reduce(self, aggregation: Any, value_destination_pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+        """Sum or average several values over the towers, at once.
+
+        Args:
+            aggregation: ``tf.VariableAggregation.SUM`` or ``MEAN``.
+            value_destination_pairs: (value, destinations) pairs, as for `reduce`.
+
+        Returns:
+            One value for each pair.
+
+        Raises:
+            StrategyError: This is not the strategy's cross-tower context.
+            ConfigError: It is another aggregation.
+        """
+        require_cross_tower_context(self)
+        _check_aggregation(aggregation)
+        return self._batch_reduce(aggregation, value_destination_pairs)
+
+    def _batch_reduce(self, aggregation: Any, value_destination_pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+        return [self.reduce(aggregation, value, destinations) for value, destinations in value_destination_pairs]
+
+    def update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call ``fn(v, *args, **kwargs)`` once on each device that a variable is on.
+
+        Args:
+            var: the variable, mirrored or not.
+            fn: updates it on one device; it gets the variable there.
+            *args: of locality V(var); each call gets the part of its device. None may be `PerDevice`.
+            **kwargs: more of them.
+
+        Returns:
+            What `regroup` makes of the results, with locality V(var).
+
+        Raises:
+            StrategyError: This is not the strategy's cross-tower context, or an argument differs between towers.
+        """
+        require_cross_tower_context(self)
+        return self._update(var, fn, *args, **kwargs)
+
+    def _update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call ``fn(*args, **kwargs)`` once on each device that non-slot variables are on.
+
+        Args:
+            colocate_with: what `non_slot_devices` returned.
+            fn: updates them on one device.
+            *args: of locality N.
+            **kwargs: more of them.
+
+        Returns:
+            What `regroup` makes of the results, with locality N.
+
+        Raises:
+            StrategyError: This is not the strategy's cross-tower context, or an argument differs between towers.
+        """
+        require_cross_tower_context(self)
+        return self._update_non_slot(colocate_with, fn, *args, **kwargs)
+
+    def _update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def unwrap(self, value: Any) -> list[Any]:
+        """Return the values of all devices, which a value or a variable holds; one alone as a list of one.
+
+        Raises:
+            StrategyError: This is not the strategy's cross-tower context.
+        """
+        require_cross_tower_context(self)
+        return self._unwrap(value)
+
+    def _unwrap(self, distributed_value: Any) -> list[Any]:
+        raise NotImplementedError
+
+    def group(self, value: Any, name: str | None = None) -> Any:
+        """Return one operation that runs what `unwrap` returns; a single one as it is, unless it is to have a name.
+
+        Raises:
+            StrategyError: This is not the strategy's cross-tower context.
+        """
+        values = tf.nest.flatten(self.unwrap(value))
+        if len(values) != 1 or name is not None:
+            return tf.group(values, name=name)
+        return getattr(values[0], "op", values[0])
+
+    @property
+    def is_single_tower(self) -> bool:
+        """Whether there is a single tower."""
+        return self.num_towers == 1
+
+    @property
+    def num_towers(self) -> int:
+        """K, the number of towers to average over."""
+        raise NotImplementedError
+
+    @property
+    def worker_devices(self) -> list[str]:
+        """The devices that towers run on, in their order."""
+        raise NotImplementedError
+
+    @property
+    def parameter_devices(self) -> list[str]:
+        """The devices that variables are on and updated on."""
+        raise NotImplementedError
+
+    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
+        """Return where the non-slot variables of an optimizer go, for `colocate_vars_with` and `update_non_slot`.
+
+        Args:
+            var_list: the variables that are optimized.
+        """
+        raise NotImplementedError
+
+    @property
+    def worker_device_index(self) -> Any:
+        """Numbers from 0 to K - 1, of locality T; 0 if there is one tower.
+
+        Raises:
+            StrategyError: This is not the strategy's cross-tower context.
+        """
+        require_cross_tower_context(self)
+        return self._worker_device_index()
+
+    def _worker_device_index(self) -> Any:
+        raise NotImplementedError
+
+    def configure(self, session_config: Any = None) -> None:
+        """Choose what suits a session of this ``ConfigProto``; nothing in this base class."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+def _check_aggregation(aggregation: Any) -> None:
+    if aggregation not in _REDUCTIONS:
+        raise ConfigError(f"wanted the aggregation tf.VariableAggregation.SUM or MEAN, got {aggregation!r}")
