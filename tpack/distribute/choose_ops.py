@@ -1,0 +1,33 @@
+"""Choose cross-tower operations for devices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpack.distribute.reducer_ops import ReducerCrossTowerOps
+from tpack.reduction import choose
+from tpack.utils import logger
+
+
+def choose_the_best(devices: Sequence[str], session_config: Any = None) -> ReducerCrossTowerOps:
+    """Return the cross-tower operations that suit some devices, and log why.
+
+    Args:
+        devices: the devices of the strategy; names of GPUs become logical CPU devices on a machine without GPUs.
+        session_config: the ``ConfigProto`` of the session that will run, or None.
+
+    Returns:
+        Operations on the reducer that `tpack.reduction.choose_the_best` returns.
+
+    Shapes:
+        None apply.
+
+    Raises:
+        ReductionError: There is no device, or one twice.
+        DeviceError: A GPU that the machine, having GPUs, does not have.
+
+    Source:
+        The function of this name in the seed's ``cross_tower_ops``, which takes NCCL unchecked.
+    """
+    choice = choose.choose_the_best(devices, session_config)
+    logger.info(f"Values of {len(devices)} device(s) are reduced by {choice.reducer.name}: {choice.reason}.")
+    return ReducerCrossTowerOps(choice.reducer)
