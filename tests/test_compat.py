@@ -44,6 +44,15 @@ def test_collective_all_reduce_passes_its_options_on(graph):
     assert [total.op.get_attr(name) for name in attributes] == [2, 3, 4, b"ring", 1.5, b"Add"]
 
 
+def test_a_multi_device_iterator_deals_elements_out(session8):
+    devices = ["/device:CPU:1", "/device:CPU:2"]
+    iterator = compat.make_multi_device_iterator(tf.data.Dataset.range(5), devices, buffer_size=2)
+    elements = iterator.get_next()
+    session8.run(iterator.initializer)
+    assert [element.device for element in elements] == devices
+    assert [session8.run(elements), session8.run(elements)] == [[0, 1], [2, 3]]
+
+
 def test_nccl_all_sum_builds_one_op_on_each_device(graph):
     tensors = []
     for k in range(3):

@@ -12,15 +12,22 @@ import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import device_lib, timeline
+from tensorflow.python.data.ops import multi_device_iterator_ops
 from tensorflow.python.distribute import device_util
 from tensorflow.python.ops import collective_ops, nccl_ops
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
+from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
+from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
 from tensorflow.python.util import _pywrap_util_port
 
 __all__ = [
     "chrome_trace",
     "BaseVariable",
     "BuildState",
+    "SaveSpec",
+    "SaveableObject",
+    "Trackable",
+    "VARIABLE_VALUE_KEY",
     "collective_all_reduce",
     "current_device",
     "fix_summation_order",
@@ -31,6 +38,7 @@ __all__ = [
     "is_tfv2",
     "list_local_devices",
     "make_callable",
+    "make_multi_device_iterator",
     "nccl_all_sum",
     "run_after",
     "swap_graph_state",
@@ -156,6 +164,22 @@ def make_callable(
         options.run_options.inter_op_thread_pool = -1
     options.run_options.timeout_in_ms = timeout_in_ms
     return session._make_callable_from_options(options)
+
+
+def make_multi_device_iterator(dataset: Any, devices: Sequence[str], buffer_size: int) -> Any:
+    """Make an iterator that deals the elements of a dataset out to several devices, each with a buffer.
+
+    Args:
+        dataset: the stream, on the current device.
+        devices: who gets elements, in turn.
+        buffer_size: how many elements wait on each device.
+
+    Returns:
+        An object with an ``initializer`` and ``get_next()``, which returns one element for each device.
+    """
+    return multi_device_iterator_ops.MultiDeviceIterator(
+        dataset, list(devices), max_buffer_size=buffer_size, prefetch_buffer_size=buffer_size
+    )
 
 
 def chrome_trace(run_metadata: Any) -> str:
