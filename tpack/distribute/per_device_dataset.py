@@ -60,8 +60,7 @@ class PerDeviceDataset:
     def make_one_shot_iterator(self) -> "PerDeviceIterator":
         """Return an iterator over the stream, once.
 
-        With elements waiting on the devices it has to be started: by ``tf.tables_initializer()``, which sessions of
-        trainers run.
+        With elements waiting on the devices it has to be started all the same, by ``tf.tables_initializer()``.
         """
         if not self._prefetch:
             with on_device(_HOST):
