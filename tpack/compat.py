@@ -29,6 +29,7 @@ __all__ = [
     "Trackable",
     "VARIABLE_VALUE_KEY",
     "collective_all_reduce",
+    "current_control_dependencies",
     "current_device",
     "fix_summation_order",
     "get_tf_version_tuple",
@@ -36,6 +37,7 @@ __all__ = [
     "is_in_control_flow",
     "is_in_variable_store",
     "is_tfv2",
+    "last_loss_reduction",
     "list_local_devices",
     "make_callable",
     "make_multi_device_iterator",
@@ -108,6 +110,11 @@ def collective_all_reduce(
     )
 
 
+def current_control_dependencies() -> list[Any]:
+    """Return the operations that whatever is built now runs after, by the blocks of ``tf.control_dependencies``."""
+    return list(tfv1.get_default_graph()._current_control_dependencies())
+
+
 def current_device() -> str:
     """Return the device that the blocks of ``tf.device`` that are open now ask for; empty if they ask for none."""
     return str(device_util.current() or "")
@@ -116,6 +123,11 @@ def current_device() -> str:
 def nccl_all_sum(tensors: Sequence[Any]) -> list[Any]:
     """Sum tensors of one shape that lie on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
     return list(nccl_ops.all_sum(list(tensors)))
+
+
+def last_loss_reduction() -> Any:
+    """Return how the last loss of ``tf.losses`` in the current graph was reduced over the batch, or None."""
+    return tfv1.get_default_graph()._last_loss_reduction
 
 
 def list_local_devices(session_config: Any = None) -> list[Any]:

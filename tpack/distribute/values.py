@@ -19,6 +19,22 @@ _OPERATORS = (
 )
 
 
+def with_operators(cls: type) -> type:
+    """Give a class that TensorFlow can convert to a tensor the operators of tensors; to be used as a decorator."""
+    for name in _OPERATORS:
+        setattr(cls, f"__{name}__", _operator(f"__{name}__"))
+    # Above numpy's, so that ``array * value`` is ours too.
+    cls.__array_priority__ = 100  # type: ignore[attr-defined]
+    return cls
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    def apply(self: Any, *others: Any) -> Any:
+        return getattr(tf.convert_to_tensor(self), name)(*others)
+
+    return apply
+
+
 class DistributedValues:
     """A map from devices to values.
 
@@ -56,20 +72,24 @@ class DistributedValues:
 
         Args:
             device: any of its names. None means where this is called: the device of the tower or of the update that is
-                built. Across towers, and outside of every strategy, it depends on the kind of value what that is.
+                built. Across towers, and on a device without a value, it depends on the kind of value what that is.
 
         Raises:
             StrategyError: There is no value for this device.
         """
-        wanted = device if device is not None else _current_device()
-        key = None if wanted is None else self._key(wanted)
+        key = self._key_here() if device is None else self._key(device)
         if key is not None:
             return self._index[key]
-        if device is None and (wanted is None or current_mode() is None):
+        if device is None:
             return self._get_cross_tower()
         raise StrategyError(
-            f"device {wanted or '(none)'!r} is not one of {self.devices} that this {type(self).__name__} has values for"
+            f"device {device!r} is not one of {self.devices} that this {type(self).__name__} has values for"
         )
+
+    def _key_here(self) -> str | None:
+        """Return the index's name of the device of the current tower or update, or None."""
+        device = _current_device()
+        return None if device is None else self._key(device)
 
     def _get_cross_tower(self) -> Any:
         """Return what the value is to all towers together."""
@@ -107,6 +127,7 @@ class PerDevice(DistributedValues):
     """
 
 
+@with_operators
 class Mirrored(DistributedValues):
     """Values that are the same on all devices: of locality M, V(v) or N.
 
@@ -118,9 +139,6 @@ class Mirrored(DistributedValues):
     Source:
         The class of the same name in the seeds.
     """
-
-    __array_priority__ = 100
-    """Above numpy's, so that ``array * mirrored`` is ours too."""
 
     def _get_cross_tower(self) -> Any:
         return self._index.get(device_key(current_device()), next(iter(self._index.values())))
@@ -135,17 +153,6 @@ class Mirrored(DistributedValues):
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.get(), name)
-
-
-def _operator(name: str) -> Callable[..., Any]:
-    def apply(self: Mirrored, *others: Any) -> Any:
-        return getattr(tf.convert_to_tensor(self), name)(*others)
-
-    return apply
-
-
-for _name in _OPERATORS:
-    setattr(Mirrored, f"__{_name}__", _operator(f"__{_name}__"))
 
 
 def _to_tensor(value: Mirrored, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:

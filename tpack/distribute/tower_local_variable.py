@@ -1,0 +1,87 @@
+"""A variable of which each tower has its own, such as a count of examples; only all of them together are a result."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.mode import CrossTowerMode, current_mode
+from tpack.distribute.values import PerDevice
+from tpack.distribute.variables import DistributedVariable, assign_to_components
+from tpack.errors import StrategyError
+
+_SUM, _MEAN = tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN
+
+
+class TowerLocalVariable(DistributedVariable, PerDevice):
+    """A variable whose components differ between towers, and are aggregated when it is read across towers or saved.
+
+    A tower reads and changes its own component. Across towers, and outside of every strategy, its value is the sum or
+    the mean of the components, or the first tower's; assigning that value, as restoring does, gives the components what
+    makes up the same value again.
+
+    Args:
+        index: the component of each device.
+        aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``; with ``NONE`` it can only be
+            used in towers.
+
+    Raises:
+        StrategyError: It is read across towers and has no aggregation, or is added to or subtracted from outside of a
+            tower.
+
+    Source:
+        The class of the same name that belongs to the seed ``distribute``.
+    """
+
+    def assign(self, value: Any, **options: Any) -> Any:
+        """Assign a value to this tower's component, or across towers the value of all together."""
+        key = self._key_in_tower()
+        return assign_to_components(self, value) if key is None else self._index[key].assign(value, **options)
+
+    def assign_add(self, delta: Any, **options: Any) -> Any:
+        """Add to this tower's component."""
+        return self._own("assign_add").assign_add(delta, **options)
+
+    def assign_sub(self, delta: Any, **options: Any) -> Any:
+        """Subtract from this tower's component."""
+        return self._own("assign_sub").assign_sub(delta, **options)
+
+    def split_value(self, value: Any) -> list[Any]:
+        """Return what each component has to hold so that a tensor or array is the variable's value across towers."""
+        others = len(self._index) - 1
+        if self.aggregation != _SUM or others == 0:
+            return super().split_value(value)
+        share = value / (others + 1) if self.dtype.is_floating or self.dtype.is_complex else value // (others + 1)
+        share = _cast(share, value)
+        # What dividing leaves over goes to the first, so that the sum is what it was.
+        return [value - share * others, *([share] * others)]
+
+    def _own(self, method: str) -> Any:
+        key = self._key_in_tower()
+        if key is None:
+            raise StrategyError(
+                f"{method} of {self.op.name}, which is local to towers, may only be called in a tower context"
+            )
+        return self._index[key]
+
+    def _key_in_tower(self) -> str | None:
+        return None if isinstance(current_mode(), CrossTowerMode) else self._key_here()
+
+    def _get_cross_tower(self) -> Any:
+        values = [component.value() for component in self.components]
+        if self.aggregation == tf.VariableAggregation.ONLY_FIRST_TOWER:
+            return values[0]
+        if self.aggregation == _SUM:
+            return tf.add_n(values)
+        if self.aggregation == _MEAN:
+            total = tf.add_n(values)
+            return tf.cast(total / len(values), total.dtype)
+        raise StrategyError(
+            f"{self.op.name} is local to towers and has no aggregation: its value across towers is unknown"
+        )
+
+    def _saved_value(self) -> Any:
+        return self._get_cross_tower()
+
+
+def _cast(share: Any, value: Any) -> Any:
+    return tf.cast(share, value.dtype) if tf.is_tensor(value) else share.astype(value.dtype)
