@@ -7,6 +7,7 @@ from tpack.distribute.creating import create_distributed_variable, devices_for
 from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.device_names import device_key
+from tpack.distribute.mirrored_optimizer import MirroredOptimizers
 from tpack.distribute.per_device_dataset import PerDeviceDataset
 from tpack.distribute.strategy_tower import call_in_strategy_towers
 from tpack.errors import ConfigError
@@ -48,6 +49,7 @@ class MirroredStrategy(DeviceListStrategy):
         super().__init__(cross_tower_ops)
         self._devices = _resolved(devices, num_gpus)
         self._prefetch_on_device = prefetch_on_device
+        self._optimizers = MirroredOptimizers()
 
     @property
     def worker_devices(self) -> list[str]:
@@ -64,6 +66,9 @@ class MirroredStrategy(DeviceListStrategy):
 
     def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return call_in_strategy_towers(self, self._devices, fn, args, kwargs)
+
+    def _update_by_optimizer(self, optimizer: Any, grads_and_vars: Sequence[tuple[Any, Any]], name: str) -> list[Any]:
+        return self._optimizers.apply_gradients(optimizer, grads_and_vars, name)
 
     def __repr__(self) -> str:
         return f"<MirroredStrategy on {', '.join(self._devices)}>"

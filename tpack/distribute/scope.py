@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.mode import CrossTowerMode, entered, require_distribution_strategy_scope
+from tpack.distribute.update_context import get_update_device
 from tpack.tower.variable_getters import custom_getter_scope
 from tpack.utils.once import log_once
 
@@ -35,6 +36,9 @@ def current_strategy(strategy: Any, create_variable: Callable[..., Any], default
 
     def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         require_distribution_strategy_scope(strategy)
+        if get_update_device() is not None:
+            # What an optimizer makes where it updates one component, such as a slot, is of that device alone.
+            return next_creator(**with_resource(kwargs))
         return create_variable(next_creator, **with_resource(kwargs))
 
     with ExitStack() as blocks:

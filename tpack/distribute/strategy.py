@@ -8,21 +8,26 @@ V(v), mirrored over the devices of the variable v; N, mirrored over the devices 
 which they take and give.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.apply_gradients import advance, reduce_gradients
 from tpack.distribute.mode import (
+    CrossTowerMode,
     InTowerMode,
     current_mode,
+    entered,
     require_cross_tower_context,
     require_distribution_strategy_scope,
     strategy_of,
+    tower_context_of,
 )
 from tpack.distribute.scope import current_strategy, with_resource
 from tpack.errors import ConfigError
+from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext as Tower
 
 _REDUCTIONS = (tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN)
@@ -255,6 +260,53 @@ class DistributionStrategy:
 
     def _update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
+
+    def apply_gradients(
+        self,
+        optimizer: Any,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """Reduce the gradients of all towers and update the variables, on every device that they are on.
+
+        Of several towers, each calls it, and the first one's optimizer does the work: a mirrored variable is updated by
+        a clone of it on each device, with slots and counters there.
+
+        Args:
+            optimizer: any ``tf.train.Optimizer``.
+            grads_and_vars: (gradient, variable) pairs: those of this tower, or in the cross-tower context gradients of
+                locality T. They are summed or averaged as `get_loss_reduction` says.
+            global_step: a variable to add one to, or None.
+            name: the name of the operation.
+
+        Returns:
+            The operation, the same one in every tower.
+
+        Raises:
+            StrategyError: This strategy is not current.
+            GraphBuildError: The optimizer is no ``tf.train.Optimizer``, or there is no gradient.
+            TowerMismatchError: A variable has a gradient in some towers only.
+            ReductionError: The gradients of a variable differ in kind, dtype or shape.
+        """
+        require_distribution_strategy_scope(self)
+        label = name or check_optimizer(optimizer).get_name()
+
+        def merged(strategy: Any, pairs: Sequence[tuple[Any, Any]], step: Any) -> Any:
+            reduced = reduce_gradients(strategy, pairs)
+            updates = strategy._update_by_optimizer(optimizer, reduced, f"{label}_update")
+            return tf.group(*updates, name=label) if step is None else advance(strategy, step, updates, label)
+
+        mode = current_mode()
+        context = tower_context_of(mode)
+        if context is not None:
+            return context.merge_call(merged, list(grads_and_vars), global_step)
+        with entered(CrossTowerMode(self)) if mode is None else nullcontext():
+            return merged(self, list(grads_and_vars), global_step)
+
+    def _update_by_optimizer(self, optimizer: Any, grads_and_vars: Sequence[tuple[Any, Any]], name: str) -> list[Any]:
+        """Apply reduced gradients to variables of one copy; return the operations."""
+        return [optimizer.apply_gradients(list(grads_and_vars), name=name)]
 
     def unwrap(self, value: Any) -> list[Any]:
         """Return the values of all devices, which a value or a variable holds; one alone as a list of one.

@@ -1,0 +1,38 @@
+"""An optimizer that can be used in the towers of a strategy like any other outside of them."""
+
+from typing import Any
+
+from tpack.distribute.context import get_distribution_strategy
+from tpack.tfutils.proxy_optimizer import ProxyOptimizer
+
+
+class DistributedOptimizer(ProxyOptimizer):
+    """Reduce gradients over the towers and update every mirror, in ``apply_gradients`` and ``minimize``.
+
+    To be used in a tower or cross-tower context; outside of every strategy it does what the optimizer inside does. Each
+    tower makes its own, and that of the first tower does the work. In ``compute_gradients``, gradients are those of the
+    tower alone.
+
+    Args:
+        optimizer: any ``tf.train.Optimizer``.
+
+    Raises:
+        GraphBuildError: It is something else.
+
+    Example:
+        def tower_fn(x, y):
+            optimizer = DistributedOptimizer(tf.train.AdamOptimizer())
+            return optimizer.minimize(loss(x, y))
+
+        train_op = strategy.group(strategy.call_for_each_tower(tower_fn, *iterator.get_next()))
+
+    Source:
+        Optimizers of TensorFlow 1 did this by themselves.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        super().__init__(optimizer, "DistributedOptimizer")
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Return the operation that applies the gradients of all towers; see `DistributionStrategy.apply_gradients`."""
+        return get_distribution_strategy().apply_gradients(self._opt, grads_and_vars, global_step, name)
