@@ -54,5 +54,5 @@ def test_extra_arguments_with_values_are_fine():
     def model(features, labels, width):
         return features, labels, width
 
-    check_model_fn(functools.partial(model, width=3))
-    check_model_fn(lambda features, labels, params, width=3: 0, {"a": 1})
+    assert check_model_fn(functools.partial(model, width=3)) is None
+    assert check_model_fn(lambda features, labels, params, width=3: 0, {"a": 1}) is None

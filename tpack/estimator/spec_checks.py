@@ -75,7 +75,7 @@ def checked_metrics(metrics: Any) -> dict[str, Any]:
 
 
 def checked_export_outputs(outputs: Any, predictions: Any, mode: str) -> dict[str, Any] | None:
-    """Return signature name to output, one of them the default one where there are any."""
+    """Return signature name to output, one of them the default one where there are any; refuse anything else."""
     if outputs is None:
         can_export = mode == ModeKeys.PREDICT and not _has_sparse(predictions)
         return {_DEFAULT_SIGNATURE: PredictOutput(predictions)} if can_export else None
