@@ -15,6 +15,8 @@ from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.serving_input import build_raw_serving_input_receiver_fn
+from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.tower_optimizer import TowerOptimizer
 from tpack.estimator.warm_start import WarmStartSettings
 
 DATA = batch(np.random.default_rng(7))
@@ -70,6 +72,22 @@ def test_training_in_parts_is_training_at_once(tmp_path, num_towers):
     assert expected["global_step"] == 6
     for name, value in weights(parts).items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
+
+
+def test_optimizers_with_hooks_of_their_own_work_replicated(tmp_path):
+    """A SyncReplicasOptimizer of one process: its hook starts a queue, and checks that its gradients were applied."""
+
+    def model(features, labels, mode):
+        x = tf.get_variable("x", [], initializer=tf.zeros_initializer())
+        loss = tf.reduce_mean(tf.square(x - labels))
+        inside = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.25), replicas_to_aggregate=1)
+        train_op = TowerOptimizer(inside).minimize(loss, tf.train.get_global_step())
+        return EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[inside.make_session_run_hook(True)])
+
+    replicated = replicate_model_fn(model, devices=devices(2))
+    estimator = Estimator(replicated, str(tmp_path)).train(input_fn, steps=3)
+    # Each step halves the distance to the mean.
+    np.testing.assert_allclose(estimator.get_variable_value("x"), DATA[1].mean() * (1 - 0.5**3), rtol=1e-5)
 
 
 def test_max_steps_is_for_all_runs(tmp_path):

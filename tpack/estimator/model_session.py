@@ -78,11 +78,10 @@ def model_session(graph: Any, plan: SessionPlan, hooks: Sequence[Any]) -> Iterat
             for hook in hooks:
                 hook.end(session)
     finally:
-        try:
-            coordinator.request_stop()
-            coordinator.join(threads, stop_grace_period_secs=STOP_GRACE_SECS)
-        finally:
-            session.close()
+        coordinator.request_stop()
+        # Threads that wait for something inside of TensorFlow only end when it is taken from them.
+        session.close()
+        coordinator.join(threads, stop_grace_period_secs=STOP_GRACE_SECS)
 
 
 def initialize(session: Any, plan: SessionPlan) -> None:
