@@ -33,7 +33,7 @@ def export(path, checkpoint, *, model=scaling, **options):
     with tf.Graph().as_default():
         receiver = exporting.call_receiver_fn(receive)
         built = build_model(parts, "infer", lambda: Inputs(receiver.features, None))
-        exporting.export_model(parts, built, receiver, checkpoint, str(path), **options)
+        exporting.export_model(parts, built, receiver, checkpoint, exporting.ExportTarget(str(path), **options))
 
 
 def serve(path, values, key="serving_default"):

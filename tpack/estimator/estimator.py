@@ -241,9 +241,8 @@ class Estimator:
         with tf.Graph().as_default():
             receiver = exporting.call_receiver_fn(serving_input_receiver_fn)
             model = build_model(self._parts, ModeKeys.PREDICT, lambda: Inputs(receiver.features, None))
-            exporting.export_model(
-                self._parts, model, receiver, checkpoint, path, assets_extra=assets_extra, as_text=as_text
-            )
+            target = exporting.ExportTarget(path, assets_extra, as_text)
+            exporting.export_model(self._parts, model, receiver, checkpoint, target)
         return path
 
     def latest_checkpoint(self) -> str | None:

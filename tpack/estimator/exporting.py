@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -19,6 +20,21 @@ from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.utils import logger
 
 _ASSETS_EXTRA = "assets.extra"
+
+
+@dataclass(frozen=True)
+class ExportTarget:
+    """What is written.
+
+    Attributes:
+        path: the directory, written all at once.
+        assets_extra: path inside ``assets.extra`` of the model to a file that is copied there.
+        as_text: write the graph as text.
+    """
+
+    path: str
+    assets_extra: Mapping[str, str] | None = None
+    as_text: bool = False
 
 
 def call_receiver_fn(serving_input_receiver_fn: Any) -> ServingInputReceiver:
@@ -46,10 +62,7 @@ def export_model(
     model: BuiltModel,
     receiver: ServingInputReceiver,
     checkpoint: str,
-    path: str,
-    *,
-    assets_extra: Mapping[str, str] | None = None,
-    as_text: bool = False,
+    target: ExportTarget,
 ) -> None:
     """Write a model that was built into the current graph.
 
@@ -58,9 +71,7 @@ def export_model(
         model: a model built for prediction.
         receiver: what is fed.
         checkpoint: the prefix of the model's values.
-        path: the directory to write, all at once.
-        assets_extra: path inside ``assets.extra`` of the model to a file that is copied there.
-        as_text: write the graph as text.
+        target: what to write.
 
     Raises:
         ConfigError: The model offers nothing to export.
@@ -79,7 +90,7 @@ def export_model(
     # A saver of the model's own may leave variables out.
     init_op = tf.global_variables_initializer()
     creator = NewSessionCreator(config=parts.config.session_config)
-    with creator.create_session() as session, written_aside(path) as aside:
+    with creator.create_session() as session, written_aside(target.path) as aside:
         session.run(init_op)
         restore(session, saver, checkpoint)
         builder = tf.saved_model.Builder(aside)
@@ -92,9 +103,9 @@ def export_model(
             clear_devices=True,
             strip_default_attrs=True,
         )
-        builder.save(as_text)
-        _copy_extra(assets_extra or {}, aside)
-    logger.info(f"Exported the model to {path}: {', '.join(sorted(signatures))}")
+        builder.save(target.as_text)
+        _copy_extra(target.assets_extra or {}, aside)
+    logger.info(f"Exported the model to {target.path}: {', '.join(sorted(signatures))}")
 
 
 def new_export_dir(base: str) -> str:
