@@ -120,6 +120,30 @@ def test_inside_the_tower_of_an_estimator(rng):
     assert_same(train(inside, data), train(regression, data))
 
 
+def test_sparse_features_and_labels_by_name(rng):
+    data = batch(rng)
+
+    def model(features, labels, mode):
+        weights = tf.get_variable("weights", [3, 1], initializer=tf.zeros_initializer())
+        values = tf.sparse.sparse_dense_matmul(features["x"], weights)[:, 0] * features["nested"][0]
+        loss = tf.losses.mean_squared_error(labels["y"], values)
+        optimizer = TowerOptimizer(tf.train.MomentumOptimizer(0.05, 0.9))
+        return EstimatorSpec(mode, loss=loss, train_op=optimizer.minimize(loss, tf.train.get_global_step()))
+
+    def sparse(model_fn):
+        def with_sparse_inputs(features, labels, mode, params):
+            x = tf.sparse.from_dense(tf.nn.relu(features["x"]))
+            ones = tf.ones([16])
+            return model_fn({"x": x, "nested": [ones]}, {"y": labels}, mode=mode)
+
+        return with_sparse_inputs
+
+    expected = train(sparse(model), data)
+    assert expected["losses"][-1] < expected["losses"][0]
+    for num_towers in (2, 8):
+        assert_same(train(sparse(replicate_model_fn(model, devices=devices(num_towers))), data), expected)
+
+
 def test_one_device_is_not_split(graph):
     replicated = replicate_model_fn(lambda features, mode: EstimatorSpec(mode, features), devices=["/gpu:0"])
     features = tf.zeros([3])

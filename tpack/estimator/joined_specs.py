@@ -39,7 +39,8 @@ def join_towers(towers: Sequence[BuiltTower], mode: str, device: str) -> Estimat
         ConfigError: The towers differ in their metrics, predictions or export outputs.
 
     Source:
-        The seeds of ``replicate_model_fn``. There, predictions in evaluation are the first tower's alone.
+        The seeds of ``replicate_model_fn``. There, predictions in evaluation are the first tower's alone, classes of a
+        classification are stacked, not concatenated, and in training all else is the last tower's in one of the seeds.
     """
     specs = [tower.spec for tower in towers]
     if len(specs) == 1:
