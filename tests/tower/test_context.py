@@ -20,6 +20,7 @@ from tpack.tower.context import (
 )
 from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
+from tpack.tower.stack import context_stack
 
 KEYS = tf.GraphKeys
 
@@ -579,3 +580,23 @@ def test_variables_of_the_main_tower_are_called_as_if_it_were_alone(graph):
         f"{again.removeprefix('tower0/')}layer/v_1",
         "layer/w",
     ]
+
+
+@pytest.mark.parametrize(
+    ("is_training", "index", "has_own_variables", "updates"),
+    [(True, 0, False, True), (True, 1, True, True), (True, 1, False, False), (False, 0, False, False)],
+)
+def test_variables_are_updated_once_for_each_set_of_them(is_training, index, has_own_variables, updates):
+    tower = TowerContext("t", is_training, index=index, total=2, has_own_variables=has_own_variables)
+    assert tower.updates_variables == updates
+
+
+def test_a_strategy_s_block_is_no_tower_and_towers_can_be_entered_in_it(graph):
+    tower = TowerContext("", True)
+    context_stack().append("a strategy's block")
+    assert get_current_tower_context() is None
+    with tower:
+        assert get_current_tower_context() is tower
+    with tower.revisited():
+        assert get_current_tower_context() is tower
+    assert context_stack() == ["a strategy's block"]

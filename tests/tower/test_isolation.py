@@ -92,3 +92,16 @@ def test_what_a_graph_has_one_of_stays(tower):
     add("store", key=("__store",))
     tower.put_aside()
     assert tf.get_collection(("__store",)) == ["store"]
+
+
+@pytest.mark.parametrize("keeps_updates", [True, False, None])
+def test_update_operations_of_a_tower_are_kept_if_that_is_wanted(graph, keeps_updates):
+    collections = TowerCollections(
+        is_training=True, has_own_variables=False, is_main=False, keeps_updates=keeps_updates
+    )
+    collections.open()
+    for key in (KEYS.UPDATE_OPS, KEYS.SUMMARIES, KEYS.LOSSES):
+        add("own", key=key)
+    collections.close()
+    assert tf.get_collection(KEYS.UPDATE_OPS) == (["own"] if keeps_updates else [])
+    assert (tf.get_collection(KEYS.SUMMARIES), tf.get_collection(KEYS.LOSSES)) == ([], [])
