@@ -28,9 +28,15 @@ class MovingStatistics:
 
     def __init__(self, count: int, dtype: Any, momentum: Any) -> None:
         self._momentum = momentum
+        # Under a distribution strategy each tower moves its own averages, and their mean is evaluated and saved.
+        options: dict[str, Any] = {
+            "trainable": False,
+            "synchronization": tf.VariableSynchronization.ON_READ,
+            "aggregation": tf.VariableAggregation.MEAN,
+        }
         with full_precision():
-            self.mean = tf.get_variable("mean/EMA", [count], dtype, tf.zeros_initializer(), trainable=False)
-            self.variance = tf.get_variable("variance/EMA", [count], dtype, tf.ones_initializer(), trainable=False)
+            self.mean = tf.get_variable("mean/EMA", [count], dtype, tf.zeros_initializer(), **options)
+            self.variance = tf.get_variable("variance/EMA", [count], dtype, tf.ones_initializer(), **options)
         tower = get_current_tower_context()
         if tower is None or tower.is_main_training_tower:
             # Copies in other towers are not part of the model.
