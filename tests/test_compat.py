@@ -208,3 +208,25 @@ def test_run_after_adds_an_order(graph):
 def test_is_in_variable_store_for_what_get_variable_made(graph):
     made = tf.get_variable("a", [], use_resource=True), tf.Variable(1.0, name="a"), tf.Variable(1.0)
     assert [compat.is_in_variable_store(variable) for variable in made] == [True, False, False]
+
+
+def test_current_device_and_control_dependencies_are_those_of_an_operation_that_is_made_now(graph):
+    assert (compat.current_device(), compat.current_control_dependencies()) == ("", [])
+    before = [tf.no_op(), tf.no_op()]
+    with tf.device("/job:worker/cpu:1"), tf.control_dependencies(before):
+        operation = tf.no_op()
+        assert compat.current_device() == operation.device == "/job:worker/device:CPU:1"
+        assert compat.current_control_dependencies() == operation.control_inputs == before
+    with tf.device(lambda op: "/device:GPU:3" if op.type == "VarHandleOp" else "/device:CPU:2"):
+        assert compat.current_device() == "/device:CPU:2"
+
+
+def test_last_loss_reduction_is_that_of_the_last_loss(graph):
+    assert compat.last_loss_reduction() is None
+    tf.losses.mean_squared_error([1.0], [2.0], reduction=tf.losses.Reduction.SUM)
+    assert compat.last_loss_reduction() == tf.losses.Reduction.SUM
+
+
+def test_base_variable_is_a_base_of_all_variables(graph):
+    for use_resource in (True, False):
+        assert isinstance(tf.get_variable(f"v{use_resource}", [], use_resource=use_resource), compat.BaseVariable)
