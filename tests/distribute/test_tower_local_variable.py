@@ -148,3 +148,15 @@ def test_metrics_of_tensorflow_count_in_each_tower_and_are_read_across(session8)
         accuracy = strategy.read_var(total) / strategy.read_var(count)
     started(session8).run(updates)
     assert session8.run([total, count, accuracy]) == [3.0, 9.0, pytest.approx(1 / 3)]
+
+
+def test_a_session_reads_the_aggregate_in_a_graph_that_is_final(session8):
+    with in_scope(3) as strategy:
+        variable = make()
+        added = strategy.group(strategy.call_for_each_tower(lambda: variable.assign_add(tower_number() + 1.0)))
+    started(session8)
+    session8.graph.finalize()
+    session8.run(added)
+    before = sum(held(session8, variable))
+    assert session8.run(variable) == before
+    assert before > 0

@@ -89,10 +89,22 @@ class MirroredVariable(DistributedVariable, Mirrored):
 
     def _on_all_devices(self, change: Callable[..., Any], value: Any) -> Any:
         subjects = {device: (mirror,) for device, mirror in self.index.items()}
-        return update_on_devices(change, subjects, (value,), {})
+        return _together(update_on_devices(change, subjects, (value,), {}))
 
     def _saved_value(self) -> Any:
         return self.primary.value()
+
+
+def _together(changed: Any) -> Any:
+    """Let each part of a value come after the changes on all devices, so that whoever runs one part runs them all."""
+    if not isinstance(changed, Mirrored):
+        return changed
+    tied = {}
+    with tf.control_dependencies([getattr(part, "op", part) for part in changed.index.values()]):
+        for device, part in changed.index.items():
+            with tf.device(device):
+                tied[device] = tf.no_op() if isinstance(part, tf.Operation) else tf.identity(part)
+    return Mirrored(tied)
 
 
 def _tower_context() -> TowerContext:

@@ -1,5 +1,6 @@
 """A variable of which each tower has its own, such as a count of examples; only all of them together are a result."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -31,6 +32,13 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
     Source:
         The class of the same name that belongs to the seed ``distribute``.
     """
+
+    def __init__(self, index: Mapping[str, Any], aggregation: Any) -> None:
+        super().__init__(index, aggregation)
+        self._aggregate: Any = None
+        if aggregation != tf.VariableAggregation.NONE:
+            with tf.init_scope(), tf.device(self.primary.device), tf.name_scope(f"{self.op.name}/across_towers/"):
+                self._aggregate = tf.identity(self._get_cross_tower())
 
     def assign(self, value: Any, **options: Any) -> Any:
         """Assign a value to this tower's component, or across towers the value of all together."""
@@ -78,6 +86,12 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
         raise StrategyError(
             f"{self.op.name} is local to towers and has no aggregation: its value across towers is unknown"
         )
+
+    def _as_graph_element(self) -> Any:
+        """Answer sessions: in a tower with its component, otherwise with the aggregate."""
+        if self._key_in_tower() is not None:
+            return super()._as_graph_element()
+        return self._get_cross_tower() if self._aggregate is None else self._aggregate
 
     def _saved_value(self) -> Any:
         return self._get_cross_tower()

@@ -195,8 +195,8 @@ class DistributedVariable(DistributedValues, Trackable):
         raise NotImplementedError
 
     def _as_graph_element(self) -> Any:
-        """Answer sessions that are asked for the value."""
-        return self.value()
+        """Answer sessions that are asked for the value, with an operation that exists: their graph may be final."""
+        return self.component()._as_graph_element()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.op.name!r} {self.shape} {self.dtype.name} on {', '.join(self.devices)}>"
