@@ -25,8 +25,8 @@ class ParameterServerStrategy(DeviceListStrategy):
     """Synchronous training on the devices of one machine, with variables that the towers share.
 
     A variable is a plain one on one of the parameter devices, which get about as many bytes each. One that is made with
-    an aggregation is a `MirroredVariable` with one mirror, so that towers can assign to it; one that is local to towers,
-    as moving averages of layers are, has a component on each worker device.
+    an aggregation is a `MirroredVariable` with one mirror, so that towers can assign to it; one that is local to
+    towers, as moving averages of layers are, has a component on each worker device.
 
     Use it where devices have little memory or slow links between them; with fast links, `MirroredStrategy` is usually
     faster.

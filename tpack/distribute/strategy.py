@@ -290,7 +290,8 @@ class DistributionStrategy:
             ReductionError: The gradients of a variable differ in kind, dtype or shape.
         """
         require_distribution_strategy_scope(self)
-        label = name or check_optimizer(optimizer).get_name()
+        check_optimizer(optimizer)
+        label = name or optimizer.get_name()
 
         def merged(strategy: Any, pairs: Sequence[tuple[Any, Any]], step: Any) -> Any:
             reduced = reduce_gradients(strategy, pairs)
