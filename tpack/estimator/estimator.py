@@ -49,7 +49,8 @@ class Estimator:
         print(estimator.evaluate(eval_input_fn))
 
     Source:
-        ``tf.estimator.Estimator`` of TensorFlow 1.
+        ``tf.estimator.Estimator`` of TensorFlow 1. There, a model without a checkpoint is evaluated with its initial
+        values, which here is an error, and so is an input without a batch; an export returns bytes.
     """
 
     def __init__(
