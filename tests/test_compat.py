@@ -216,9 +216,30 @@ def test_current_device_and_control_dependencies_are_those_of_an_operation_that_
     with tf.device("/job:worker/cpu:1"), tf.control_dependencies(before):
         operation = tf.no_op()
         assert compat.current_device() == operation.device == "/job:worker/device:CPU:1"
-        assert compat.current_control_dependencies() == operation.control_inputs == before
+        assert set(compat.current_control_dependencies()) == set(operation.control_inputs) == set(before)
     with tf.device(lambda op: "/device:GPU:3" if op.type == "VarHandleOp" else "/device:CPU:2"):
         assert compat.current_device() == "/device:CPU:2"
+
+
+def test_operations_are_watched_when_they_are_made(graph):
+    seen = []
+
+    def watch(operation):
+        seen.append(operation.name)
+        if operation.type == "NoOp":
+            raise KeyError(operation.name)
+
+    with compat.watch_operations(watch):
+        before = tf.constant(1.0, name="a")
+        with tf.device("/cpu:1"), tf.get_default_graph().colocate_with(before), tf.control_dependencies([before.op]):
+            tf.identity(before, name="b")
+        assert compat.current_control_dependencies() == []
+        with pytest.raises(KeyError, match="c"):
+            tf.no_op(name="c")
+        with tf.control_dependencies(None):
+            tf.no_op(name="unseen")
+    tf.no_op(name="after")
+    assert seen == ["a", "b", "c"]
 
 
 def test_last_loss_reduction_is_that_of_the_last_loss(graph):

@@ -4,7 +4,8 @@ Everything else in tpack uses ``tensorflow.compat.v1`` and nothing below it. Whe
 this file is the only one that changes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow
@@ -45,6 +46,7 @@ __all__ = [
     "run_after",
     "swap_graph_state",
     "tfv1",
+    "watch_operations",
 ]
 
 # What every variable is an instance of. The Variable of compat.v1 is no base of resource variables.
@@ -293,6 +295,32 @@ def is_in_variable_store(variable: Any) -> bool:
 def is_in_control_flow(graph: Any) -> bool:
     """Tell whether what is built into ``graph`` now goes into a TensorFlow 1 loop or condition."""
     return graph._get_control_flow_context() is not None
+
+
+@contextmanager
+def watch_operations(watch: Callable[[Any], None]) -> Iterator[None]:
+    """Call a function with each operation that this thread adds to the current graph in a block.
+
+    What the function raises, the code gets that makes the operation. Operations that are made outside of all blocks of
+    ``tf.control_dependencies``, by ``tf.init_scope`` or ``tf.control_dependencies(None)``, are not seen.
+
+    Args:
+        watch: the function; it must not add operations itself.
+    """
+    with _Watcher(tfv1.get_default_graph(), watch):
+        yield
+
+
+class _Watcher(tfv1.Graph._ControlDependenciesController):
+    """A block of control dependencies without any: TensorFlow tells each block what is made in it."""
+
+    def __init__(self, graph: Any, watch: Callable[[Any], None]) -> None:
+        super().__init__(graph, [])
+        self._watch = watch
+
+    def add_op(self, op: Any) -> None:
+        """Take note of an operation."""
+        self._watch(op)
 
 
 def _copied(value: Any) -> Any:

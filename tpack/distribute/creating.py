@@ -5,6 +5,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.change_check import protect
+from tpack.distribute.collection_entries import replace_in_collections
 from tpack.distribute.destinations import get_devices_from, validate_destinations
 from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.tower_local_variable import TowerLocalVariable
@@ -48,7 +50,9 @@ def create_distributed_variable(
         kwargs["caching_device"] = None
     kind = TowerLocalVariable if is_tower_local else MirroredVariable
     variable = kind(_create_components(next_creator, devices, kwargs), aggregation)
-    _replace_in_collections(variable)
+    replace_in_collections(variable)
+    if isinstance(variable, MirroredVariable):
+        protect(variable)
     return variable
 
 
@@ -116,16 +120,3 @@ def _aggregation(kwargs: dict[str, Any]) -> Any:
             f"the variable {kwargs.get('name')!r} cannot have aggregation={given!r}: wanted a tf.VariableAggregation"
         )
     return aggregation
-
-
-def _replace_in_collections(variable: DistributedVariable) -> None:
-    """Put a variable in the place of its components, which were added last to the collections that they are in."""
-    components = variable.components
-    graph = variable.graph
-    for key in graph.get_all_collection_keys():
-        items = graph.get_collection_ref(key)
-        size = len(items)
-        while items and any(items[-1] is component for component in components):
-            items.pop()
-        if len(items) < size:
-            items.append(variable)

@@ -1,10 +1,13 @@
 """The towers that a strategy builds: they share its variables, and each updates its own part of them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import watch_operations
+from tpack.distribute.change_check import refuse_lone_change
 from tpack.distribute.regroup import regroup, select_device
 from tpack.distribute.several_towers import MeetingTowerContext, Place
 from tpack.tower.context import TrainTowerContext, current_tower_context
@@ -62,6 +65,7 @@ def call_in_strategy_towers(
 
     Raises:
         StrategyError: A value of several devices has none for a tower.
+        StrategyError: A tower of several changes a variable by itself, as optimizers do.
         TowerMismatchError: The towers differ in how often or for what they meet, in variables or in what they return.
     """
     main = StrategyTower(0, len(devices), devices[0])
@@ -72,7 +76,9 @@ def call_in_strategy_towers(
 
     def build() -> Any:
         device = devices[current_tower_context().index]
-        return fn(*select_device(device, tuple(args)), **select_device(device, dict(kwargs)))
+        own_args, own_kwargs = select_device(device, (tuple(args), dict(kwargs)))
+        with watch_operations(refuse_lone_change) if len(devices) > 1 else nullcontext():
+            return fn(*own_args, **own_kwargs)
 
     results = call_in_towers([main, *others], build)
     return regroup(dict(zip(devices, results, strict=True)))
