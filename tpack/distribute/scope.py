@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.layer_state import with_layer_state
 from tpack.distribute.mode import CrossTowerMode, entered, require_distribution_strategy_scope
 from tpack.distribute.update_context import get_update_device
 from tpack.tower.variable_getters import custom_getter_scope
@@ -39,7 +40,7 @@ def current_strategy(strategy: Any, create_variable: Callable[..., Any], default
         if get_update_device() is not None:
             # What an optimizer makes where it updates one component, such as a slot, is of that device alone.
             return next_creator(**with_resource(kwargs))
-        return create_variable(next_creator, **with_resource(kwargs))
+        return create_variable(next_creator, **with_layer_state(with_resource(kwargs)))
 
     with ExitStack() as blocks:
         blocks.enter_context(entered(CrossTowerMode(strategy)))

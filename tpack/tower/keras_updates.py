@@ -40,7 +40,9 @@ class KerasUpdates:
         """
         if not _is_keras_loaded():
             return
-        initializers = {variable.initializer.name for variable in variables}
+        # A variable of several devices is initialised by those of its components.
+        parts = [part for variable in variables for part in getattr(variable, "components", [variable])]
+        initializers = {part.initializer.name for part in parts}
         known = {id(op) for op in self._graph.get_collection(tf.GraphKeys.UPDATE_OPS)}
         reads: dict[str, list[Any]] = {}
         for op in self._graph.get_operations()[self._num_before :]:
