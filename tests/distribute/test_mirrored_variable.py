@@ -92,19 +92,21 @@ def test_in_towers_rows_are_aggregated_as_rows(session8):
 
 
 def test_in_towers_a_change_waits_for_what_the_towers_depend_on(session8):
+    counters = []
+    for device in devices_of(2):
+        with tf.device(device):
+            counters.append(tf.get_variable(f"c{len(counters)}", [], initializer=tf.zeros_initializer()))
+
+    def tower():
+        variable = make(SUM)
+        with tf.control_dependencies([counters[get_tower_context().tower_id].assign_add(1.0)]):
+            return variable.assign_add(0.0)
+
     with in_scope() as strategy:
-        counters = [tf.get_variable(f"c{k}", [], initializer=tf.zeros_initializer()) for k in range(2)]
-
-        def depending():
-            variable = make(SUM)
-            number = get_tower_context().tower_id
-            with tf.control_dependencies([counters[number].components[number].assign_add(1.0)]):
-                return variable.assign_add(0.0)
-
-        changed = strategy.call_for_each_tower(depending)
+        changed = strategy.call_for_each_tower(tower)
     started(session8).run(changed.get("/cpu:0"))
     # The change of one mirror needs what both towers brought, so it waits for both.
-    assert [held(session8, counter)[k] for k, counter in enumerate(counters)] == [1.0, 1.0]
+    assert session8.run(counters) == [1.0, 1.0]
 
 
 def test_in_towers_an_aggregation_is_needed(graph):

@@ -64,7 +64,7 @@ class MirroredVariable(DistributedVariable, Mirrored):
         if strategy is not None and device is not None and self.on_device(device):
             return change(self.get(device), value)
         if strategy is not None:
-            return strategy.update(self, change, value)
+            return _together(strategy.update(self, change, value))
         if not has_distribution_strategy():
             return self._on_all_devices(change, value)
         if self.aggregation == tf.VariableAggregation.NONE:

@@ -36,6 +36,8 @@ class DistributedVariable(DistributedValues, Trackable):
         super().__init__(index)
         self._primary = next(iter(self._index.values()))
         self._aggregation = aggregation
+        with tf.init_scope(), tf.name_scope(f"{self._primary.op.name}/initialize_all/"):
+            self._initializer = tf.group(*(component.initializer for component in self._index.values()))
         for component in self._index.values():
             # The name by which TensorFlow's optimizers find the variable that a component belongs to.
             component._distributed_container = weakref.ref(self)
@@ -125,7 +127,7 @@ class DistributedVariable(DistributedValues, Trackable):
     @property
     def initializer(self) -> Any:
         """The operation that initialises all components."""
-        return tf.group(*(component.initializer for component in self.components))
+        return self._initializer
 
     def is_initialized(self, name: str | None = None) -> Any:
         """Return a boolean tensor: whether all components are initialised."""
