@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import per_device
-from tpack.distribute.destinations import check_destinations, devices_match, get_devices_from, validate_destinations
+from tpack.distribute.destinations import check_destinations, get_devices_from, validate_destinations
 from tpack.distribute.values import Mirrored
 from tpack.errors import ConfigError
 
@@ -50,12 +50,6 @@ def test_slices_are_where_their_values_are(graph: Any) -> None:
         slices = tf.IndexedSlices(tf.ones([1, 2]), tf.zeros([1], tf.int64))
     validate_destinations(slices)
     assert get_devices_from(slices) == ["/device:CPU:4"]
-
-
-def test_devices_match_in_any_order(graph: Any) -> None:
-    value = per_device([np.float32(1), np.float32(2)])
-    assert devices_match(value, ["/cpu:1", "/cpu:0"])
-    assert not devices_match(value, "/cpu:0")
 
 
 @pytest.mark.parametrize("empty", ["", [], (), [""]])

@@ -102,10 +102,5 @@ def get_devices_from(destinations: Any) -> list[str]:
     return _unique(device_key(resolve_device(name)) for name in names)
 
 
-def devices_match(left: Any, right: Any) -> bool:
-    """Tell whether two destinations stand for the same devices, in whatever order."""
-    return set(get_devices_from(left)) == set(get_devices_from(right))
-
-
 def _unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
