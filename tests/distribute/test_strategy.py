@@ -3,10 +3,9 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.strategies import MEAN, NONE, SUM, in_scope, mirrored
+from tests.helpers.strategies import NONE, SUM, in_scope, mirrored
 from tpack.distribute.context import get_cross_tower_context, get_tower_context
 from tpack.distribute.default import DEFAULT_STRATEGY
-from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError, StrategyError
 from tpack.tower.context import TrainTowerContext
 
@@ -108,11 +107,6 @@ def test_only_sums_and_means_are_reductions(graph, aggregation):
                 call(aggregation, 1.0)
 
 
-def test_batch_reduce_reduces_one_by_one_where_a_strategy_has_nothing_better(graph):
-    with DEFAULT_STRATEGY.scope() as strategy:
-        assert strategy.batch_reduce(MEAN, [(1, None), (2, None)]) == [1, 2]
-
-
 def test_group_returns_a_single_operation_as_it_is(graph):
     operation, tensor = tf.no_op(), tf.constant(1.0)
     with DEFAULT_STRATEGY.scope() as strategy:
@@ -127,37 +121,3 @@ def test_group_returns_a_single_operation_as_it_is(graph):
 def test_run_concurrently_is_not_passed_on(graph):
     with in_scope() as strategy:
         assert strategy.call_for_each_tower(lambda **kwargs: len(kwargs), run_concurrently=True, other=1) == 1
-
-
-def test_a_dataset_is_required_of_a_dataset_function(graph):
-    with in_scope() as strategy, pytest.raises(ConfigError, match="must return a tf.data.Dataset .*it returned 3"):
-        strategy.distribute_dataset(lambda: 3)
-
-
-def test_configure_does_nothing_by_itself(graph):
-    assert DEFAULT_STRATEGY.configure(tf.ConfigProto()) is None
-
-
-def test_what_a_strategy_has_to_implement_is_not_implemented(graph):
-    bare = DistributionStrategy()
-    calls = [
-        lambda: bare.broadcast(1),
-        lambda: bare.call_for_each_tower(identity),
-        lambda: bare.reduce(SUM, 1),
-        lambda: bare.update(1, identity),
-        lambda: bare.update_non_slot(1, identity),
-        lambda: bare.unwrap(1),
-        lambda: bare.worker_device_index,
-        lambda: bare.distribute_dataset(list),
-        lambda: bare.read_var(1),
-        lambda: bare.non_slot_devices([]),
-        lambda: bare.num_towers,
-        lambda: bare.worker_devices,
-        lambda: bare.parameter_devices,
-        lambda: tf.get_variable("v", []),
-    ]
-    with bare.scope():
-        for call in calls:
-            with pytest.raises(NotImplementedError):
-                call()
-    assert repr(bare) == "<DistributionStrategy>"

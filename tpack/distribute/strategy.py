@@ -1,7 +1,7 @@
 """What a distribution strategy offers: where towers run, where variables live, and how values move between them.
 
 The public methods check that they are called where they may be and call the method of the same name with an underscore,
-which is what a strategy implements.
+which is what a strategy implements: see `tpack.distribute.policy`.
 
 Values have a *locality*: T, another value in each tower (`PerDevice`); M, the same value in each tower (`Mirrored`);
 V(v), mirrored over the devices of the variable v; N, mirrored over the devices of non-slot variables. The methods say
@@ -25,6 +25,7 @@ from tpack.distribute.mode import (
     strategy_of,
     tower_context_of,
 )
+from tpack.distribute.policy import StrategyPolicy
 from tpack.distribute.scope import current_strategy, with_resource
 from tpack.errors import ConfigError
 from tpack.tfutils.optimizer_clone import check_optimizer
@@ -33,14 +34,11 @@ from tpack.tower.context import TowerContext as Tower
 _REDUCTIONS = (tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN)
 
 
-class DistributionStrategy:
+class DistributionStrategy(StrategyPolicy):
     """A list of devices and a policy of how state and computation are spread over them.
 
     Under one, ordinary model code builds K towers, each with its part of the data. Outside of every strategy the
     default one is current, which changes nothing, so that layers can be written for all cases at once.
-
-    Attributes:
-        is_default: whether it is the default strategy.
 
     Example:
         with strategy.scope():
@@ -51,11 +49,6 @@ class DistributionStrategy:
     Source:
         The class of the same name in the seed ``distribute``.
     """
-
-    is_default = False
-
-    def __init__(self) -> None:
-        self._default_device: Any = None
 
     @contextmanager
     def scope(self) -> Iterator["DistributionStrategy"]:
@@ -75,16 +68,9 @@ class DistributionStrategy:
         with current_strategy(self, self._create_variable, self._default_device):
             yield self
 
-    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-        """Make a variable; ``colocate_with`` among the arguments is what `colocate_vars_with` was given."""
-        raise NotImplementedError
-
     def read_var(self, v: Any) -> Any:
         """Return the value of a variable, on the current device; of a tower-local one, the aggregate over towers."""
         return self._read_var(v)
-
-    def _read_var(self, v: Any) -> Any:
-        raise NotImplementedError
 
     @contextmanager
     def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
@@ -125,15 +111,6 @@ class DistributionStrategy:
             require_cross_tower_context(self)
         return self._distribute_dataset(dataset_fn)
 
-    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
-        raise NotImplementedError
-
-    def _call_dataset_fn(self, dataset_fn: Callable[[], Any]) -> Any:
-        result = dataset_fn()
-        if not isinstance(result, tf.compat.v2.data.Dataset):
-            raise ConfigError(f"dataset_fn() must return a tf.data.Dataset under a strategy, it returned {result!r}")
-        return result
-
     def broadcast(self, tensor: Any, destinations: Any = None) -> Any:
         """Copy a tensor to several devices.
 
@@ -149,9 +126,6 @@ class DistributionStrategy:
         """
         require_cross_tower_context(self)
         return self._broadcast(tensor, destinations)
-
-    def _broadcast(self, tensor: Any, destinations: Any) -> Any:
-        raise NotImplementedError
 
     def call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function once for each tower, in a tower context.
@@ -171,9 +145,6 @@ class DistributionStrategy:
         require_cross_tower_context(self)
         kwargs.pop("run_concurrently", None)
         return self._call_for_each_tower(fn, *args, **kwargs)
-
-    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
 
     def reduce(self, aggregation: Any, value: Any, destinations: Any = None) -> Any:
         """Sum or average a value over the towers.
@@ -195,9 +166,6 @@ class DistributionStrategy:
         _check_aggregation(aggregation)
         return self._reduce(aggregation, value, destinations)
 
-    def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
-        raise NotImplementedError
-
     def batch_reduce(self, aggregation: Any, value_destination_pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
         """Sum or average several values over the towers, at once.
 
@@ -215,9 +183,6 @@ class DistributionStrategy:
         require_cross_tower_context(self)
         _check_aggregation(aggregation)
         return self._batch_reduce(aggregation, value_destination_pairs)
-
-    def _batch_reduce(self, aggregation: Any, value_destination_pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
-        return [self.reduce(aggregation, value, destinations) for value, destinations in value_destination_pairs]
 
     def update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``fn(v, *args, **kwargs)`` once on each device that a variable is on.
@@ -237,9 +202,6 @@ class DistributionStrategy:
         require_cross_tower_context(self)
         return self._update(var, fn, *args, **kwargs)
 
-    def _update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
     def update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``fn(*args, **kwargs)`` once on each device that non-slot variables are on.
 
@@ -257,9 +219,6 @@ class DistributionStrategy:
         """
         require_cross_tower_context(self)
         return self._update_non_slot(colocate_with, fn, *args, **kwargs)
-
-    def _update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
 
     def apply_gradients(
         self,
@@ -305,10 +264,6 @@ class DistributionStrategy:
         with entered(CrossTowerMode(self)) if mode is None else nullcontext():
             return merged(self, list(grads_and_vars), global_step)
 
-    def _update_by_optimizer(self, optimizer: Any, grads_and_vars: Sequence[tuple[Any, Any]], name: str) -> list[Any]:
-        """Apply reduced gradients to variables of one copy; return the operations."""
-        return [optimizer.apply_gradients(list(grads_and_vars), name=name)]
-
     def unwrap(self, value: Any) -> list[Any]:
         """Return the values of all devices, which a value or a variable holds; one alone as a list of one.
 
@@ -317,9 +272,6 @@ class DistributionStrategy:
         """
         require_cross_tower_context(self)
         return self._unwrap(value)
-
-    def _unwrap(self, distributed_value: Any) -> list[Any]:
-        raise NotImplementedError
 
     def group(self, value: Any, name: str | None = None) -> Any:
         """Return one operation that runs what `unwrap` returns; a single one as it is, unless it is to have a name.
@@ -333,34 +285,6 @@ class DistributionStrategy:
         return getattr(values[0], "op", values[0])
 
     @property
-    def is_single_tower(self) -> bool:
-        """Whether there is a single tower."""
-        return self.num_towers == 1
-
-    @property
-    def num_towers(self) -> int:
-        """K, the number of towers to average over."""
-        raise NotImplementedError
-
-    @property
-    def worker_devices(self) -> list[str]:
-        """The devices that towers run on, in their order."""
-        raise NotImplementedError
-
-    @property
-    def parameter_devices(self) -> list[str]:
-        """The devices that variables are on and updated on."""
-        raise NotImplementedError
-
-    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
-        """Return where the non-slot variables of an optimizer go, for `colocate_vars_with` and `update_non_slot`.
-
-        Args:
-            var_list: the variables that are optimized.
-        """
-        raise NotImplementedError
-
-    @property
     def worker_device_index(self) -> Any:
         """Numbers from 0 to K - 1, of locality T; 0 if there is one tower.
 
@@ -369,15 +293,6 @@ class DistributionStrategy:
         """
         require_cross_tower_context(self)
         return self._worker_device_index()
-
-    def _worker_device_index(self) -> Any:
-        raise NotImplementedError
-
-    def configure(self, session_config: Any = None) -> None:
-        """Choose what suits a session of this ``ConfigProto``; nothing in this base class."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
 
 
 def _check_aggregation(aggregation: Any) -> None:

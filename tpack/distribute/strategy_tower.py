@@ -41,11 +41,8 @@ class StrategyTower(TrainTowerContext):
         )
         if main is not None:
             self.recorder = VariableRecorder(repr(self), takes_from=main.recorder)
-
-    @property
-    def updates_variables(self) -> bool:
-        """Whether layers update variables here: in every tower, since each has its part of them."""
-        return True
+        # In every tower, since each has its part of them.
+        self.updates_variables = True
 
 
 def call_in_strategy_towers(

@@ -22,7 +22,8 @@ class DistributedVariable(DistributedValues, Trackable):
     """A variable with a component on each of several devices.
 
     It is no ``tf.Variable``: what TensorFlow's functions do with a single variable would reach one component only. They
-    convert it to a tensor, and save and restore it as what it is.
+    convert it to a tensor, and save and restore it as what it is. Those that treat variables and tensors differently
+    take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero.
 
     Args:
         index: the component of each device; the first one is the primary one.

@@ -81,6 +81,8 @@ class TowerContext:
             is_training=self.is_training, has_own_variables=self.has_own_variables, is_main=index == 0
         )
         self.meet: Callable[[int, MergeCall], Any] | None = None
+        # Whether layers update variables such as moving averages here: in training, once for each set of variables.
+        self.updates_variables = self.is_training and (self.has_own_variables or index == 0)
         # What distribution strategies show of this tower; made by tpack.distribute.
         self.strategy_context: Any = None
         self._reuse = reuse
@@ -101,11 +103,6 @@ class TowerContext:
     def is_main_training_tower(self) -> bool:
         """Whether this is the first tower and built for training: what writes summaries once a run asks this."""
         return self.is_training and self.index == 0
-
-    @property
-    def updates_variables(self) -> bool:
-        """Whether layers update variables such as moving averages here: in training, once for each set of variables."""
-        return self.is_training and (self.has_own_variables or self.is_main_tower)
 
     def get_collection_in_tower(self, key: str) -> list[Any]:
         """Return what this tower added to a collection, also after the tower was left.
@@ -193,17 +190,15 @@ class TowerContext:
         Raises:
             TowerError: The tower was not left yet, or another one is current.
         """
-        stack = context_stack()
         if get_current_tower_context() is not None or self._graph is None:
             raise TowerError(f"cannot revisit {self!r}: it must have been left, and no tower may be current")
-        stack.append(self)
+        context_stack().append(self)
         try:
             yield
         finally:
-            stack.remove(self)
+            context_stack().remove(self)
 
     def __enter__(self) -> "TowerContext":
-        stack = context_stack()
         around = get_current_tower_context()
         if around is not None:
             raise TowerError(f"cannot enter {self!r} inside {around!r}: towers of one graph cannot be nested")
@@ -216,7 +211,7 @@ class TowerContext:
             self._scopes.close()
             raise
         self.collections.open()
-        stack.append(self)
+        context_stack().append(self)
         return self
 
     def __exit__(
@@ -288,11 +283,7 @@ class PredictTowerContext(TowerContext):
 
 
 def get_current_tower_context() -> TowerContext | None:
-    """Return the tower that is current in this graph and thread.
-
-    Returns:
-        None outside a tower, and where the towers have met and a distribution strategy works for all of them.
-    """
+    """Return the current tower of this graph and thread; None outside of towers, and where towers have met."""
     stack = context_stack()
     return stack[-1] if stack and isinstance(stack[-1], TowerContext) else None
 
