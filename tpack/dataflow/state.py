@@ -68,6 +68,6 @@ def rng_from_state(state: Any) -> np.random.RandomState:
     rng = np.random.RandomState()
     try:
         rng.set_state(tuple(state))
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, LookupError) as error:
         raise InputError(f"{state!r:.100} is no state of a generator of random numbers: {error}") from error
     return rng
