@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent
 INSTALL_REQUIRES = [
     "tensorflow>=2.16,<2.22",
     "numpy",
+    "cloudpickle",
     "msgpack",
     "tabulate",
     "tqdm",
@@ -23,7 +24,9 @@ INSTALL_REQUIRES = [
 EXTRAS_REQUIRE = {
     "vision": ["opencv-python-headless"],
     "lmdb": ["lmdb"],
+    "hdf5": ["h5py"],
     "zmq": ["pyzmq"],
+    "gpu": ["nvidia-ml-py"],
     "plot": ["matplotlib"],
     "examples": ["scikit-learn"],
     # A linter or type checker of another version finds other things: these two are held, so that the same tree passes
@@ -39,6 +42,13 @@ EXTRAS_REQUIRE = {
         "types-tabulate",
         "types-tqdm",
         "scikit-learn",
+        "opencv-python-headless",
+        "lmdb",
+        "h5py",
+        "pyzmq",
+        "nvidia-ml-py",
+        "matplotlib",
+        "tf_keras",
     ],
     "docs": ["sphinx", "myst-parser"],
 }
