@@ -78,6 +78,14 @@ class DataFlow(ABC):
         """
         raise StatelessError(f"{type(self).__name__} cannot go to a position: it has no load_state_dict()")
 
+    def end_pass(self) -> None:  # noqa: B027 (a flow without a position has nothing to do)
+        """Give up the rest of the newest pass: the position becomes the beginning of the next one.
+
+        Without this call a pass that was broken off can still be gone on with from ``state_dict()``. A flow that ends
+        its own pass before those of the flows it wraps, as ``JoinData`` does, calls it on them; every flow that tells
+        its position has it. The next iteration yields what it would have yielded without the call.
+        """
+
 
 class RNGDataFlow(DataFlow):
     """A flow with a generator of random numbers, ``self.rng``, from ``reset_state`` on."""
@@ -108,7 +116,7 @@ class ProxyDataFlow(DataFlow):
     """A flow that wraps another, ``self.ds``, and yields the same; subclasses change what they want.
 
     Its position is that of the wrapped flow. A subclass that takes points before they are asked for, or keeps some
-    back, overrides ``state_dict`` and ``load_state_dict`` too.
+    back, overrides ``state_dict``, ``load_state_dict`` and ``end_pass`` too.
     """
 
     def __init__(self, ds: DataFlow) -> None:
@@ -144,3 +152,7 @@ class ProxyDataFlow(DataFlow):
         """Send the wrapped flow to a position."""
         (inner,) = read_state(self, state, "ds")
         self.ds.load_state_dict(inner)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the wrapped flow's pass."""
+        self.ds.end_pass()

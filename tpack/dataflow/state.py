@@ -53,6 +53,43 @@ def read_state(owner: Any, state: Any, *names: str) -> list[Any]:
     return [state[name] for name in names]
 
 
+def read_count(owner: Any, name: str, value: Any, *, at_most: int | None = None) -> int:
+    """Return a part of a state that is a number of things.
+
+    Args:
+        owner: the flow that the state is loaded into, for the message.
+        name: the part.
+        value: what the state has there.
+        at_most: the greatest number that makes sense.
+
+    Raises:
+        InputError: It is no integer, is negative or too great.
+    """
+    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_number or value < 0 or (at_most is not None and value > at_most):
+        wanted = "at least 0" if at_most is None else f"0 to {at_most}"
+        raise InputError(
+            f"the state of a {type(owner).__name__} has {name}={value!r:.100}: wanted an integer, {wanted}"
+        )
+    return int(value)
+
+
+def read_flag(owner: Any, name: str, value: Any) -> bool:
+    """Return a part of a state that is true or false.
+
+    Args:
+        owner: the flow that the state is loaded into, for the message.
+        name: the part.
+        value: what the state has there.
+
+    Raises:
+        InputError: It is neither.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"the state of a {type(owner).__name__} has {name}={value!r:.100}: wanted True or False")
+    return bool(value)
+
+
 def rng_state(rng: np.random.RandomState) -> list[Any]:
     """Return the state of a generator of random numbers."""
     kind, keys, position, has_gauss, cached = rng.get_state(legacy=True)
