@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.helpers.flows import COUNT, generate, same, widen
+from tests.helpers.stored_flows import FLOWS as STORED
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.batch_by_shape import BatchDataByShape
@@ -58,6 +59,7 @@ SOURCES = {
     "generator of an iterable": Member(lambda: DataFromGenerator(POINTS), COUNT, has_len=False),
     "fake": Member(lambda: FakeData([(2, 3), ()], size=COUNT), COUNT),
     "same fake": Member(lambda: FakeData([(2, 3)], size=COUNT, random=False), COUNT),
+    **{name: Member(make, COUNT) for name, make in STORED.items()},
 }
 WRAPPERS = {
     "proxy": Member(ProxyDataFlow, COUNT),
