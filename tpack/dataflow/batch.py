@@ -49,18 +49,23 @@ class BatchData(ProxyDataFlow):
         return full + int(self.remainder and rest > 0)
 
     def __iter__(self) -> Iterator[Any]:
+        for points, first_index in self.groups():
+            yield aggregate(points, use_list=self.use_list, first_index=first_index)
+
+    def groups(self) -> Iterator[tuple[list[Any], int]]:
+        """Begin a pass, and yield the data points of each batch, which is not made, and the index of the first."""
         one = self._passes.begin()
         held: list[Any] = []
         first_index = 0
         for point in () if one.value else self.ds:
             held.append(point)
             if len(held) == self.batch_size:
-                yield aggregate(held, use_list=self.use_list, first_index=first_index)
+                yield held, first_index
                 first_index += len(held)
                 held = []
         if held and self.remainder:
             one.value = True
-            yield aggregate(held, use_list=self.use_list, first_index=first_index)
+            yield held, first_index
         self._passes.end(one)
 
     def reset_state(self) -> None:

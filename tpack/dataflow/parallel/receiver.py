@@ -1,0 +1,186 @@
+"""The consumer's end of a channel: data points from shared memory, as views of it or as copies.
+
+A large array is handed out as a view: the slot it lies in goes back to the producer when nobody uses the array any
+more. Small arrays are copied, since a copy costs less than keeping a slot, and so is everything when few slots are
+left: two always go round, so that a consumer that keeps what it gets cannot stop the producer.
+"""
+
+import contextlib
+import functools
+import os
+import socket
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.parallel.block import Block
+from tpack.dataflow.parallel.codec import ArraySpec, decode
+from tpack.dataflow.parallel.lease import lend
+from tpack.dataflow.parallel.pack import unpack
+from tpack.dataflow.parallel.slots import split
+from tpack.dataflow.parallel.wire import CANCEL, RECORD, RETURN, Kind, PeerGoneError
+
+# Copying less than this costs no more than giving a slot back later on.
+VIEW_BYTES = 64 * 1024
+_CIRCULATING_SLOTS = 2
+_READ_BYTES = 4096
+_MAX_DESCRIPTORS = 16
+
+
+@dataclass(frozen=True)
+class Message:
+    """What came.
+
+    Attributes:
+        kind: what it is.
+        points: data points, or the object that was sent.
+        number: the number of the command, if it is an answer to one.
+    """
+
+    kind: Kind
+    points: list[Any]
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class _Generation:
+    """Slots of one size. What came in them keeps them, also when there are others already."""
+
+    number: int
+    slots: list[np.ndarray] = field(default_factory=list)
+    lent: set[int] = field(default_factory=set)
+
+
+class Receiver:
+    """Receives what a ``Sender`` sends.
+
+    Args:
+        sock: a stream socket, connected to that of the sender.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._unread = b""
+        self._descriptors: deque[int] = deque()
+        self._records: deque[tuple[_Generation, int, int, int, int, int]] = deque()
+        self._generation = _Generation(0)
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when something comes or the other process is gone."""
+        return self._sock.fileno()
+
+    @property
+    def has_message(self) -> bool:
+        """Whether something came that was not taken."""
+        return bool(self._records)
+
+    def fill(self, *, wait: bool) -> bool:
+        """Read what came.
+
+        Args:
+            wait: whether to wait until there is something.
+
+        Returns:
+            False if there is nothing and never will be: the other process is gone.
+        """
+        try:
+            data, descriptors, _, _ = socket.recv_fds(
+                self._sock, _READ_BYTES, _MAX_DESCRIPTORS, 0 if wait else socket.MSG_DONTWAIT
+            )
+        except BlockingIOError:
+            return True
+        except ConnectionResetError:
+            return False
+        self._descriptors += descriptors
+        data = self._unread + data if self._unread else data
+        whole = len(data) // RECORD.size * RECORD.size
+        self._unread = data[whole:]
+        for record in RECORD.iter_unpack(data[:whole]):
+            if record[0] == Kind.BLOCK:
+                self._add_block(*record[1:])
+            else:
+                self._records.append((self._generation, *record))
+        return bool(data)
+
+    def take(self) -> Message:
+        """Return what came first.
+
+        Raises:
+            IndexError: Nothing came that was not taken.
+        """
+        generation, kind, slot, points, start, size = self._records.popleft()
+        if size == 0:
+            return Message(Kind(kind), [None] * points, start)
+        read = self._unpack if kind == Kind.PACK else self._decode
+        return Message(Kind(kind), read(generation, slot, start, size))
+
+    def receive(self) -> Message:
+        """Return what comes next; wait for it.
+
+        Raises:
+            PeerGoneError: The other process is gone.
+        """
+        while not self._records:
+            if not self.fill(wait=True):
+                raise PeerGoneError("the process that the data points come from is gone")
+        return self.take()
+
+    def cancel(self, number: int) -> None:
+        """Tell the producer to give up the pass. What it sent before still comes.
+
+        Args:
+            number: the producer sends again when it is told to resume with this number.
+        """
+        with contextlib.suppress(OSError):
+            self._sock.sendall(RETURN.pack(CANCEL, number))
+
+    def close(self) -> None:
+        """Close the channel. Arrays that were handed out stay as they are."""
+        self._sock.close()
+        self._records.clear()
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+
+    def _add_block(self, number: int, count: int, slot_bytes: int, is_new: int) -> None:
+        """Map slots that the producer has made."""
+        descriptor = self._descriptors.popleft()
+        try:
+            block = Block(descriptor, slot_bytes * count)
+        finally:
+            os.close(descriptor)
+        if is_new:
+            self._generation = _Generation(number)
+        self._generation.slots.extend(split(block, count))
+
+    def _unpack(self, generation: _Generation, slot: int, start: int, size: int) -> list[Any]:
+        points = unpack(generation.slots[slot], start, size)
+        _give_back(self._sock, generation, slot)
+        return points
+
+    def _decode(self, generation: _Generation, slot: int, start: int, size: int) -> list[Any]:
+        memory = generation.slots[slot]
+        if len(generation.lent) >= len(generation.slots) - _CIRCULATING_SLOTS:
+            point = decode(memory, start, size, functools.partial(_copy, memory))
+            _give_back(self._sock, generation, slot)
+            return [point]
+        generation.lent.add(slot)
+        lent = lend(memory, functools.partial(_give_back, self._sock, generation, slot))
+        # If no array is large enough for a view, the slot goes back when this function ends.
+        return [decode(lent, start, size, functools.partial(_view_or_copy, lent))]
+
+
+def _copy(memory: np.ndarray, spec: ArraySpec) -> np.ndarray:
+    return np.array(spec.view(memory), order="K")
+
+
+def _view_or_copy(memory: np.ndarray, spec: ArraySpec) -> np.ndarray:
+    return spec.view(memory) if spec.size_bytes >= VIEW_BYTES else _copy(memory, spec)
+
+
+def _give_back(sock: socket.socket, generation: _Generation, slot: int) -> None:
+    """Tell the producer that a slot is free; called from any thread."""
+    generation.lent.discard(slot)
+    with contextlib.suppress(OSError):
+        sock.sendall(RETURN.pack(generation.number, slot))
