@@ -51,7 +51,7 @@ def test_entries_of_any_size_are_written(tmp_path, name):
             [[np.zeros(2)]] * 300 + [[np.zeros(3)]],
             ["x"],
             DataPointError,
-            r"component 0 of data point 300 has shape \(3,\)",
+            "component 0 of data point 300 has shape",
         ),
         (
             [[np.zeros(2)]] * 256 + [[np.zeros(3)]],

@@ -55,8 +55,8 @@ def test_flow_can_be_pickled(path):
 def test_tensorflow_and_tpack_read_what_the_other_wrote(path, tmp_path, rng):
     tf = importlib.import_module("tensorflow.compat.v1")
     records = [*RECORDS, *(rng.integers(0, 256, size, np.uint8).tobytes() for size in (1, 511, 512, 100_000))]
-    theirs, ours = str(tmp_path / "theirs"), tmp_path / "ours"
-    with tf.io.TFRecordWriter(theirs) as writer:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    with tf.io.TFRecordWriter(str(theirs)) as writer:
         for record in records:
             writer.write(record)
     with open(ours, "wb") as file:
@@ -64,7 +64,7 @@ def test_tensorflow_and_tpack_read_what_the_other_wrote(path, tmp_path, rng):
             write_record(file, record)
     assert read_all(TFRecordData(theirs)) == records
     assert list(tf.io.tf_record_iterator(str(ours))) == records
-    assert ours.read_bytes() == open(theirs, "rb").read()
+    assert ours.read_bytes() == theirs.read_bytes()
 
 
 @pytest.mark.parametrize("place", [0, 7, 8, 11])

@@ -1,4 +1,4 @@
-"""Flows over files, for the contract suites. The files are written when one is first asked for, and removed at the end."""
+"""Flows over files, for the contract suites; the files are written when first asked for, and removed at the end."""
 
 import functools
 import os
