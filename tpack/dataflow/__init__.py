@@ -1,29 +1,73 @@
 """Data for training: sources, and flows that wrap flows. Works without TensorFlow."""
 
-from tpack.dataflow.base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow
+from tpack.dataflow.base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow, UnknownLengthError
 from tpack.dataflow.batch import BatchData
+from tpack.dataflow.batch_by_shape import BatchDataByShape
+from tpack.dataflow.cache import CacheData
+from tpack.dataflow.concat import ConcatData
 from tpack.dataflow.fake import FakeData
 from tpack.dataflow.fixed_size import FixedSizeData
 from tpack.dataflow.from_generator import DataFromGenerator
 from tpack.dataflow.from_iterable import DataFromIterable
 from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.from_queue import DataFromQueue
+from tpack.dataflow.hdf5 import HDF5Data
+from tpack.dataflow.hdf5_serializer import HDF5Serializer
+from tpack.dataflow.indexed import IndexedDataFlow
+from tpack.dataflow.join import JoinData
+from tpack.dataflow.lmdb_data import LMDBData, LMDBDataDecoder
+from tpack.dataflow.lmdb_serializer import LMDBSerializer
+from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.mapping import MapData, MapDataComponent
+from tpack.dataflow.numpy_serializer import NumpySerializer
+from tpack.dataflow.print_data import PrintData
+from tpack.dataflow.random_choose import RandomChooseData
+from tpack.dataflow.random_mix import RandomMixData
 from tpack.dataflow.repeat import RepeatedData
+from tpack.dataflow.repeat_point import RepeatedDataPoint
+from tpack.dataflow.select import SelectComponent
 from tpack.dataflow.speed import TestDataSpeed
+from tpack.dataflow.state import StatelessError
+from tpack.dataflow.svmlight import SVMLightData
+from tpack.dataflow.tfrecord import TFRecordData
+from tpack.dataflow.tfrecord_serializer import TFRecordSerializer
 
 __all__ = [
     "BatchData",
+    "BatchDataByShape",
+    "CacheData",
+    "ConcatData",
     "DataFlow",
     "DataFlowTerminated",
     "DataFromGenerator",
     "DataFromIterable",
     "DataFromList",
+    "DataFromQueue",
     "FakeData",
     "FixedSizeData",
+    "HDF5Data",
+    "HDF5Serializer",
+    "IndexedDataFlow",
+    "JoinData",
+    "LMDBData",
+    "LMDBDataDecoder",
+    "LMDBSerializer",
+    "LocallyShuffleData",
     "MapData",
     "MapDataComponent",
+    "NumpySerializer",
+    "PrintData",
     "ProxyDataFlow",
     "RNGDataFlow",
+    "RandomChooseData",
+    "RandomMixData",
     "RepeatedData",
+    "RepeatedDataPoint",
+    "SVMLightData",
+    "SelectComponent",
+    "StatelessError",
+    "TFRecordData",
+    "TFRecordSerializer",
     "TestDataSpeed",
+    "UnknownLengthError",
 ]
