@@ -3,6 +3,9 @@
 import tpack.dataflow
 
 NAMES = [
+    "AugmentImageComponent",
+    "AugmentImageComponents",
+    "AugmentImageCoordinates",
     "BatchData",
     "BatchDataByShape",
     "CacheData",
@@ -17,6 +20,7 @@ NAMES = [
     "FixedSizeData",
     "HDF5Data",
     "HDF5Serializer",
+    "ImageFromFile",
     "IndexedDataFlow",
     "JoinData",
     "LMDBData",
@@ -40,6 +44,8 @@ NAMES = [
     "TFRecordSerializer",
     "TestDataSpeed",
     "UnknownLengthError",
+    "dataset",
+    "imgaug",
 ]
 
 
@@ -49,3 +55,10 @@ def test_all_is_the_list_of_flows():
 
 def test_every_name_is_there():
     assert [name for name in NAMES if not hasattr(tpack.dataflow, name)] == []
+
+
+def test_star_gives_all_names():
+    names = {}
+    exec("from tpack.dataflow import *", names)
+    assert set(NAMES) <= set(names)
+    assert names["imgaug"].Resize.__module__ == "tpack.dataflow.imgaug.resize"

@@ -13,6 +13,8 @@ from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.from_queue import DataFromQueue
 from tpack.dataflow.hdf5 import HDF5Data
 from tpack.dataflow.hdf5_serializer import HDF5Serializer
+from tpack.dataflow.image_augment import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates
+from tpack.dataflow.image_file import ImageFromFile
 from tpack.dataflow.indexed import IndexedDataFlow
 from tpack.dataflow.join import JoinData
 from tpack.dataflow.lmdb_data import LMDBData, LMDBDataDecoder
@@ -31,8 +33,15 @@ from tpack.dataflow.state import StatelessError
 from tpack.dataflow.svmlight import SVMLightData
 from tpack.dataflow.tfrecord import TFRecordData
 from tpack.dataflow.tfrecord_serializer import TFRecordSerializer
+from tpack.utils.lazy import attach
+
+# Two packages with many names of their own, which are loaded when they are first asked for.
+__getattr__, __dir__, _ = attach(__name__, {"dataset": (), "imgaug": ()})
 
 __all__ = [
+    "AugmentImageComponent",
+    "AugmentImageComponents",
+    "AugmentImageCoordinates",
     "BatchData",
     "BatchDataByShape",
     "CacheData",
@@ -47,6 +56,7 @@ __all__ = [
     "FixedSizeData",
     "HDF5Data",
     "HDF5Serializer",
+    "ImageFromFile",
     "IndexedDataFlow",
     "JoinData",
     "LMDBData",
@@ -70,4 +80,6 @@ __all__ = [
     "TFRecordSerializer",
     "TestDataSpeed",
     "UnknownLengthError",
+    "dataset",
+    "imgaug",
 ]
