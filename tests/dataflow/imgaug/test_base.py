@@ -1,5 +1,9 @@
 """Augmentors of one's own, in the new style and in the old."""
 
+import copy
+import os
+import pickle
+
 import numpy as np
 import pytest
 
@@ -43,6 +47,10 @@ class Holder(ImageAugmentor):
 def no_seed():
     yield
     fix_rng_seed(None)
+
+
+def draw(rng):
+    return np.random.RandomState(rng.randint(2**31)).randint(2**31, size=4).tolist()
 
 
 def test_new_style_needs_get_transform_only(rng):
@@ -100,6 +108,30 @@ def test_generator_is_there_without_reset_and_anew_after_it():
     assert augmentor.rng is first
     augmentor.reset_state()
     assert augmentor.rng is not first
+
+
+def test_generator_does_not_go_to_other_processes():
+    augmentor = NewStyle()
+    first = augmentor.rng
+    for other in (pickle.loads(pickle.dumps(augmentor)), copy.deepcopy(augmentor)):
+        assert draw(other.rng) != draw(first)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_generator_is_not_forked():
+    augmentor = NewStyle()
+    augmentor.reset_state()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, repr(draw(augmentor.rng)).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as pipe:
+        assert pipe.read() != repr(draw(augmentor.rng))
 
 
 def test_fixed_seed_repeats_and_augmentors_differ():

@@ -4,6 +4,7 @@
 tensorpack, with ``_get_augment_params`` and ``_augment``, work too.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,24 +27,32 @@ class ImageAugmentor:
     """
 
     _rng: np.random.RandomState | None = None
+    _rng_process: int | None = None
 
     @property
     def rng(self) -> np.random.RandomState:
-        """The generator of this augmentor; without ``reset_state`` it is made when it is first used."""
-        if self._rng is None:
-            self._rng = get_rng(self)
-        return self._rng
+        """The generator of this augmentor in this process; without ``reset_state`` it is made when it is first used.
+
+        It does not go to other processes, neither by pickling nor by forking: all workers would draw the same numbers.
+        """
+        if self._rng is None or self._rng_process != os.getpid():
+            self.rng = get_rng(self)
+        return self._rng  # type: ignore[return-value]
 
     @rng.setter
     def rng(self, rng: np.random.RandomState) -> None:
         self._rng = rng
+        self._rng_process = os.getpid()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_rng", "_rng_process")}
 
     def reset_state(self) -> None:
         """Get a new generator, for this augmentor and those it is made of.
 
         To be called once in the process that augments, after ``fix_rng_seed`` if runs are to repeat. Flows do it.
         """
-        self._rng = get_rng(self)
+        self.rng = get_rng(self)
         for part in self.parts():
             part.reset_state()
 
