@@ -74,13 +74,13 @@ def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except BaseException as error:
-        report(results, error)
+        _report(results, error)
     return 1
 
 
-def report(results: Sender, error: BaseException) -> None:
-    """Tell the owner of an exception; if it does not listen any more, write it to standard error."""
+def _report(results: Sender, error: BaseException) -> None:
+    """Tell the owner why the worker ends; if it does not listen any more, write it to standard error."""
     try:
-        results.send(Kind.ERROR, failure_of(error))
+        results.send(Kind.FATAL, failure_of(error))
     except (PeerGoneError, CancelledError):
         traceback.print_exception(error)

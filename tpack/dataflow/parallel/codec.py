@@ -101,9 +101,9 @@ class Encoded:
         return self.rest_start + self.rest_size
 
     @property
-    def array_bytes(self) -> int:
-        """The number of bytes of its arrays."""
-        return sum(array.nbytes for array in self._arrays)
+    def largest_array(self) -> int:
+        """The number of bytes of its largest array."""
+        return max((array.nbytes for array in self._arrays), default=0)
 
     def write(self, memory: np.ndarray) -> None:
         """Copy everything into memory.

@@ -28,18 +28,17 @@ class Failure:
     traceback: str
     pickled: bytes | None
 
-    def throw(self, worker: str) -> None:
-        """Raise it.
+    def error(self, worker: str) -> WorkerError:
+        """Return an error to be raised, whose cause is the exception itself, if that could be brought here.
 
         Args:
             worker: what to call the worker.
-
-        Raises:
-            WorkerError: Always; its cause is the exception itself, if that could be brought here.
         """
-        raise WorkerError(f"{worker} raised {self.text}\n\nIn the worker:\n{self.traceback}") from self._error()
+        error = WorkerError(f"{worker} raised {self.text}\n\nIn the worker:\n{self.traceback}")
+        error.__cause__ = self._cause()
+        return error
 
-    def _error(self) -> BaseException | None:
+    def _cause(self) -> BaseException | None:
         if self.pickled is None:
             return None
         try:

@@ -88,7 +88,7 @@ class WorkerGroup:
         """Return what comes next from any worker, in turn, and the worker's index.
 
         Raises:
-            WorkerError: A worker is dead, or has said nothing for too long; all workers are ended.
+            WorkerError: A worker is dead or has failed for good, or has said nothing for too long; all are ended.
         """
         while not self._ready:
             self._wait()
@@ -98,6 +98,10 @@ class WorkerGroup:
             self._ready.append(index)
         if self._timeout is not None:
             self._silent_since[index] = time.monotonic()
+        if message.kind == Kind.FATAL:
+            error = message.points[0].error(self.name_of(index))
+            self.close()
+            raise error
         return index, message
 
     def cancel(self, index: int, number: int) -> None:
@@ -140,6 +144,8 @@ class WorkerGroup:
         Raises:
             WorkerError: Always; it says how the worker ended.
         """
+        if self.is_closed:
+            raise WorkerError(f"the workers of {self._owner} have been ended")
         name = self.name_of(index)
         code = self._members.children[index].exit_code(_DEATH_SECS)
         self.close()

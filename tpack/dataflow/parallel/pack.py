@@ -29,7 +29,7 @@ class Layout:
         self.kind = type(point)
         self.keys = list(point) if self.kind is dict else None
         # The type, dtype and shape of each component; a dtype of None is for what is no array.
-        self.columns: list[tuple[type, np.dtype | None, tuple[int, ...]]] = []
+        self.columns: list[tuple[Any, np.dtype | None, tuple[int, ...]]] = []
         self.array_bytes = 0
         self._is_packable = self.kind in (list, tuple, dict)
         if self._is_packable:

@@ -10,6 +10,7 @@ import functools
 import os
 import socket
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +21,8 @@ from tpack.dataflow.parallel.codec import ArraySpec, decode
 from tpack.dataflow.parallel.lease import lend
 from tpack.dataflow.parallel.pack import unpack
 from tpack.dataflow.parallel.slots import split
-from tpack.dataflow.parallel.wire import CANCEL, RECORD, RETURN, Kind, PeerGoneError
+from tpack.dataflow.parallel.wire import CANCEL, MAX_LENT, RECORD, RETURN, VIEW_BYTES, Kind, PeerGoneError
 
-# Copying less than this costs no more than giving a slot back later on.
-VIEW_BYTES = 64 * 1024
 _CIRCULATING_SLOTS = 2
 _READ_BYTES = 4096
 _MAX_DESCRIPTORS = 16
@@ -50,7 +49,6 @@ class _Generation:
 
     number: int
     slots: list[np.ndarray] = field(default_factory=list)
-    lent: set[int] = field(default_factory=set)
 
 
 class Receiver:
@@ -66,6 +64,8 @@ class Receiver:
         self._descriptors: deque[int] = deque()
         self._records: deque[tuple[_Generation, int, int, int, int, int]] = deque()
         self._generation = _Generation(0)
+        # The generations and numbers of slots that are handed out as views.
+        self._lent: set[tuple[int, int]] = set()
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when something comes or the other process is gone."""
@@ -156,19 +156,29 @@ class Receiver:
 
     def _unpack(self, generation: _Generation, slot: int, start: int, size: int) -> list[Any]:
         points = unpack(generation.slots[slot], start, size)
-        _give_back(self._sock, generation, slot)
+        self._give_back(generation, slot)()
         return points
 
     def _decode(self, generation: _Generation, slot: int, start: int, size: int) -> list[Any]:
         memory = generation.slots[slot]
-        if len(generation.lent) >= len(generation.slots) - _CIRCULATING_SLOTS:
+        give_back = self._give_back(generation, slot)
+        if not self._may_lend(generation):
             point = decode(memory, start, size, functools.partial(_copy, memory))
-            _give_back(self._sock, generation, slot)
+            give_back()
             return [point]
-        generation.lent.add(slot)
-        lent = lend(memory, functools.partial(_give_back, self._sock, generation, slot))
+        self._lent.add((generation.number, slot))
+        lent = lend(memory, give_back)
         # If no array is large enough for a view, the slot goes back when this function ends.
         return [decode(lent, start, size, functools.partial(_view_or_copy, lent))]
+
+    def _may_lend(self, generation: _Generation) -> bool:
+        """Tell whether one more slot can be missed."""
+        of_this = sum(number == generation.number for number, _ in list(self._lent))
+        return len(self._lent) < MAX_LENT and of_this < len(generation.slots) - _CIRCULATING_SLOTS
+
+    def _give_back(self, generation: _Generation, slot: int) -> Callable[[], None]:
+        """Return a function that gives a slot back. It does not refer to this receiver, which it may outlive."""
+        return functools.partial(_give_back, self._sock, self._lent, generation.number, slot)
 
 
 def _copy(memory: np.ndarray, spec: ArraySpec) -> np.ndarray:
@@ -179,8 +189,8 @@ def _view_or_copy(memory: np.ndarray, spec: ArraySpec) -> np.ndarray:
     return spec.view(memory) if spec.size_bytes >= VIEW_BYTES else _copy(memory, spec)
 
 
-def _give_back(sock: socket.socket, generation: _Generation, slot: int) -> None:
+def _give_back(sock: socket.socket, lent: set[tuple[int, int]], generation: int, slot: int) -> None:
     """Tell the producer that a slot is free; called from any thread."""
-    generation.lent.discard(slot)
+    lent.discard((generation, slot))
     with contextlib.suppress(OSError):
-        sock.sendall(RETURN.pack(generation.number, slot))
+        sock.sendall(RETURN.pack(generation, slot))

@@ -5,6 +5,7 @@ so there are some thousand messages a second at most, however small the points, 
 that moment, even if the next point never comes.
 """
 
+import functools
 import socket
 import threading
 import time
@@ -18,9 +19,19 @@ from tpack.dataflow.parallel.flusher import HOLD_SECS, Flusher
 from tpack.dataflow.parallel.pack import Layout, Pack
 from tpack.dataflow.parallel.place import Place
 from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES, Slots
-from tpack.dataflow.parallel.wire import CANCEL, RECORD, RETURN, CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel.wire import (
+    CANCEL,
+    MAX_LENT,
+    RECORD,
+    RETURN,
+    VIEW_BYTES,
+    CancelledError,
+    Kind,
+    PeerGoneError,
+)
 
 _READ_BYTES = 4096
+_GONE = "the process that the data points go to is gone"
 
 
 class Sender:
@@ -35,10 +46,12 @@ class Sender:
     def __init__(self, sock: socket.socket, capacity: int, *, has_flusher: bool) -> None:
         self._sock = sock
         self._capacity = capacity
-        self._slots = Slots(self._announce, capacity + 4)
-        # By generation and slot: the number of data points in the message.
-        self._on_their_way: dict[tuple[int, int], int] = {}
-        self._points_on_their_way = 0
+        self._slots = Slots(functools.partial(_announce, sock), capacity + MAX_LENT)
+        # By generation and slot: the number of data points in the message, and whether the consumer may keep it for
+        # long. Of the latter so many are not counted as it may keep.
+        self._on_their_way: dict[tuple[int, int], tuple[int, bool]] = {}
+        self._waiting = 0
+        self._kept = 0
         self._unread = b""
         self._layout: Layout | None = None
         self._pack: Pack | None = None
@@ -176,6 +189,7 @@ class Sender:
         if self._pack is not None:
             pack, self._pack = self._pack, None
             start, size = pack.finish()
+            self._count(self._pack_slot, pack.count, False)
             self._send_record(Kind.PACK, self._pack_slot, pack.count, start, size)
         if self._dropped:
             count, self._dropped = self._dropped, 0
@@ -183,31 +197,27 @@ class Sender:
 
     def _write(self, kind: Kind, slot: int, encoded: Encoded, points: int) -> None:
         encoded.write(self._slots.memory(slot))
+        self._count(slot, points, encoded.largest_array >= VIEW_BYTES)
         self._send_record(kind, slot, points, encoded.rest_start, encoded.rest_size)
 
+    def _count(self, slot: int, points: int, is_kept: bool) -> None:
+        """Count a message as on its way."""
+        self._on_their_way[self._slots.generation, slot] = points, is_kept
+        self._waiting += 0 if is_kept else points
+        self._kept += is_kept
+
     def _send_record(self, kind: Kind, slot: int, points: int, start: int, size: int) -> None:
-        if size:
-            self._on_their_way[self._slots.generation, slot] = points
-            self._points_on_their_way += points
         self._last_sent = time.monotonic()
         try:
             self._sock.sendall(RECORD.pack(kind, slot, points, start, size))
         except OSError as error:
-            raise PeerGoneError("the process that the data points go to is gone") from error
+            raise PeerGoneError(_GONE) from error
         self._read_returns(wait=False)
-
-    def _announce(self, descriptor: int, generation: int, count: int, slot_bytes: int, is_new: bool) -> None:
-        """Send a block of slots."""
-        record = RECORD.pack(Kind.BLOCK, generation, count, slot_bytes, int(is_new))
-        try:
-            socket.send_fds(self._sock, [record], [descriptor])
-        except OSError as error:
-            raise PeerGoneError("the process that the data points go to is gone") from error
 
     @property
     def _may_send(self) -> bool:
         """Whether fewer data points than allowed are on their way."""
-        return not self._on_their_way or self._points_on_their_way < self._capacity
+        return self._waiting + max(0, self._kept - MAX_LENT) < self._capacity
 
     def _take(self, size_bytes: int, *, wait: bool) -> int | None:
         """Return a free slot; if there is none, wait for one or return None."""
@@ -232,9 +242,9 @@ class Sender:
         except BlockingIOError:
             return
         except OSError as error:
-            raise PeerGoneError("the process that the data points go to is gone") from error
+            raise PeerGoneError(_GONE) from error
         if not received:
-            raise PeerGoneError("the process that the data points go to is gone")
+            raise PeerGoneError(_GONE)
         received = self._unread + received
         whole = len(received) // RETURN.size * RETURN.size
         self._unread = received[whole:]
@@ -242,5 +252,16 @@ class Sender:
             if generation == CANCEL:
                 self._cancelled = slot
                 continue
-            self._points_on_their_way -= self._on_their_way.pop((generation, slot))
+            points, is_kept = self._on_their_way.pop((generation, slot))
+            self._waiting -= 0 if is_kept else points
+            self._kept -= is_kept
             self._slots.give_back(generation, slot)
+
+
+def _announce(sock: socket.socket, descriptor: int, generation: int, count: int, slot_bytes: int, is_new: bool) -> None:
+    """Send a block of slots."""
+    record = RECORD.pack(Kind.BLOCK, generation, count, slot_bytes, int(is_new))
+    try:
+        socket.send_fds(sock, [record], [descriptor])
+    except OSError as error:
+        raise PeerGoneError(_GONE) from error

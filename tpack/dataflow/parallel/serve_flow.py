@@ -7,7 +7,8 @@ from typing import Any
 from tpack.dataflow.aggregate import aggregate
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.batch import BatchData
-from tpack.dataflow.parallel.bootstrap import Link, report
+from tpack.dataflow.parallel.bootstrap import Link
+from tpack.dataflow.parallel.failure import failure_of
 from tpack.dataflow.parallel.position import Position, StateTaker, go_to
 from tpack.dataflow.parallel.wire import CancelledError, Kind, PeerGoneError
 
@@ -57,7 +58,7 @@ def serve_flow(link: Link, ds: DataFlow, tells_state: bool, goes_on: bool) -> No
         except PeerGoneError:
             raise
         except Exception as error:
-            report(link.results, error)
+            link.results.send(Kind.ERROR, failure_of(error))
             command = link.jobs.receive().points[0]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.group import WorkerGroup
 from tpack.dataflow.parallel.position import Position
 from tpack.dataflow.parallel.receiver import Message
@@ -90,7 +91,7 @@ class OneStream:
         _, message = self._group.receive()
         if message.kind == Kind.ERROR:
             self._is_astray = True
-            raise_failure(self._group, 0, message)
+            raise failure_in(self._group, 0, message)
         if message.kind == Kind.STATE:
             state = message.points[0]
             self._position = None if state.state is None else Position(state.state)
@@ -152,7 +153,7 @@ class ManyStreams:
                     del self._awaited[index]
             elif message.kind == Kind.ERROR:
                 self._failed.add(index)
-                raise_failure(self._group, index, message)
+                raise failure_in(self._group, index, message)
             elif message.kind == Kind.END and self._length is None:
                 self._running.discard(index)
                 self._group.expect(index, is_expected=False)
@@ -180,7 +181,7 @@ def send_command(group: WorkerGroup, index: int, last_number: int, position: Pos
     return number
 
 
-def raise_failure(group: WorkerGroup, index: int, message: Message) -> None:
-    """Raise the exception that a worker has sent; nothing is expected of it until it is told to begin again."""
+def failure_in(group: WorkerGroup, index: int, message: Message) -> WorkerError:
+    """Return the error that a worker has sent; nothing is expected of it until it is told to begin again."""
     group.expect(index, is_expected=False)
-    message.points[0].throw(group.name_of(index))
+    return message.points[0].error(group.name_of(index))

@@ -24,6 +24,13 @@ MAX_SLOTS = 128
 """The greatest number of slots: as many returns fit into the smallest usual buffer of a socket."""
 
 
+VIEW_BYTES = 64 * 1024
+"""The size from which on an array is handed out as a view; copying less costs no more than giving a slot back later."""
+
+MAX_LENT = 8
+"""How many slots the consumer may keep as views; when there are as many, it copies."""
+
+
 class Kind(enum.IntEnum):
     """The kinds of records."""
 
@@ -45,6 +52,8 @@ class Kind(enum.IntEnum):
     """The position before the next data point."""
     COMMAND = 8
     """From the owner to a worker: begin a pass."""
+    FATAL = 9
+    """An exception that has ended the worker."""
 
 
 class PeerGoneError(EOFError):
