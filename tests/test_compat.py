@@ -1,5 +1,8 @@
 """What tpack uses of TensorFlow below its public interface, against public means to the same end."""
 
+import json
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import tensorflow
@@ -83,9 +86,105 @@ def test_make_callable_wakes_up_when_another_thread_feeds_a_queue(session8):
     thread.join()
 
 
+def test_make_callable_gives_up_after_its_timeout(session8):
+    queue = tf.FIFOQueue(1, [tf.int32], [[]])
+    call = compat.make_callable(session8, fetches=[queue.dequeue()], timeout_in_ms=20)
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        call()
+
+
+def test_chrome_trace_names_the_operations_of_the_run(session8):
+    metadata = tf.RunMetadata()
+    matrix, traced = tf.placeholder(tf.float32, [2, 2]), tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    product = tf.matmul(matrix, matrix, name="product")
+    session8.run(product, {matrix: np.eye(2)}, options=traced, run_metadata=metadata)
+    events = json.loads(compat.chrome_trace(metadata))["traceEvents"]
+    assert "product" in {event.get("args", {}).get("name") for event in events}
+
+
 def test_local_devices_are_those_of_a_session_with_the_same_config(graph):
     config = tf.ConfigProto(device_count={"CPU": 3})
     with tf.Session(config=config) as session:
         wanted = [device.name.replace("/job:localhost/replica:0/task:0", "") for device in session.list_devices()]
     assert [device.name for device in compat.list_local_devices(config)] == wanted
     assert "/device:CPU:0" in [device.name for device in compat.list_local_devices()]
+
+
+def test_onednn_is_enabled_where_pooling_works_with_the_channels_first(session8):
+    with tf.device("/device:CPU:0"):
+        pooled = tf.nn.max_pool2d(tf.Variable(tf.ones([1, 1, 2, 2])), 2, 2, "VALID", data_format="NCHW")
+    session8.run(tf.global_variables_initializer())
+    try:
+        session8.run(pooled)
+    except tf.errors.InvalidArgumentError:
+        assert not compat.is_onednn_enabled()
+    else:
+        assert compat.is_onednn_enabled()
+
+
+def test_build_state_opens_the_same_scopes_in_another_thread(graph):
+    tf.get_variable_scope()
+    created = []
+
+    def creator(next_creator, **kwargs):
+        created.append(kwargs["name"])
+        return next_creator(**kwargs)
+
+    def build():
+        state.install()
+        with graph.as_default():
+            with tf.variable_scope(None, default_name="layer"):
+                variable = tf.get_variable("v", [])
+            return variable, tf.constant(0, name="x")
+
+    around = tf.variable_scope("vs"), tf.variable_creator_scope(creator), tf.device("/device:CPU:3")
+    with around[0], around[1], around[2], tf.control_dependencies([tf.no_op(name="first")]):
+        with tf.variable_scope(None, default_name="layer"):
+            tf.no_op()
+        state = compat.BuildState(graph)
+    with ThreadPoolExecutor(1) as pool:
+        variable, x = pool.submit(build).result()
+    assert (variable.op.name, x.op.name) == ("vs/layer_1/v", "vs/x")
+    assert (x.device, [op.name for op in x.op.control_inputs]) == ("/device:CPU:3", ["vs/first"])
+    assert created == ["vs/layer_1/v"]
+    assert (tf.get_variable_scope().name, tf.constant(0).device) == ("", "")
+
+
+def test_build_state_keeps_the_colocation(graph):
+    variable = tf.get_variable("v", [])
+    with graph.colocate_with(variable):
+        state = compat.BuildState(graph)
+
+    def build():
+        state.install()
+        with graph.as_default():
+            return tf.constant(0).op.colocation_groups()
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(build).result() == [b"loc:@v"]
+
+
+def test_swap_graph_state_closes_and_opens_blocks_that_the_graph_keeps(graph):
+    outside = compat.swap_graph_state(graph)
+    with graph.container("inner"), graph.gradient_override_map({"Square": "Mine"}):
+        inside = compat.swap_graph_state(graph, outside)
+        plain = tf.Variable(1.0), tf.square(1.0)
+        assert compat.swap_graph_state(graph, inside)["_container"] == ""
+        marked = tf.Variable(1.0), tf.square(1.0)
+    attributes = [
+        (variable.op.get_attr("container"), square.op.node_def.attr["_gradient_op_type"].s)
+        for variable, square in (plain, marked)
+    ]
+    assert attributes == [(b"", b""), (b"inner", b"Mine")]
+    assert graph._container == ""
+
+
+def test_is_in_control_flow_in_loops_of_tensorflow_1(graph):
+    seen = []
+    assert not compat.is_in_control_flow(graph)
+    tf.disable_control_flow_v2()
+    try:
+        tf.while_loop(lambda i: i < 3, lambda i: [seen.append(compat.is_in_control_flow(graph)), i + 1][1], [0])
+    finally:
+        tf.enable_control_flow_v2()
+    assert seen == [True]

@@ -31,15 +31,15 @@ def test_every_package_is_packaged(metadata):
     assert (ROOT / "tpack" / "py.typed").exists()
 
 
-def test_hard_dependencies_are_the_six(metadata):
-    names = ["tensorflow>=2.16,<2.22", "numpy", "msgpack", "tabulate", "tqdm", "psutil"]
+def test_hard_dependencies_are_the_seven(metadata):
+    names = ["tensorflow>=2.16,<2.22", "numpy", "cloudpickle", "msgpack", "tabulate", "tqdm", "psutil"]
     assert metadata["install_requires"] == names
     assert metadata["python_requires"] == ">=3.10"
 
 
-def test_extras_are_those_of_the_design(metadata):
+def test_extras_are_those_that_errors_name(metadata):
     extras = metadata["extras_require"]
-    assert set(extras) == {"vision", "lmdb", "zmq", "plot", "examples", "test", "docs"}
+    assert set(extras) == {"vision", "lmdb", "hdf5", "zmq", "gpu", "plot", "examples", "test", "docs"}
     assert extras["examples"] == ["scikit-learn"]
 
 

@@ -11,17 +11,24 @@ import tensorflow
 import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.protobuf import config_pb2
-from tensorflow.python.client import device_lib
+from tensorflow.python.client import device_lib, timeline
 from tensorflow.python.ops import collective_ops, nccl_ops
+from tensorflow.python.ops.variable_scope import get_variable_scope_store
+from tensorflow.python.util import _pywrap_util_port
 
 __all__ = [
+    "chrome_trace",
+    "BuildState",
     "collective_all_reduce",
     "fix_summation_order",
     "get_tf_version_tuple",
+    "is_onednn_enabled",
+    "is_in_control_flow",
     "is_tfv2",
     "list_local_devices",
     "make_callable",
     "nccl_all_sum",
+    "swap_graph_state",
     "tfv1",
 ]
 
@@ -29,6 +36,16 @@ __all__ = [
 _NEVER_FORWARD = -2
 # Marks the additions that the arithmetic optimizer of grappler has dealt with.
 _DO_NOT_JOIN = "_grappler_ArithmeticOptimizer_AddOpsRewriteStage"
+# What `tf.Graph` keeps of the blocks that are open, once for all threads.
+_GRAPH_STATE = (
+    "_control_flow_context",
+    "_default_original_op",
+    "_attr_scope_map",
+    "_op_to_kernel_label_map",
+    "_gradient_override_map",
+    "_gradient_function_map",
+    "_container",
+)
 
 
 def is_tfv2() -> bool:
@@ -40,6 +57,11 @@ def get_tf_version_tuple() -> tuple[int, int]:
     """Return TensorFlow's (major, minor) version as integers."""
     major, minor = tensorflow.__version__.split(".")[:2]
     return int(major), int(minor)
+
+
+def is_onednn_enabled() -> bool:
+    """Tell whether TensorFlow computes with oneDNN on the CPU: by its build, the processor and the environment."""
+    return bool(_pywrap_util_port.IsMklEnabled())
 
 
 def collective_all_reduce(
@@ -95,6 +117,7 @@ def make_callable(
     fetches: Sequence[Any] = (),
     targets: Sequence[Any] = (),
     in_caller_thread: bool = False,
+    timeout_in_ms: int = 0,
 ) -> Callable[..., list[Any]]:
     """Make a function that runs one fixed set of fetches, for less than ``session.run`` costs.
 
@@ -107,6 +130,7 @@ def make_callable(
         targets: operations to run for their effect.
         in_caller_thread: run the kernels in the calling thread. It saves the hand-over to the thread pool and gives up
             running independent kernels at the same time.
+        timeout_in_ms: a call that takes longer fails with a ``DeadlineExceededError``; 0 for no limit.
 
     Returns:
         ``function(*arrays) -> list of numpy values``. It keeps the session alive and must not outlive it.
@@ -117,7 +141,17 @@ def make_callable(
     options.target.extend(target.name for target in targets)
     if in_caller_thread:
         options.run_options.inter_op_thread_pool = -1
+    options.run_options.timeout_in_ms = timeout_in_ms
     return session._make_callable_from_options(options)
+
+
+def chrome_trace(run_metadata: Any) -> str:
+    """Return what a traced run did as JSON in Chrome's trace format.
+
+    Args:
+        run_metadata: a ``tf.RunMetadata`` that was filled by a run with a ``trace_level``.
+    """
+    return str(timeline.Timeline(run_metadata.step_stats).generate_chrome_trace_format())
 
 
 def fix_summation_order(operations: Iterable[Any]) -> None:
@@ -138,3 +172,69 @@ def fix_summation_order(operations: Iterable[Any]) -> None:
             operation._set_attr(_DO_NOT_JOIN, AttrValue(b=True))
         if operation.type == "AddN":
             operation._set_attr("_forward_input", never_overwrite)
+
+
+class BuildState:
+    """The scopes that are open around what the calling thread builds into a graph, for another thread to continue in.
+
+    They are the name scope, the variable scope with its counts of scopes of one name, variable creators, devices,
+    colocations and control dependencies. TensorFlow keeps all of these for each thread by itself.
+
+    Args:
+        graph: the graph.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        # In a process that left version 2's behaviour, devices and the like belong to the graph until this is called.
+        graph.switch_to_thread_local()
+        self._name_scope = graph._name_stack
+        self._devices = graph._device_function_stack.copy()
+        self._colocations = graph._colocation_stack.copy()
+        self._control_dependencies = list(graph._control_dependencies_stack)
+        self._variable_creators = list(graph._variable_creator_stack)
+        with graph.as_default():
+            store = get_variable_scope_store()
+            self._variable_scope = store.current_scope
+            self._scope_counts = dict(store.variable_scopes_count)
+
+    def install(self) -> None:
+        """Open the same scopes in the calling thread, which has opened none in this graph and ends with them open."""
+        graph = self._graph
+        graph._name_stack = self._name_scope
+        graph._device_function_stack = self._devices.copy()
+        graph._colocation_stack = self._colocations.copy()
+        graph._control_dependencies_stack = list(self._control_dependencies)
+        graph._variable_creator_stack = list(self._variable_creators)
+        with graph.as_default():
+            store = get_variable_scope_store()
+            store.current_scope = self._variable_scope
+            store.variable_scopes_count = dict(self._scope_counts)
+
+
+def swap_graph_state(graph: Any, state: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Change those open blocks of a graph that TensorFlow keeps once for all threads.
+
+    They are the blocks of ``gradient_override_map``, ``container``, attributes and kernel labels, of TensorFlow 1's
+    loops and conditions, and of the operation whose gradient is being built.
+
+    Args:
+        graph: the graph.
+        state: the blocks to be open from now on, as this function returned them; None leaves them open that are.
+
+    Returns:
+        Those that were open.
+    """
+    before = {name: _copied(getattr(graph, name)) for name in _GRAPH_STATE}
+    for name, value in (state or {}).items():
+        setattr(graph, name, _copied(value))
+    return before
+
+
+def is_in_control_flow(graph: Any) -> bool:
+    """Tell whether what is built into ``graph`` now goes into a TensorFlow 1 loop or condition."""
+    return graph._get_control_flow_context() is not None
+
+
+def _copied(value: Any) -> Any:
+    return dict(value) if isinstance(value, dict) else value

@@ -12,7 +12,9 @@
         DataExhaustedError   data that ended before training did
       CheckpointError        a checkpoint that is missing, damaged or of other shapes
       CallbackError          a callback that is misused
+      StepTimeoutError       a step that did not end in the time that it was given
       NumericsError          NaN or infinity where numbers were wanted
+      WorkerError            a child process that failed or died
       DependencyError        an optional package that is not installed                    (also an ImportError)
 
 Each message says what came and what was wanted. An error that happened elsewhere (in a thread, a process, TensorFlow)
@@ -75,8 +77,16 @@ class CallbackError(TpackError):
     """A callback is misused."""
 
 
+class StepTimeoutError(TpackError):
+    """A step did not end in the time that it was given."""
+
+
 class NumericsError(TpackError):
     """NaN or infinity appeared where finite numbers were wanted."""
+
+
+class WorkerError(TpackError):
+    """A child process failed, or died."""
 
 
 class DependencyError(TpackError, ImportError):

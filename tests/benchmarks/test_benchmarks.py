@@ -68,3 +68,15 @@ def test_reduce_compares_with_tensorflow_and_with_the_memory(tmp_path):
     assert figures["towers=2"]["chosen"] == "xring+packs"
     assert set(figures["towers=2"]["ratios"]) == {"best row", *REDUCE_BASELINES}
     assert "lower bounds: 0.0 MB a device, 1 hops" in printed
+
+
+def test_layers_compute_what_plain_calls_compute_with_no_more_operations(tmp_path):
+    arguments = ("--batch", 2, "--size", 32, "--rounds", 1, "--steps", 1, "--builds", 1)
+
+    figures, printed = run_benchmark("layers.py", tmp_path / "out.json", *arguments)
+
+    assert figures["ratios"].keys() == {"step", "build", "ops"}
+    assert all(ratio > 0 for ratio in figures["ratios"].values())
+    assert figures["ratios"]["ops"] <= 1
+    assert [len(costs) for costs in figures["costs"].values()] == [2, 2]
+    assert "operations by kind, where they differ" in printed

@@ -220,3 +220,22 @@ def test_a_hook_is_bound_to_the_method_that_a_subclass_overrides():
     assert Inner().bound("trigger_step")() == "inner"
     assert Outer().bound("trigger_step")() == "outer"
     assert Callback().bound("before_run")(None) is None
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_the_name_of_a_variable_means_its_value(graph, use_resource):
+    tf.get_variable("rate", initializer=0.5, use_resource=use_resource)
+    tf.get_variable("local", initializer=2.0, use_resource=use_resource, collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    callback, trainer = Callback(), FakeTrainer()
+    callback.setup_graph(trainer)
+    tensors = callback.get_tensors_maybe_in_tower(["rate", "local:0"])
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        assert session.run(tensors) == [0.5, 2.0]
+
+
+def test_the_handle_of_what_is_no_variable_stays_a_handle(graph):
+    tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], name="unknown")
+    callback = Callback()
+    callback.setup_graph(FakeTrainer())
+    assert callback.get_tensors_maybe_in_tower(["unknown"])[0].dtype == tf.resource

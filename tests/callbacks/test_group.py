@@ -3,10 +3,10 @@ import pytest
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks import group
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.proxy import ProxyCallback
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, StopTraining
 
 
 class Named(Callback):
@@ -146,3 +146,40 @@ def test_all_hooks_reach_the_members(graph):
     callback = Epochs()
     FakeTrainer().train([callback], epochs=(1, 3))
     assert callback.calls == 33
+
+
+def test_a_request_to_stop_waits_for_the_other_callbacks(graph):
+    calls = []
+
+    def stop(callback):
+        calls.append("stop")
+        raise StopTraining("first")
+
+    def stop_too(callback):
+        calls.append("stop too")
+        raise StopTraining("second")
+
+    members = [CallbackFactory(trigger=act) for act in (stop, stop_too, lambda cb: calls.append("save"))]
+    group = Callbacks(members)
+    group.setup_graph(FakeTrainer())
+    for trigger in (group.trigger, group.trigger_epoch):
+        calls.clear()
+        with pytest.raises(StopTraining, match="first"):
+            trigger()
+        assert calls == ["stop", "stop too", "save"]
+
+
+def test_who_adds_variables_is_set_up_before_the_others(graph):
+    order = []
+
+    class Adding(Callback):
+        adds_variables = True
+
+        def _setup_graph(self):
+            order.append("adding")
+
+    members = [CallbackFactory(setup_graph=lambda cb: order.append("first")), ProxyCallback(Adding())]
+    group = Callbacks(members)
+    assert group.adds_variables
+    group.setup_graph(FakeTrainer())
+    assert order == ["adding", "first"]

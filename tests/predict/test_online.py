@@ -61,7 +61,7 @@ def test_no_session_is_an_error(tensors):
 @pytest.mark.parametrize(
     ("dp", "message"),
     [
-        (([[1, 2]],), r"OnlinePredictor takes 2 inputs \(x:0, y:0\), got 1"),
+        (([[1, 2]],), r"OnlinePredictor takes 2 inputs \(x, y\), got 1"),
         (([1, 2], 3), r"OnlinePredictor: input 0 \('x'\) has rank 1 .*, wanted rank 2"),
         (([[1, 2]], 3.5), r"OnlinePredictor: input 1 \('y'\) has dtype float64 .*, wanted int32"),
     ],

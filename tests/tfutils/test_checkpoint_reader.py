@@ -1,6 +1,7 @@
 """Reading checkpoints: whole ones give their values, every kind of damage gives an error that names the file."""
 
 import os
+import pickle
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ def test_values_and_shapes_are_those_saved(prefix: str) -> None:
     assert reader.shapes == {"a": [1000], "b": [10]}
     np.testing.assert_array_equal(reader.read("a"), A)
     np.testing.assert_array_equal(reader.read("b"), B)
+
+
+def test_a_reader_in_another_process_opens_the_files_again(prefix: str) -> None:
+    reader = pickle.loads(pickle.dumps(CheckpointReader(prefix)))
+    np.testing.assert_array_equal(reader.read("a"), A)
 
 
 def test_unknown_name_is_an_error(prefix: str) -> None:

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
 from tpack.callbacks.base import Callback
-from tpack.errors import ConfigError, DataExhaustedError
+from tpack.errors import ConfigError, DataExhaustedError, StepTimeoutError
 from tpack.tfutils import executor_choice, hooked_session
 from tpack.tfutils.hooked_session import MAX_PLANS, HookedSession
 
@@ -68,9 +68,9 @@ def plan_count(monkeypatch):
     compiled = []
 
     class CountedPlan(hooked_session.FetchPlan):
-        def __init__(self, session, fetches, feeds=()):
+        def __init__(self, session, fetches, feeds=(), **options):
             compiled.append(fetches)
-            super().__init__(session, fetches, feeds)
+            super().__init__(session, fetches, feeds, **options)
 
     monkeypatch.setattr(hooked_session, "FetchPlan", CountedPlan)
     return compiled
@@ -402,6 +402,32 @@ def test_options_of_a_callback_alone_are_enough(session8):
     asking.make = lambda ctx: None
     hooked.run(tf.constant(1))
     assert (asking.told[1].options, asking.told[1].run_metadata) == (None, None)
+
+
+def test_a_timeout_alone_stays_on_the_fast_path(session8, plan_count):
+    request = tf.train.SessionRunArgs(None, options=tf.RunOptions(timeout_in_ms=60000))
+    told = OnlyAfter()
+    hooked = HookedSession(session8, [Asking(lambda ctx: request), told])
+    fetch = tf.constant(1)
+    for _ in range(3):
+        assert hooked.run(fetch) == 1
+    assert len(plan_count) == 1
+    assert len(hooked._steps) == 1
+    assert [values.run_metadata for values in told.told] == [None] * 3
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("executor", ["pool", "caller"])
+def test_a_run_that_exceeds_its_timeout_says_so(session8, executor, traced):
+    options = tf.RunOptions(timeout_in_ms=50, trace_level=tf.RunOptions.SOFTWARE_TRACE if traced else 0)
+    request = tf.train.SessionRunArgs(None, options=options)
+    hooked = HookedSession(session8, [Asking(lambda ctx: request)], executor=executor)
+    queue = tf.FIFOQueue(1, [tf.int32], [[]])
+    dequeue, enqueue = queue.dequeue(), queue.enqueue(7)
+    session8.run(enqueue)
+    assert hooked.run(dequeue) == 7
+    with pytest.raises(StepTimeoutError, match="longer than the 50 ms"):
+        hooked.run(dequeue)
 
 
 # Errors and stopping.

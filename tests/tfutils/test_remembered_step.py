@@ -3,7 +3,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.tfutils.fetch_plan import FetchPlan
 from tpack.tfutils.hooked_session import HookedSession
-from tpack.tfutils.remembered_step import RememberedStep, is_constant
+from tpack.tfutils.remembered_step import RememberedStep, is_constant, timeout_alone
 
 
 class Asking(Callback):
@@ -38,6 +38,13 @@ def test_what_may_change_is_not_constant(graph):
     for changing in ([tensor], {"a": tensor}, "Const:0", arguments([tensor]), arguments(tensor, {tensor: 1})):
         assert not is_constant(changing)
     assert not is_constant(arguments(tensor, options=tf.RunOptions()))
+    assert is_constant(arguments(tensor, options=tf.RunOptions(timeout_in_ms=5)))
+
+
+def test_a_timeout_stands_alone_or_counts_as_none():
+    assert timeout_alone(None) == 0
+    assert timeout_alone(tf.RunOptions(timeout_in_ms=5)) == 5
+    assert timeout_alone(tf.RunOptions(timeout_in_ms=5, trace_level=tf.RunOptions.FULL_TRACE)) == 0
 
 
 def test_everybody_is_told_their_own_values_at_each_repetition(session8):

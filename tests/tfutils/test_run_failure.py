@@ -3,7 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import DataExhaustedError, InputError
+from tpack.errors import DataExhaustedError, InputError, StepTimeoutError
 from tpack.tfutils.run_failure import explain_failure
 
 
@@ -32,3 +32,17 @@ def test_a_dataset_that_fails_is_named_with_what_it_says(graph):
 
 def test_a_model_that_fails_speaks_for_itself(graph):
     assert failure_of(graph, tf.debugging.check_numerics(tf.constant(1.0) / 0.0, "divided")) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "timeout_in_ms", "is_explained"),
+    [
+        ("Timed out waiting for notification", 30, True),
+        ("Timed out waiting for notification", 0, False),
+        ("Collective has timed out [[node all_reduce]]", 30, False),
+    ],
+)
+def test_a_timeout_is_explained_unless_an_operation_says_it_was_its_own(graph, message, timeout_in_ms, is_explained):
+    explanation = explain_failure(tf.errors.DeadlineExceededError(None, None, message), graph, timeout_in_ms)
+    assert isinstance(explanation, StepTimeoutError) is is_explained
+    assert explanation is None or "30 ms" in str(explanation)

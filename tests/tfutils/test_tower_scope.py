@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.log_lines import captured_log
+from tpack.tfutils import tower_scope
+from tpack.tfutils.moving_summary import add_moving_summary
 from tpack.tfutils.tower_scope import (
     name_without_tower,
     shared_by_towers,
@@ -41,6 +44,20 @@ def test_summaries_are_written_in_the_main_training_tower(graph: Any, context: A
     assert writes_summaries()
     with context():
         assert writes_summaries() == expected
+
+
+def test_why_summaries_are_dropped_is_said_once(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Another test may have been the first.
+    monkeypatch.setattr(tower_scope, "_DROPPED", f"{tower_scope._DROPPED}!")
+    with captured_log() as lines:
+        for index in range(1, 4):
+            with TrainTowerContext(f"tower{index}", index=index, total=4, reuse=True):
+                assert add_moving_summary(tf.constant(1.0)) == []
+                assert not writes_summaries()
+    assert [line for line in lines if "Summaries" in line] == [
+        "Summaries are written in the main training tower only, since all towers are built by the same function: those "
+        "of the others are dropped!"
+    ]
 
 
 def test_shared_variables_are_not_the_towers_own(graph: Any) -> None:

@@ -310,6 +310,48 @@ def test_get_collection_in_tower_before_entering_is_an_error(graph):
         TowerContext("t", True).get_collection_in_tower("things")
 
 
+# Meeting others; towers that do meet are in test_together.py.
+
+
+@pytest.mark.parametrize("context", [TowerContext("t", True), PredictTowerContext("p", index=1, total=3)])
+def test_a_tower_that_has_no_partners_meets_itself(graph, context):
+    def fn(xs, ys):
+        assert get_current_tower_context() is None
+        tf.add_to_collection(KEYS.SUMMARIES, tf.identity(xs[0], name="outside"))
+        return [(xs, ys)]
+
+    with context, tf.device("/device:CPU:3"):
+        x = tf.constant(1, name="x")
+        assert context.merge_call(fn, x, 2) == ([x], [2])
+        assert current_tower_context() is context
+    assert graph.get_operation_by_name("outside").device == ""
+
+
+def test_merge_call_belongs_into_its_tower(graph):
+    context = TowerContext("t", True)
+    wrong = pytest.raises(TowerError, match="can be called only while it is current and being built")
+    with wrong:
+        context.merge_call(list)
+    with context:
+        with wrong, context.left():
+            context.merge_call(list)
+        with wrong, tf.Graph().as_default():
+            context.merge_call(list)
+        with wrong:
+            tf.cond(tf.constant(True), lambda: context.merge_call(lambda: [1]), lambda: 2)
+    with wrong, context.revisited():
+        context.merge_call(list)
+
+
+def test_merge_call_in_a_loop_of_tensorflow_1_is_an_error(graph):
+    tf.disable_control_flow_v2()
+    try:
+        with TowerContext("t", True) as context, pytest.raises(TowerError, match="not in .* a TensorFlow loop"):
+            tf.while_loop(lambda i: i < 3, lambda i: context.merge_call(lambda xs: xs, i), [0])
+    finally:
+        tf.enable_control_flow_v2()
+
+
 # Variables.
 
 

@@ -1,5 +1,7 @@
 """A tower function and what it remembers."""
 
+import pickle
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -107,3 +109,14 @@ def test_what_is_no_function_is_an_error():
 def test_check_signature_names_the_entry(signature, message):
     with pytest.raises(ConfigError, match=message):
         check_signature(signature)
+
+
+@pytest.mark.parametrize("renew", [lambda func: func.without_towers(), lambda func: pickle.loads(pickle.dumps(func))])
+def test_a_function_without_its_towers_can_build_them_again(graph, renew):
+    func = TowerFunc(model, SIGNATURE)
+    for each in (func, renew(func)):
+        with tf.Graph().as_default(), TrainTowerContext("tower0"):
+            each(*inputs())
+        assert [handle.name for handle in each.towers] == ["tower0"]
+        assert each.input_signature == SIGNATURE
+        assert each.function is model

@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import Callback
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.base import BuildResult, GraphBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
@@ -29,6 +29,12 @@ def launch(trainer, callbacks=(), max_epoch=3):
     trainer.train_with_defaults(
         callbacks=list(callbacks), monitors=[], extra_callbacks=[], steps_per_epoch=5, max_epoch=max_epoch
     )
+
+
+def launch_with_optimizer(trainer, get_optimizer):
+    model = Line()
+    with trainer.graph.as_default():
+        trainer.setup_graph(model.get_input_signature(), line_input(), model.build_graph, get_optimizer)
 
 
 def test_a_builder_of_the_users_own_is_trained_on():
@@ -85,13 +91,47 @@ def test_gradient_options_are_class_attributes():
     np.testing.assert_allclose(recorder.weights["w"], ungated.weights["w"])
 
 
+def test_the_cost_is_scaled_in_float16_and_computed_in_float32():
+    class Costs(Callback):
+        def __init__(self):
+            self.seen = []
+
+        def _before_run(self, ctx):
+            (self.cost,) = self.get_tensors_maybe_in_tower(["cost_in_float32"])
+            return tf.train.SessionRunArgs([self.cost, "cost:0"])
+
+        def _after_run(self, ctx, values):
+            self.seen.append(values.results)
+
+    costs, recorder = Costs(), Recorder()
+    trainer = BuilderTrainer(SimpleBuilder(), precision="float16")
+    launch(trainer, [costs, recorder])
+    assert {(wide.dtype.name, narrow.dtype.name) for wide, narrow in costs.seen} == {("float32", "float16")}
+    assert costs.seen[-1][0] < 0.1 * costs.seen[0][0]
+    assert set(recorder.weights) - {"w", "b", "learning_rate", "global_step"} == {
+        "loss_scale/scale",
+        "loss_scale/finite_steps",
+        "loss_scale/skipped_steps",
+    }
+    # The first step's gradients overflow: the sum of the errors is above 2 there, and the largest float16 is 65504.
+    assert recorder.weights["loss_scale/scale"] == 2**14
+    assert recorder.weights["loss_scale/skipped_steps"] == 1
+    assert recorder.weights["loss_scale/finite_steps"] == 14
+    tower = trainer.towers[0]
+    assert tower.get_tensor("x").dtype == tf.float32
+
+
 def test_wrong_arguments_are_errors():
     with pytest.raises(ConfigError, match="builder must be a GraphBuilder, got 3"):
         BuilderTrainer(3)
     trainer = SimpleTrainer()
     with pytest.raises(ConfigError, match="input must be an InputSource, got 4"):
         trainer.setup_graph([], 4, lambda: None, lambda: None)
+    with pytest.raises(ConfigError, match="a tower function must be callable, got 5"):
+        BuilderTrainer(SimpleBuilder(), precision="float16").setup_graph([], line_input(), 5, lambda: None)
     with pytest.raises(ConfigError, match="get_opt_fn must be a function"):
         trainer.setup_graph([], line_input(), lambda: None, tf.train.GradientDescentOptimizer(0.1))
+    with pytest.raises(GraphBuildError, match="wanted a tf.compat.v1.train.Optimizer"):
+        launch_with_optimizer(BuilderTrainer(SimpleBuilder(), precision="float16"), lambda: 3)
     assert trainer.graph.get_operations() == []
     assert isinstance(trainer, SingleCostTrainer)

@@ -47,6 +47,23 @@ def test_checkpoints_have_the_same_variables_whatever_the_trainer(name):
     assert set(recorder.weights) == {"w", "b", "learning_rate", "global_step"}
 
 
+@pytest.mark.parametrize("name", TRAINERS)
+def test_every_trainer_takes_a_precision(name):
+    class_or_function, args = {
+        "simple": (SimpleTrainer, ()),
+        "default": (SyncMultiGPUTrainer, (2,)),
+        "replicated": (SyncMultiGPUTrainerReplicated, (3,)),
+        "hierarchical": (SyncMultiGPUTrainerHierarchical, (4,)),
+        "parameter-server": (SyncMultiGPUTrainerParameterServer, ([0, 2],)),
+        "parameter-server-cpu": (SyncMultiGPUTrainerParameterServer, (2, "cpu")),
+        "async": (AsyncMultiGPUTrainer, (2,)),
+    }[name]
+    assert class_or_function(*args).precision.compute_dtype == "float32"
+    assert class_or_function(*args, precision="bfloat16").precision.compute_dtype == "bfloat16"
+    with pytest.raises(ConfigError, match="precision must be one of float32, bfloat16, float16, got 'fp8'"):
+        class_or_function(*args, precision="fp8")
+
+
 def test_no_op_trainer_runs_callbacks_and_trains_nothing():
     recorder = launch(NoOpTrainer(), steps_per_epoch=1)
     assert recorder.weights["w"] == 0

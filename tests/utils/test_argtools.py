@@ -1,13 +1,11 @@
-"""Shapes in short, remembered results, and calls allowed once."""
+"""Shapes in short, mapped arguments, and calls allowed once."""
 
-import gc
 import pickle
-import weakref
 
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.argtools import call_only_once, get_data_format, memoized, memoized_method, shape2d, shape4d
+from tpack.utils.argtools import call_only_once, get_data_format, map_arg, shape2d, shape4d
 
 
 class Thing:
@@ -24,11 +22,6 @@ class Thing:
     @call_only_once
     def fail(self):
         raise KeyError("lost")
-
-    @memoized_method
-    def square(self, x, *, plus=0):
-        self.calls += 1
-        return x * x + plus
 
 
 class SubThing(Thing):
@@ -70,31 +63,26 @@ def test_once_is_kept_by_pickling():
         pickle.loads(pickle.dumps(thing)).setup(3)
 
 
-def test_memoized_calls_once_for_each_argument():
-    calls = []
+def test_mapped_arguments_go_through_their_functions():
+    @map_arg(size=shape2d, name=str.upper)
+    def crop(image, size, *rest, name="x", **options):
+        """Crop."""
+        return image, size, rest, name, options
 
-    @memoized
-    def square(x):
-        calls.append(x)
-        return x * x
-
-    assert [square(k) for k in (2, 3, 2)] == [4, 9, 4]
-    assert calls == [2, 3]
-
-
-def test_memoized_method_calls_once_for_each_object_and_arguments():
-    first, second = Thing(), Thing()
-    assert [first.square(2), first.square(2), first.square(2, plus=1), second.square(2)] == [4, 4, 5, 4]
-    assert (first.calls, second.calls) == (2, 1)
+    assert crop("i", 3) == ("i", [3, 3], (), "x", {})
+    assert crop(image="i", size=(1, 2), name="y", other=4) == ("i", [1, 2], (), "Y", {"other": 4})
+    assert crop("i", 3, 5, 6) == ("i", [3, 3], (5, 6), "x", {})
+    assert crop.__doc__ == "Crop."
+    with pytest.raises(TypeError, match="size"):
+        crop("i")
 
 
-def test_memoized_method_does_not_keep_its_object_alive():
-    thing = Thing()
-    thing.square(2)
-    reference = weakref.ref(thing)
-    del thing
-    gc.collect()
-    assert reference() is None
+def test_only_arguments_that_exist_can_be_mapped():
+    with pytest.raises(ConfigError, match="crop has no argument 'sise' to map"):
+
+        @map_arg(sise=shape2d)
+        def crop(size):
+            return size
 
 
 @pytest.mark.parametrize(("a", "expected"), [(3, [3, 3]), ((2, 3), [2, 3]), ([4, 5], [4, 5])])

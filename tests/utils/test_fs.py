@@ -1,12 +1,8 @@
-"""Files that appear as a whole or not at all, and paths."""
+"""Directories and paths."""
 
 import os
-import stat
 
-import pytest
-
-from tpack.errors import ConfigError
-from tpack.utils.fs import atomic_write, get_dataset_path, mkdir_p
+from tpack.utils.fs import get_dataset_path, mkdir_p, normpath, recursive_walk
 
 
 def test_mkdir_p_makes_parents_and_may_be_repeated(tmp_path):
@@ -21,75 +17,6 @@ def test_mkdir_p_of_the_empty_name_does_nothing(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(("mode", "content"), [("w", "grün\n"), ("wb", b"\0\1")])
-def test_file_appears_when_the_block_ends(tmp_path, mode, content):
-    path = tmp_path / "file"
-    with atomic_write(path, mode) as file:
-        file.write(content)
-        assert not path.exists()
-    assert path.read_bytes() == (content if mode == "wb" else content.encode())
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_old_content_stays_if_the_block_raises(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("old")
-    with pytest.raises(KeyError), atomic_write(path) as file:
-        file.write("new")
-        raise KeyError
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_content_is_on_disk_before_the_rename(tmp_path, monkeypatch):
-    events = []
-    fsync, replace = os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda handle: (events.append("fsync"), fsync(handle)))
-    monkeypatch.setattr(os, "replace", lambda *names: (events.append("replace"), replace(*names)))
-    with atomic_write(tmp_path / "file") as file:
-        file.write("new")
-    assert events == ["fsync", "replace", "fsync"]
-
-
-def test_permissions_are_of_the_old_file_or_by_the_umask(tmp_path):
-    old, new, ordinary = tmp_path / "old", tmp_path / "new", tmp_path / "ordinary"
-    old.write_text("")
-    old.chmod(0o640)
-    ordinary.write_text("")
-    for path in (old, new):
-        with atomic_write(path) as file:
-            file.write("text")
-    assert stat.S_IMODE(old.stat().st_mode) == 0o640
-    assert new.stat().st_mode == ordinary.stat().st_mode
-
-
-def test_missing_directory_raises(tmp_path):
-    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "missing" / "file"):
-        pass
-
-
-def test_failing_rename_leaves_nothing_behind(tmp_path):
-    (tmp_path / "file").mkdir()
-    with pytest.raises(OSError, match="file"), atomic_write(tmp_path / "file"):
-        pass
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_directory_is_not_synced_where_it_cannot_be(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    with atomic_write(path) as file:
-        file.write("new")
-        monkeypatch.setattr(os, "name", "nt")
-    monkeypatch.undo()
-    assert path.read_text() == "new"
-
-
-@pytest.mark.parametrize("mode", ["a", "r", "w+"])
-def test_other_modes_are_refused(tmp_path, mode):
-    with pytest.raises(ConfigError, match="wanted 'w' or 'wb'"), atomic_write(tmp_path / "file", mode):
-        pass
-
-
 def test_dataset_path_follows_the_variable_on_each_call(monkeypatch, tmp_path):
     monkeypatch.setenv("TPACK_DATASET", str(tmp_path / "sets"))
     assert get_dataset_path("mnist", "train") == str(tmp_path / "sets" / "mnist" / "train")
@@ -97,3 +24,16 @@ def test_dataset_path_follows_the_variable_on_each_call(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert get_dataset_path("mnist") == str(tmp_path / "tpack_data" / "mnist")
     assert os.listdir(tmp_path) == []
+
+
+def test_walk_yields_files_in_order(tmp_path):
+    for name in ("b/2", "b/1", "a/c/3", "z", "a/y"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "empty").mkdir()
+    assert [os.path.relpath(path, tmp_path) for path in recursive_walk(tmp_path)] == ["z", "a/y", "a/c/3", "b/1", "b/2"]
+
+
+def test_paths_lose_needless_parts_and_urls_stay():
+    assert normpath("a//b/./c/../d/") == "a/b/d"
+    assert normpath("gs://bucket//a/") == "gs://bucket//a/"

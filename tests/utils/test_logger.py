@@ -76,6 +76,21 @@ def test_debug_is_hidden_until_the_level_is_set(capsys):
     assert capsys.readouterr().err.endswith("DBG shown\n")
 
 
+def test_filters_leave_lines_out(capsys):
+    def refuse(record):
+        return "secret" not in record.getMessage()
+
+    logger.addFilter(refuse)
+    try:
+        logger.info("a secret")
+        logger.info("open")
+    finally:
+        logging.getLogger("tpack").removeFilter(refuse)
+    assert capsys.readouterr().err.endswith("] open\n")
+    logger.info("a secret")
+    assert "secret" in capsys.readouterr().err
+
+
 def test_exception_adds_the_traceback(capsys):
     try:
         raise KeyError("lost")

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CallbackError
+from tpack.tower.keys import VARIABLE_KEYS
 from tpack.tower.names import op_and_tensor_name
 
 Self = TypeVar("Self", bound="Callback")
@@ -46,12 +47,14 @@ class Callback:
 
     Attributes:
         reads_statistics: the callback reads what others give to the monitors, so it is triggered after all of them.
+        adds_variables: the callback adds variables that belong into checkpoints, so it is set up before all others.
     """
 
     _chief_only = True
     _name_scope = ""
     _trainer: Any = None
     reads_statistics = False
+    adds_variables = False
 
     # What the trainer calls.
 
@@ -198,11 +201,13 @@ class Callback:
     def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[Any]:
         """Find tensors by name, in the graph first and then in the first training tower.
 
+        The name of a variable means its value.
+
         Raises:
             CallbackError: the graph has no tensor of that name, and there is no training tower.
             TowerError: neither the graph nor the first training tower has one.
         """
-        return [self._find_tensor(name) for name in names]
+        return [_value_if_variable(self._find_tensor(name)) for name in names]
 
     def _find_tensor(self, name: str) -> Any:
         tensor_name = op_and_tensor_name(name)[1]
@@ -238,6 +243,14 @@ class Callback:
 
     def __str__(self) -> str:
         return type(self).__name__
+
+
+def _value_if_variable(tensor: Any) -> Any:
+    """Return the value of a variable for its handle, which is what the graph knows by the variable's name."""
+    if tensor.dtype != tf.resource:
+        return tensor
+    variables = (v for key in VARIABLE_KEYS for v in tensor.graph.get_collection(key))
+    return next((v.read_value() for v in variables if v.op is tensor.op), tensor)
 
 
 def _overridden(callback: Callback, name: str) -> bool:

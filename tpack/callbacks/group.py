@@ -1,8 +1,9 @@
 """All callbacks of a training as one.
 
 The group keeps the order in which the callbacks were given, except where statistics are read: a callback that reads
-what the others report in this epoch is triggered after them, wherever it stands in the list. The group also knows
-which of its members want something of each step; the step loop asks it for them.
+what the others report in this epoch is triggered after them, wherever it stands in the list. And a callback that adds
+variables to the graph is set up before the others. The group also knows which of its members want something of each
+step; the step loop asks it for them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hooks import CallbackToHook
 from tpack.callbacks.proxy import ProxyCallback
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, StopTraining
 from tpack.utils import logger
 from tpack.utils.duration import humanize_time_delta
 
@@ -26,7 +27,8 @@ class Callbacks(Callback):
     """Run several callbacks as one; groups inside groups are flattened.
 
     What happens around each run is not the group's part: the loop gives each of `step_callbacks` its own fetches and
-    values.
+    values. When a member raises `StopTraining` as it is triggered, the others are triggered first, and it is raised
+    then.
 
     Args:
         cbs: the callbacks, in the order in which their hooks are called.
@@ -41,6 +43,7 @@ class Callbacks(Callback):
         self.cbs = list(_flatten(cbs))
         _check_no_repetition(self.all_callbacks())
         self.reads_statistics = any(cb.reads_statistics for cb in self.cbs)
+        self.adds_variables = any(cb.adds_variables for cb in self.cbs)
         self._triggered = sorted(self.cbs, key=lambda cb: cb.reads_statistics)
         self._stepped = [cb.bound("trigger_step") for cb in self._triggered if cb.implements("trigger_step")]
 
@@ -63,7 +66,8 @@ class Callbacks(Callback):
         self._setup_graph()
 
     def _setup_graph(self) -> None:
-        for cb in self.cbs:
+        # What saves variables looks for them when it is set up.
+        for cb in sorted(self.cbs, key=lambda cb: not cb.adds_variables):
             cb.setup_graph(self.trainer)
 
     def _before_train(self) -> None:
@@ -90,11 +94,18 @@ class Callbacks(Callback):
 
     def _timed(self, action: Callable[[Callback], None]) -> None:
         seconds: list[tuple[str, float]] = []
+        stop: StopTraining | None = None
         for cb in self._triggered:
             start = time.perf_counter()
-            action(cb)
+            try:
+                action(cb)
+            except StopTraining as request:
+                # The epoch is over all the same: what the others save and report of it must not be lost.
+                stop = stop or request
             seconds.append((str(cb), time.perf_counter() - start))
         _log_if_slow(seconds)
+        if stop is not None:
+            raise stop
 
     def _after_train(self) -> None:
         """Give every member its `after_train`, then raise the first error that one of them had."""

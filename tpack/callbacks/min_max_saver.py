@@ -12,7 +12,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.checkpoint_writing import make_saver, prepare_checkpoint_dir, save_checkpoint
-from tpack.errors import CallbackError, CheckpointError
+from tpack.callbacks.statistic_reader import StatisticReader
+from tpack.errors import CheckpointError
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
 
@@ -48,9 +49,8 @@ class MinSaver(Callback):
         self._given_dir = checkpoint_dir
         self._path = ""
         self._saver: Any = None
-        self._num_seen = 0
         self._best: float | None = None
-        self._has_warned = False
+        self._statistic = StatisticReader(self, monitor_stat)
 
     def _setup_graph(self) -> None:
         self._path = os.path.join(prepare_checkpoint_dir(self, self._given_dir), self._filename)
@@ -73,17 +73,9 @@ class MinSaver(Callback):
         return f"{self._path}.best.json"
 
     def _trigger(self) -> None:
-        try:
-            history = self.trainer.monitors.get_history(self._stat)
-        except CallbackError as error:
-            if not self._has_warned:
-                logger.warning(f"{self} has nothing to go by yet: {error}")
-                self._has_warned = True
-            return
-        is_new = len(history) > self._num_seen
-        self._num_seen = len(history)
-        if is_new and self._is_better(history[-1]):
-            self._save(history[-1])
+        new = self._statistic.new_values()
+        if new and self._is_better(new[-1]):
+            self._save(new[-1])
 
     def _is_better(self, value: float) -> bool:
         if math.isnan(value):

@@ -27,6 +27,7 @@ class ProxyCallback(Callback):
             raise CallbackError(f"{type(self).__name__} wraps a Callback, got {type(cb).__name__}: {cb!r}")
         self.cb = cb
         self.reads_statistics = cb.reads_statistics
+        self.adds_variables = cb.adds_variables
         self.set_chief_only(cb.chief_only)
 
     def setup_graph(self, trainer: Any) -> None:

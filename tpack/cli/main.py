@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tpack.cli import reduce
+from tpack.cli import inspect, plot, reduce
 from tpack.errors import ConfigError, TpackError
 from tpack.version import __version__
 
@@ -37,5 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tpack", description="Data-parallel training with TensorFlow.")
     parser.add_argument("--version", action="version", version=f"tpack {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    inspect.add_command(commands)
+    plot.add_command(commands)
     reduce.add_command(commands)
     return parser

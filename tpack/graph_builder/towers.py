@@ -1,4 +1,7 @@
-"""Call one function in each of K training towers."""
+"""Call one function in each of K training towers.
+
+The towers are built one after the other, or together from the first `TowerContext.merge_call` on, in every builder.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,6 +10,7 @@ from typing import Any
 from tpack.errors import ConfigError
 from tpack.tower.context import TowerContext, TrainTowerContext
 from tpack.tower.names import tower_name
+from tpack.tower.together import call_in_towers
 
 
 @dataclass(frozen=True)
@@ -34,16 +38,16 @@ def build_towers(func: Callable[[], Any], devices: Sequence[Any], own_variables:
 
     Raises:
         ConfigError: There is no device, or the two lists differ in length.
-        TowerMismatchError: A tower without its own variables asks for one that the first tower did not create.
+        TowerMismatchError: A tower without its own variables asks for one that the first tower did not create, or the
+            towers call `TowerContext.merge_call` a different number of times or for different things.
 
     Source:
         ``DataParallelBuilder.call_for_each_tower`` of tensorpack.
     """
     if not devices or len(devices) != len(own_variables):
         raise ConfigError(f"wanted as many devices as flags, and at least one, got {devices} and {own_variables}")
-    outputs, contexts = [], []
-    for index, (device, has_own) in enumerate(zip(devices, own_variables, strict=True)):
-        context = TrainTowerContext(
+    contexts = [
+        TrainTowerContext(
             tower_name(index),
             tower_name(index) if has_own and index > 0 else "",
             index=index,
@@ -52,7 +56,6 @@ def build_towers(func: Callable[[], Any], devices: Sequence[Any], own_variables:
             has_own_variables=has_own,
             reuse=index > 0 and not has_own,
         )
-        with context:
-            outputs.append(func())
-        contexts.append(context)
-    return BuiltTowers(outputs, tuple(contexts))
+        for index, (device, has_own) in enumerate(zip(devices, own_variables, strict=True))
+    ]
+    return BuiltTowers(call_in_towers(contexts, func), tuple(contexts))

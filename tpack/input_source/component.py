@@ -27,10 +27,12 @@ class Component:
         kind: what to call it in messages.
 
     Attributes:
+        name: what the entry is called.
         dtype: the numpy dtype to feed; object for strings.
     """
 
     def __init__(self, position: int, spec: Any, kind: str = "component") -> None:
+        self.name = spec.name
         self.dtype = np.dtype(spec.dtype.as_numpy_dtype)
         self._label = f"{kind} {position} ('{spec.name}')"
         self._spec = spec

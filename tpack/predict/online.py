@@ -36,32 +36,49 @@ class OnlinePredictor(PredictorBase):
         self.output_tensors = _check_tensors("output", output_tensors)
         self.return_input = return_input
         self.sess = sess
-        specs = [tf.TensorSpec(tensor.shape, tensor.dtype, tensor.op.name) for tensor in self.input_tensors]
-        self._inputs = [Component(position, spec, "input") for position, spec in enumerate(specs)]
-        self._compiled_for: Any = None
-        self._callable: Callable[..., list[Any]]
+        self._components = input_components(self.input_tensors, [tensor.op.name for tensor in self.input_tensors])
+        self._compiled: tuple[Any, Callable[..., list[Any]]] | None = None
 
     def _do_call(self, dp: Sequence[Any]) -> list[Any]:
-        feeds = self._convert(dp)
+        feeds = convert_inputs(type(self).__name__, self._components, dp)
         session = tf.get_default_session() if self.sess is None else self.sess
         if session is None:
             raise ConfigError(
                 "OnlinePredictor was given no session and none is the default: call it inside 'with session:'"
             )
-        if session is not self._compiled_for:
-            self._callable = make_callable(session, feeds=self.input_tensors, fetches=self.output_tensors)
-            self._compiled_for = session
-        return self._callable(*feeds)
+        # Looked at and replaced as one thing, since other threads may have other sessions.
+        compiled = self._compiled
+        if compiled is None or compiled[0] is not session:
+            function = make_callable(session, feeds=self.input_tensors, fetches=self.output_tensors)
+            self._compiled = compiled = (session, function)
+        return compiled[1](*feeds)
 
-    def _convert(self, dp: Sequence[Any]) -> list[Any]:
-        if len(dp) != len(self._inputs):
-            names = ", ".join(tensor.name for tensor in self.input_tensors)
-            raise DataPointError(f"OnlinePredictor takes {len(self._inputs)} inputs ({names}), got {len(dp)}")
-        try:
-            arrays = [component.check(value) for component, value in zip(self._inputs, dp, strict=True)]
-        except Misfit as misfit:
-            raise DataPointError(f"OnlinePredictor: {misfit}") from misfit.__cause__
-        return [array.astype(item.dtype, copy=False) for array, item in zip(arrays, self._inputs, strict=True)]
+
+def input_components(tensors: Sequence[Any], names: Sequence[str]) -> list[Component]:
+    """Return what checks the inputs of a predictor that feeds these tensors."""
+    specs = [tf.TensorSpec(tensor.shape, tensor.dtype, name) for tensor, name in zip(tensors, names, strict=True)]
+    return [Component(position, spec, "input") for position, spec in enumerate(specs)]
+
+
+def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence[Any]) -> list[Any]:
+    """Return a data point as arrays of the dtypes to be fed.
+
+    Args:
+        predictor: who asks, for messages.
+        components: what `input_components` made.
+        dp: the data point.
+
+    Raises:
+        DataPointError: The number of inputs is wrong, or the rank, shape or dtype of one.
+    """
+    if len(dp) != len(components):
+        names = ", ".join(component.name for component in components)
+        raise DataPointError(f"{predictor} takes {len(components)} inputs ({names}), got {len(dp)}")
+    try:
+        arrays = [component.check(value) for component, value in zip(components, dp, strict=True)]
+    except Misfit as misfit:
+        raise DataPointError(f"{predictor}: {misfit}") from misfit.__cause__
+    return [array.astype(item.dtype, copy=False) for array, item in zip(arrays, components, strict=True)]
 
 
 def _check_tensors(role: str, tensors: Sequence[Any]) -> list[Any]:

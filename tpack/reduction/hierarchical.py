@@ -16,7 +16,6 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.dividing import divide
 from tpack.reduction.placing import copy_to_each, on_device, on_device_of
 from tpack.reduction.summing import sum_tensors
 from tpack.tower.devices import resolve_device
@@ -60,7 +59,7 @@ class HierarchicalReducer(Reducer):
         with self._leader(first, column):
             partial = sum_tensors(column[:half])
         with self._leader(second, column):
-            total = divide(sum_tensors([partial, *column[half:]]), op.divisor(len(column)))
+            total = sum_tensors([partial, *column[half:]], op.divisor(len(column)))
         with self._leader(first, column):
             returned = tf.identity(total)
         return copy_to_each(returned, column[:half]) + copy_to_each(total, column[half:])

@@ -6,8 +6,8 @@ import enum
 class ReduceOp(enum.Enum):
     """How the K gradients of one variable become one.
 
-    A mean is the sum divided by K, after the summing. In float16 the sum of large gradients can therefore overflow
-    (beyond 65504) although their mean would not: scale the loss, or reduce in a wider type.
+    A mean is the sum divided by K, after the summing. An algorithm that hands partial sums from device to device hands
+    them over in the gradients' type: in float16 such a sum can overflow (beyond 65504) although the mean would not.
     """
 
     SUM = "sum"

@@ -18,7 +18,6 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.reduction.base import Column, ReduceOp, Reducer
 from tpack.reduction.chunks import cut_column, join_column
-from tpack.reduction.dividing import divide
 from tpack.reduction.placing import on_device, on_device_of
 from tpack.reduction.summing import sum_tensors
 from tpack.tower.devices import canonical_device, resolve_device
@@ -60,7 +59,7 @@ class ShuffleReducer(Reducer):
             # The first shards are the larger ones, so their devices change from gradient to gradient.
             server = (n + s) % num_devices
             with on_device_of(column[server]) if self._devices is None else on_device(self._devices[server]):
-                total = divide(sum_tensors(pieces), op.divisor(len(column)))
+                total = sum_tensors(pieces, op.divisor(len(column)))
             totals.append([total] * len(column))
         return join_column(totals, column)
 

@@ -1,7 +1,9 @@
 """Sessions, checkpoints, summaries, gradient processors and optimizers: what training needs around the model."""
 
 from tpack.compat import get_tf_version_tuple
-from tpack.tfutils import gradproc, optimizer, sesscreate, sessinit, summary
+from tpack.tfutils import gradproc, optimizer, sesscreate, sessinit, summary, tower, varreplace
+from tpack.tfutils.argscope import argscope, enable_argscope_for_function, enable_argscope_for_module, get_arg_scope
+from tpack.tfutils.collect_env import collect_env_info
 from tpack.tfutils.global_step import get_global_step_value, get_global_step_var
 from tpack.tfutils.sessconfig import get_default_sess_config
 from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator, SessionCreatorAdapter
@@ -29,6 +31,11 @@ __all__ = [
     "SessionInit",
     "SmartInit",
     "TowerContext",
+    "argscope",
+    "collect_env_info",
+    "enable_argscope_for_function",
+    "enable_argscope_for_module",
+    "get_arg_scope",
     "get_current_tower_context",
     "get_default_sess_config",
     "get_global_step_value",
@@ -40,4 +47,6 @@ __all__ = [
     "sesscreate",
     "sessinit",
     "summary",
+    "tower",
+    "varreplace",
 ]

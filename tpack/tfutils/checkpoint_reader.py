@@ -29,6 +29,10 @@ class CheckpointReader:
             self._reader = tf.train.NewCheckpointReader(prefix)
         self.shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()
 
+    def __reduce__(self) -> Any:
+        # TensorFlow's reader cannot be sent to another process; opening the files again can.
+        return CheckpointReader, (self.prefix,)
+
     def read(self, name: str) -> Any:
         """Return one value as a numpy array.
 

@@ -35,13 +35,15 @@ class FetchPlan:
         session: an open session.
         fetches: a nest of lists, tuples and dicts of tensors, operations, variables or names.
         feeds: tensors to be fed, in the order in which `run` takes their values.
+        timeout_in_ms: how long a run may take; 0 for no limit.
 
     Raises:
         ConfigError: Something in the nest is not in the session's graph.
     """
 
-    def __init__(self, session: Any, fetches: Any, feeds: Sequence[Any] = ()) -> None:
+    def __init__(self, session: Any, fetches: Any, feeds: Sequence[Any] = (), *, timeout_in_ms: int = 0) -> None:
         self._session = session
+        self._timeout_in_ms = timeout_in_ms
         self._feeds = [graph_element(session.graph, feed) for feed in feeds]
         self._tensors: list[Any] = []
         self._positions: dict[str, int] = {}
@@ -85,6 +87,7 @@ class FetchPlan:
             fetches=self._tensors,
             targets=list(self._targets.values()),
             in_caller_thread=in_caller_thread,
+            timeout_in_ms=self._timeout_in_ms,
         )
 
     def _compile(self, fetches: Any) -> Unflatten:

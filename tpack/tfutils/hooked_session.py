@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tfutils.executor_choice import ExecutorChoice
 from tpack.tfutils.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
-from tpack.tfutils.remembered_step import NO_VALUES, RememberedStep, is_constant
+from tpack.tfutils.remembered_step import NO_VALUES, RememberedStep, is_constant, timeout_alone
 from tpack.tfutils.run_failure import explain_failure
 
 Feeds = dict[int, tuple[Any, Any]]
@@ -67,7 +67,7 @@ class HookedSession:
         Args:
             fetches: what ``session.run`` takes.
             feed_dict: values for tensors.
-            options: ``tf.RunOptions``; the run then goes through ``session.run``.
+            options: ``tf.RunOptions``; the run then goes through ``session.run``, unless a timeout is all they ask for.
             run_metadata: filled in when given.
 
         Returns:
@@ -76,6 +76,7 @@ class HookedSession:
         Raises:
             DataExhaustedError: The input ended.
             InputError: A ``tf.data`` pipeline failed.
+            StepTimeoutError: The run took longer than the options, or a callback's, allow.
             ConfigError: A tensor is fed twice or with a wrong shape, or something cannot be fetched or fed.
         """
         context = self._run_context(fetches, feed_dict, options)
@@ -88,16 +89,17 @@ class HookedSession:
             if step is not None:
                 return self._repeat(step, context)
             wanted, feeds, options = self._merge(requests, feed_dict, options)
-            if options is not None and run_metadata is None:
+            if options is not None and run_metadata is None and not timeout_alone(options):
                 run_metadata = tf.RunMetadata()
             everything = [fetches, *([] if item is None else item for item in wanted)]
             results = self._run(everything, feeds, options, run_metadata)
         except tf.errors.OpError as error:
-            self._raise_cause(error)
+            self._raise_cause(error, [options, *_options_of(requests)])
             raise
-        plan = self._plan(everything, feeds) if is_bare and all(map(is_constant, (fetches, *requests))) else None
-        if plan is not None:
-            self._remember(key, RememberedStep(plan, self._told, fetches, requests))
+        if is_bare and all(map(is_constant, (fetches, *requests))):
+            plan = self._plan(everything, feeds, options)
+            if plan is not None:
+                self._remember(key, RememberedStep(plan, self._told, fetches, requests))
         self._tell(context, wanted, results, (options, run_metadata))
         return results[0]
 
@@ -106,7 +108,7 @@ class HookedSession:
         arguments = [request for request in requests if isinstance(request, tf.train.SessionRunArgs)]
         wanted = [request.fetches if isinstance(request, tf.train.SessionRunArgs) else request for request in requests]
         feeds = self._merge_feeds([feed_dict, *(item.feed_dict for item in arguments)])
-        options = _merge_options([options, *(item.options for item in arguments)])
+        options = _merge_options([options, *_options_of(requests)])
         return wanted, feeds, options
 
     def _repeat(self, step: RememberedStep, context: Any) -> Any:
@@ -147,15 +149,16 @@ class HookedSession:
         return tf.train.SessionRunContext(arguments, self._session)
 
     def _run(self, everything: list[Any], feeds: Feeds, options: Any, run_metadata: Any) -> list[Any]:
-        plan = self._plan(everything, feeds) if options is None and run_metadata is None else None
+        plan = self._plan(everything, feeds, options) if run_metadata is None else None
         if plan is None:
             feed_dict = dict(feeds.values())
             return self._session.run(everything, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
         return self._choice.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
 
-    def _plan(self, everything: list[Any], feeds: Feeds) -> FetchPlan | None:
+    def _plan(self, everything: list[Any], feeds: Feeds, options: Any) -> FetchPlan | None:
         """Return the plan for these fetches and feeds, or None if there are composite tensors among them."""
-        key = (fetch_key(everything), *feeds)
+        timeout_in_ms = timeout_alone(options)
+        key = (fetch_key(everything), timeout_in_ms, *feeds)
         plan = self._plans.get(key)
         if plan is None:
             fed = [tensor for tensor, _ in feeds.values()]
@@ -163,7 +166,7 @@ class HookedSession:
                 return None
             if len(self._plans) >= MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
-            plan = self._plans[key] = FetchPlan(self._session, everything, fed)
+            plan = self._plans[key] = FetchPlan(self._session, everything, fed, timeout_in_ms=timeout_in_ms)
         return plan
 
     def _tell(self, context: Any, wanted: list[Any], results: list[Any], run: tuple[Any, Any]) -> None:
@@ -189,15 +192,20 @@ class HookedSession:
             raise ConfigError(f"{target.name!r} is an operation: only tensors can be fed")
         return target
 
-    def _raise_cause(self, error: Any) -> None:
-        """Raise what made a run fail: a callback's own failure, or what became of the data."""
+    def _raise_cause(self, error: Any, options: Sequence[Any]) -> None:
+        """Raise what made a run fail: a callback's own failure, what became of the data, or too short a timeout."""
         for callback in self._callbacks:
             failure = callback.failure()
             if failure is not None:
                 raise failure
-        explanation = explain_failure(error, self.graph)
+        merged = _merge_options(options)
+        explanation = explain_failure(error, self.graph, 0 if merged is None else merged.timeout_in_ms)
         if explanation is not None:
             raise explanation from error
+
+
+def _options_of(requests: Sequence[Any]) -> list[Any]:
+    return [request.options for request in requests if isinstance(request, tf.train.SessionRunArgs)]
 
 
 def _merge_options(options: Sequence[Any]) -> Any:

@@ -65,18 +65,22 @@ def add_named_moving_summary(
     if not named:
         return []
     with tf.name_scope(None, "MovingSummary"):
-        averages = _build_averages([tensor for _, tensor in named], collection, decay)
-        for (name, _), average in zip(named, averages, strict=True):
-            add_scalar_summary(name, average)
+        state = _build_state([tensor for _, tensor in named], collection, decay)
+        # An average can be read whenever it is, also by a step in which what is around here does not run.
+        with tf.control_dependencies(None):
+            *numerators, weight = tf.unstack(state.read_value())
+            averages = [numerator / weight for numerator in numerators]
+            for (name, _), average in zip(named, averages, strict=True):
+                add_scalar_summary(name, average)
     return averages
 
 
-def _build_averages(scalars: list[Any], collection: str, decay: float) -> list[Any]:
-    """Build the averages of all scalars in one variable: updating a vector costs no more than updating a scalar."""
+def _build_state(scalars: list[Any], collection: str, decay: float) -> Any:
+    """Return one variable for all scalars, with its update: updating a vector costs no more than updating a scalar."""
     # Weighted sums; the last one, of the constant 1, is the weight that the others have gathered so far.
     with shared_by_towers():
         state = tf.Variable(
-            tf.zeros([len(scalars) + 1]),
+            lambda: tf.zeros([len(scalars) + 1]),
             trainable=False,
             collections=[tf.GraphKeys.LOCAL_VARIABLES],
             use_resource=True,
@@ -85,5 +89,4 @@ def _build_averages(scalars: list[Any], collection: str, decay: float) -> list[A
     values = tf.stack([*(tf.cast(tensor, tf.float32) for tensor in scalars), 1.0])
     update = state.assign(state * decay + values, read_value=False, name="update")
     tf.add_to_collection(collection, update)
-    *numerators, weight = tf.unstack(state.read_value())
-    return [numerator / weight for numerator in numerators]
+    return state

@@ -41,10 +41,18 @@ class RememberedStep:
 def is_constant(request: Any) -> bool:
     """Tell whether an object asks for the same each time: the content of a list may change, and so may feeds."""
     if isinstance(request, tf.train.SessionRunArgs):
-        return request.feed_dict is None and request.options is None and is_constant(request.fetches)
+        is_plain = request.options is None or timeout_alone(request.options) > 0
+        return request.feed_dict is None and is_plain and is_constant(request.fetches)
     if isinstance(request, tuple):
         return all(map(is_constant, request))
     return request is None or isinstance(request, (tf.Tensor, tf.Operation))
+
+
+def timeout_alone(options: Any) -> int:
+    """Return the timeout that run options ask for, in milliseconds; 0 if they ask for anything else, or nothing."""
+    if options is None or not options.timeout_in_ms:
+        return 0
+    return int(options.timeout_in_ms) if options == tf.RunOptions(timeout_in_ms=options.timeout_in_ms) else 0
 
 
 def _value_position(position: int | None, requests: Sequence[Any]) -> int | None:

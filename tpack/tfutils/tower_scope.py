@@ -8,6 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from tpack.tower.context import get_current_tower_context
+from tpack.utils.once import log_once
+
+_DROPPED = (
+    "Summaries are written in the main training tower only, since all towers are built by the same function: those of "
+    "the others are dropped"
+)
 
 
 def name_without_tower(tensor: Any) -> str:
@@ -23,9 +29,15 @@ def variable_name_without_tower(variable: Any) -> str:
 
 
 def writes_summaries() -> bool:
-    """Tell whether summaries made here are kept: outside of towers and in the main training tower."""
+    """Tell whether summaries made here are kept: outside of towers and in the main training tower.
+
+    The first time that they are not, a line in the log says so and why.
+    """
     context = get_current_tower_context()
-    return context is None or context.is_main_training_tower
+    if context is None or context.is_main_training_tower:
+        return True
+    log_once(_DROPPED)
+    return False
 
 
 @contextmanager

@@ -4,7 +4,8 @@ A graph's collections are global lists. Building the second tower must not add i
 function that asks for "the losses" means its own. Both need to remember a collection and to put it back.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,14 +60,21 @@ class CollectionSnapshot:
 
     def __init__(self) -> None:
         self._graph = tf.get_default_graph()
-        self._before = {
-            key: {id(item) for item in self._graph.get_collection(key)} for key in self._graph.get_all_collection_keys()
-        }
+        self._before = backup_collection()
 
     def added(self, key: str) -> list[Any]:
         """Return what was added to collection ``key`` since the snapshot, in order."""
-        before = self._before.get(key, set())
-        return [item for item in self._graph.get_collection(key) if id(item) not in before]
+        return items_added(self._before.get(key, ()), self._graph.get_collection(key))
+
+
+def items_added(before: Sequence[Any], now: Sequence[Any]) -> list[Any]:
+    """Return the items of ``now`` that are not in ``before``, in order; items are compared by identity."""
+    # Almost always nothing was removed or moved, and most collections did not grow.
+    start = len(before) if len(before) <= len(now) and all(map(operator.is_, before, now)) else 0
+    if start == len(now):
+        return []
+    known = set(map(id, before))
+    return [item for item in now[start:] if id(item) not in known]
 
 
 def _as_keys(keys: Iterable[str]) -> list[str]:

@@ -11,9 +11,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import is_in_control_flow
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
-from tpack.tower.collections import CollectionSnapshot, backup_collection, restore_collection
-from tpack.tower.keys import LOSS_KEYS, SUMMARY_KEYS, VARIABLE_KEYS
+from tpack.tower.isolation import TowerCollections
+from tpack.tower.keys import VARIABLE_KEYS
+from tpack.tower.merging import MergeCall, merge, part_of_tower
 from tpack.tower.recorder import VariableRecorder
 from tpack.tower.stack import context_stack
 from tpack.tower.variable_getters import custom_getter_scope
@@ -71,14 +73,16 @@ class TowerContext:
             repr(self),
             as_copies=self.is_training and self.has_own_variables and index > 0,
             only_local=reuse,
-            # tf.Variable, and with it Keras, names by name scopes: the main tower's are called as if it were alone.
-            unnamed_scope=tower_name if self.is_main_training_tower else "",
+            # tf.Variable, and with it Keras, names by name scopes: those of the first tower, in training or where
+            # nothing was trained, are called as if it were alone.
+            unnamed_scope=tower_name if index == 0 and not reuse else "",
         )
+        self.collections = TowerCollections(
+            is_training=self.is_training, has_own_variables=self.has_own_variables, is_main=index == 0
+        )
+        self.meet: Callable[[int, MergeCall], Any] | None = None
         self._reuse = reuse
         self._graph: Any = None
-        self._snapshot: CollectionSnapshot | None = None
-        self._backup: dict[str, list[Any]] = {}
-        self._own: dict[str, list[Any]] = {}
         self._scopes = ExitStack()
 
     @property
@@ -108,10 +112,54 @@ class TowerContext:
         if self._graph is None:
             raise TowerError(f"{self!r} was not entered yet, so it has no collections")
         if key in VARIABLE_KEYS and not self.has_own_variables:
-            return list(self._graph.get_collection(key))
-        if self._snapshot is not None:
-            return self._snapshot.added(key)
-        return list(self._own.get(key, ()))
+            return self.collections.visible(key)
+        return self.collections.added(key)
+
+    def merge_call(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Wait for the K training towers of a builder, and call a function once with what all of them brought.
+
+        A tower for prediction is alone, with K = 1, and so is the training tower of a simple builder.
+
+        Args:
+            fn: the first tower's is called, outside of every tower (see `outside`). For each argument it gets the list
+                of the K towers' values. It returns a list of K results, of which each tower gets its own, or tuples and
+                dicts of such lists, of which each tower gets the same containers of its own, or None, which all get.
+            *args: this tower's values.
+
+        Returns:
+            This tower's part.
+
+        Raises:
+            TowerMismatchError: The towers call it different numbers of times, or with functions of different code or
+                different numbers of arguments. The message says what two of them did.
+            TowerError: This is not the current tower, its partners are not built together with it, ``fn`` returned
+                something else, or this is a TensorFlow loop or condition.
+        """
+        if get_current_tower_context() is not self or not self.collections.is_open or is_in_control_flow(self._graph):
+            raise TowerError(
+                f"merge_call of {self!r} can be called only while it is current and being built: not in a function "
+                "given to merge_call, in a TensorFlow loop, condition or tf.function, in another thread, or later"
+            )
+        if not self.is_training or self.total == 1:
+            with self.left():
+                return part_of_tower(merge([MergeCall(fn, args)]), 0)
+        if self.meet is None:
+            raise TowerError(
+                f"{self!r} was entered alone and cannot meet the other {self.total - 1}: build them with a graph "
+                "builder, build_towers or call_in_towers"
+            )
+        return self.meet(self.index, MergeCall(fn, args))
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Build a block `outside` of the tower, without it being the current one."""
+        stack = context_stack()
+        stack.remove(self)
+        try:
+            with self.outside():
+                yield
+        finally:
+            stack.append(self)
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -123,7 +171,8 @@ class TowerContext:
         root = tf.VariableScope(reuse=tf.AUTO_REUSE, name="")
         with ExitStack() as scopes:
             scopes.enter_context(self.recorder.paused())
-            scopes.enter_context(tf.device(None))
+            # Forgets devices as well.
+            scopes.enter_context(tf.get_default_graph().colocate_with(None, ignore_existing=True))
             scopes.enter_context(tf.control_dependencies(None))
             scopes.enter_context(tf.variable_scope(root, auxiliary_name_scope=False))
             scopes.enter_context(tf.name_scope(None))
@@ -154,14 +203,12 @@ class TowerContext:
         if self._graph is not None:
             raise TowerError(f"{self!r} was used already: make a new context for each call of the tower function")
         self._graph = tf.get_default_graph()
-        self._snapshot = CollectionSnapshot()
-        self._backup = backup_collection([*self._isolated_keys(), *self._dropped_keys()])
         try:
             self._open_scopes()
         except BaseException:
             self._scopes.close()
             raise
-        restore_collection({key: [] for key in self._isolated_keys()})
+        self.collections.open()
         stack.append(self)
         return self
 
@@ -169,7 +216,7 @@ class TowerContext:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         context_stack().remove(self)
-        self._close_collections()
+        self.collections.close()
         try:
             self._scopes.__exit__(kind, error, traceback)
         except Exception as closing_error:
@@ -189,28 +236,6 @@ class TowerContext:
         if self._reuse:
             enter(custom_getter_scope(self._get_existing))
         enter(self.recorder.scope())
-
-    def _isolated_keys(self) -> tuple[str, ...]:
-        own_variables = (tf.GraphKeys.TRAINABLE_VARIABLES,) if self.is_training and self.has_own_variables else ()
-        return LOSS_KEYS + own_variables
-
-    def _dropped_keys(self) -> tuple[str, ...]:
-        if self.is_main_training_tower:
-            return ()
-        if self.is_training and self.has_own_variables:
-            return SUMMARY_KEYS
-        return (*SUMMARY_KEYS, tf.GraphKeys.UPDATE_OPS)
-
-    def _close_collections(self) -> None:
-        snapshot, self._snapshot = self._snapshot, None
-        if snapshot is None:
-            return
-        self._own = {key: snapshot.added(key) for key in self._graph.get_all_collection_keys()}
-        restored = dict(self._backup)
-        if self.is_main_training_tower:
-            restored = {key: before + self._own.get(key, []) for key, before in self._backup.items()}
-        with self._graph.as_default():
-            restore_collection(restored)
 
     def _get_existing(self, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -29,6 +29,11 @@ class TowerFunc:
         self._handles: list[TowerHandle] = []
 
     @property
+    def function(self) -> Callable[..., Any]:
+        """The function that is wrapped."""
+        return self._tower_fn
+
+    @property
     def input_signature(self) -> list[Any]:
         """What the inputs are, as ``tf.TensorSpec``."""
         return list(self._input_signature)
@@ -42,6 +47,14 @@ class TowerFunc:
     def towers(self) -> TowerHandles:
         """A handle of each call so far."""
         return TowerHandles(self._handles)
+
+    def without_towers(self) -> "TowerFunc":
+        """Return the same function and signature as a tower function that has built nothing yet."""
+        return TowerFunc(self._tower_fn, self._input_signature)
+
+    def __reduce__(self) -> Any:
+        # Towers belong to a graph, which stays in its process.
+        return TowerFunc, (self._tower_fn, self._input_signature)
 
     def __call__(self, *inputs: Any) -> Any:
         """Build one tower.

@@ -10,8 +10,13 @@ from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
+from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaling
+from tpack.graph_builder.loss_scale_optimizer import LossScaleOptimizer
+from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.input_source.base import InputSource
+from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.func import TowerFunc
+from tpack.train.loss_scale_report import LossScaleReport
 from tpack.train.replica_sync import ReplicaSync
 from tpack.train.tower_trainer import TowerTrainer
 
@@ -19,7 +24,13 @@ from tpack.train.tower_trainer import TowerTrainer
 class SingleCostTrainer(TowerTrainer):
     """Base of trainers that minimise one cost: `setup_graph` builds everything from four things.
 
+    Args:
+        precision: what the model computes in: ``"float32"``, ``"bfloat16"``, ``"float16"`` or a `PrecisionPolicy`.
+            Variables are in float32 whatever it is. In float16 the cost is scaled, and steps whose gradients overflow
+            are skipped; ``loss_scale`` and ``skipped_steps`` go to the monitors.
+
     Attributes:
+        precision: a `PrecisionPolicy`.
         COLOCATE_GRADIENTS_WITH_OPS: compute gradients on the device of the forward op.
         GATE_GRADIENTS: wait for all gradients before any is used.
         AGGREGATION_METHOD: how TensorFlow adds up the gradients of a tensor that is used several times.
@@ -28,6 +39,10 @@ class SingleCostTrainer(TowerTrainer):
     COLOCATE_GRADIENTS_WITH_OPS = True
     GATE_GRADIENTS = False
     AGGREGATION_METHOD = tf.AggregationMethod.DEFAULT
+
+    def __init__(self, *, precision: str | PrecisionPolicy = "float32") -> None:
+        super().__init__()
+        self.precision = as_precision_policy(precision)
 
     def setup_graph(
         self,
@@ -54,12 +69,16 @@ class SingleCostTrainer(TowerTrainer):
         if not callable(get_opt_fn):
             raise ConfigError(f"get_opt_fn must be a function that returns the optimizer, got {get_opt_fn!r}")
         with self.graph.as_default():
-            self.tower_func = TowerFunc(get_cost_fn, input_signature)
+            names = TowerFunc(get_cost_fn, input_signature).input_names
+            self.tower_func = TowerFunc(self.precision.wrap(get_cost_fn, names), input_signature)
             self.register_callback(input.setup(self.tower_func.input_signature))
-            optimizer_fn = _called_once(get_opt_fn)
+            optimizers = _Optimizers(get_opt_fn, self.precision.loss_scaling)
             options = GradientOptions(self.COLOCATE_GRADIENTS_WITH_OPS, self.GATE_GRADIENTS, self.AGGREGATION_METHOD)
-            grad_fn = make_grad_fn(input.get_input_tensors, self.tower_func, optimizer_fn, options)
-            self.register_callback(self._setup_graph(grad_fn, optimizer_fn))
+            grad_fn = make_grad_fn(input.get_input_tensors, self.tower_func, optimizers.get, options)
+            self.register_callback(self._setup_graph(grad_fn, optimizers.get))
+            if optimizers.loss_scale is not None:
+                self.train_op = tf.group(self.train_op, optimizers.loss_scale.update(), name="scaled_train_op")
+                self.register_callback(LossScaleReport(optimizers.loss_scale))
 
     @abstractmethod
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
@@ -71,16 +90,17 @@ class BuilderTrainer(SingleCostTrainer):
 
     Args:
         builder: decides how the model is replicated and how gradients are reduced.
+        precision: see `SingleCostTrainer`.
 
     Raises:
-        ConfigError: It is not a `GraphBuilder`.
+        ConfigError: It is not a `GraphBuilder`, or the precision is unknown.
 
     Example:
         launch_train_with_config(config, BuilderTrainer(MyBuilder(...)))
     """
 
-    def __init__(self, builder: GraphBuilder) -> None:
-        super().__init__()
+    def __init__(self, builder: GraphBuilder, *, precision: str | PrecisionPolicy = "float32") -> None:
+        super().__init__(precision=precision)
         if not isinstance(builder, GraphBuilder):
             raise ConfigError(f"builder must be a GraphBuilder, got {builder!r}")
         self.builder = builder
@@ -99,12 +119,20 @@ class BuilderTrainer(SingleCostTrainer):
         return [] if result.sync_op is None else [ReplicaSync(result.sync_op)]
 
 
-def _called_once(function: OptimizerFn) -> OptimizerFn:
-    results: list[Any] = []
+class _Optimizers:
+    """Gives the user's optimizer, made when it is first wanted, around which the cost is scaled if it is to be."""
 
-    def cached() -> Any:
-        if not results:
-            results.append(function())
-        return results[0]
+    def __init__(self, get_opt_fn: OptimizerFn, scaling: LossScaling | None) -> None:
+        self._get_opt_fn = get_opt_fn
+        self._scaling = scaling
+        self._optimizer: Any = None
+        self.loss_scale: DynamicLossScale | None = None
 
-    return cached
+    def get(self) -> Any:
+        if self._optimizer is None:
+            self._optimizer = self._get_opt_fn()
+            if self._scaling is not None:
+                check_optimizer(self._optimizer)
+                self.loss_scale = DynamicLossScale(self._scaling)
+                self._optimizer = LossScaleOptimizer(self._optimizer, self.loss_scale)
+        return self._optimizer

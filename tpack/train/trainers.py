@@ -5,6 +5,7 @@ from typing import Any
 
 from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
 from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
+from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.tower.devices import tower_indices
@@ -15,10 +16,14 @@ MAX_TOWERS_TO_BALANCE = 4
 
 
 class SimpleTrainer(BuilderTrainer):
-    """Trains one tower on one device."""
+    """Trains one tower on one device.
 
-    def __init__(self) -> None:
-        super().__init__(SimpleBuilder())
+    Args:
+        precision: see `SingleCostTrainer`.
+    """
+
+    def __init__(self, *, precision: str | PrecisionPolicy = "float32") -> None:
+        super().__init__(SimpleBuilder(), precision=precision)
 
 
 class NoOpTrainer(SimpleTrainer):
@@ -36,10 +41,18 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         average: average the gradients, or sum them.
         mode: the name of a way to reduce, an all-reduce spec, a `Reducer`, ``"auto"`` to measure when the gradients are
             known and take the fastest (see `choose_by_measurement`), or None for what suits the devices.
+        precision: see `SingleCostTrainer`.
     """
 
-    def __init__(self, gpus: int | Sequence[int], average: bool = True, mode: Any = None) -> None:
-        super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, mode))
+    def __init__(
+        self,
+        gpus: int | Sequence[int],
+        average: bool = True,
+        mode: Any = None,
+        *,
+        precision: str | PrecisionPolicy = "float32",
+    ) -> None:
+        super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, mode), precision=precision)
 
 
 class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
@@ -48,10 +61,13 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
     Args:
         gpus: an even number of at least four towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
+        precision: see `SingleCostTrainer`.
     """
 
-    def __init__(self, gpus: int | Sequence[int], average: bool = True) -> None:
-        super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, "hierarchical"))
+    def __init__(
+        self, gpus: int | Sequence[int], average: bool = True, *, precision: str | PrecisionPolicy = "float32"
+    ) -> None:
+        super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, "hierarchical"), precision=precision)
 
 
 class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
@@ -60,12 +76,15 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
     Args:
         gpus: how many towers, or the numbers of their GPUs.
         ps_device: ``"cpu"`` or ``"gpu"``; None balances over the GPUs when there are few.
+        precision: see `SingleCostTrainer`.
     """
 
-    def __init__(self, gpus: int | Sequence[int], ps_device: str | None = None) -> None:
+    def __init__(
+        self, gpus: int | Sequence[int], ps_device: str | None = None, *, precision: str | PrecisionPolicy = "float32"
+    ) -> None:
         if ps_device is None:
             ps_device = "gpu" if len(tower_indices(gpus)) <= MAX_TOWERS_TO_BALANCE else "cpu"
-        super().__init__(SyncMultiGPUParameterServerBuilder(gpus, ps_device))
+        super().__init__(SyncMultiGPUParameterServerBuilder(gpus, ps_device), precision=precision)
 
 
 class AsyncMultiGPUTrainer(BuilderTrainer):
@@ -74,12 +93,15 @@ class AsyncMultiGPUTrainer(BuilderTrainer):
     Args:
         gpus: how many towers, or the numbers of their GPUs.
         scale_gradient: multiply gradients by 1/K.
+        precision: see `SingleCostTrainer`.
     """
 
-    def __init__(self, gpus: int | Sequence[int], scale_gradient: bool = True) -> None:
-        super().__init__(AsyncMultiGPUBuilder(gpus, scale_gradient))
+    def __init__(
+        self, gpus: int | Sequence[int], scale_gradient: bool = True, *, precision: str | PrecisionPolicy = "float32"
+    ) -> None:
+        super().__init__(AsyncMultiGPUBuilder(gpus, scale_gradient), precision=precision)
 
 
-def SyncMultiGPUTrainer(gpus: int | Sequence[int]) -> BuilderTrainer:
+def SyncMultiGPUTrainer(gpus: int | Sequence[int], *, precision: str | PrecisionPolicy = "float32") -> BuilderTrainer:
     """Return the synchronous trainer to use when nothing speaks for another one: the replicated one."""
-    return SyncMultiGPUTrainerReplicated(gpus)
+    return SyncMultiGPUTrainerReplicated(gpus, precision=precision)

@@ -1,12 +1,29 @@
-"""Small tools around arguments of functions: shapes given in short, results remembered, calls allowed once."""
+"""Small tools around arguments of functions: shapes given in short, arguments mapped, calls allowed once.
+
+Scripts also find here what remembers results (``tpack.utils.memoize``) and logs a line once (``tpack.utils.once``).
+"""
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard, TypeVar
 
 from tpack.errors import ConfigError
+from tpack.utils.memoize import graph_memoized, memoized, memoized_ignoreargs, memoized_method
+from tpack.utils.once import log_once
 
-__all__ = ["call_only_once", "get_data_format", "memoized", "memoized_method", "shape2d", "shape4d"]
+__all__ = [
+    "call_only_once",
+    "get_data_format",
+    "graph_memoized",
+    "log_once",
+    "map_arg",
+    "memoized",
+    "memoized_ignoreargs",
+    "memoized_method",
+    "shape2d",
+    "shape4d",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,26 +48,36 @@ def call_only_once(method: F) -> F:
     return wrapper  # type: ignore[return-value]
 
 
-def memoized(func: F) -> F:
-    """Decorate a function so that it is called once for each set of arguments, which must be hashable."""
-    return functools.cache(func)  # type: ignore[return-value]
+def map_arg(**maps: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Decorate a function so that some of its arguments go through functions first.
 
+    Args:
+        **maps: a function for each argument by name. An argument that a call leaves out keeps its default as it is.
 
-def memoized_method(method: F) -> F:
-    """Decorate a method so that it is called once for each object and set of arguments, which must be hashable.
+    Raises:
+        ConfigError: The function that is decorated has no argument of such a name.
 
-    The results are kept in the object and go with it, which ``memoized`` on a method would prevent.
+    Example:
+        @map_arg(size=shape2d)
+        def crop(image, size): ...
     """
 
-    @functools.wraps(method)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        results = self.__dict__.setdefault("_memoized_results", {})
-        key = (method.__qualname__, args, tuple(sorted(kwargs.items())))
-        if key not in results:
-            results[key] = method(self, *args, **kwargs)
-        return results[key]
+    def decorate(func: F) -> F:
+        signature = inspect.signature(func)
+        unknown = maps.keys() - signature.parameters.keys()
+        if unknown:
+            raise ConfigError(f"{func.__qualname__} has no argument {', '.join(map(repr, sorted(unknown)))} to map")
 
-    return wrapper  # type: ignore[return-value]
+        @functools.wraps(func)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            for name in maps.keys() & bound.arguments.keys():
+                bound.arguments[name] = maps[name](bound.arguments[name])
+            return func(*bound.args, **bound.kwargs)
+
+        return wrapper  # type: ignore[return-value]
+
+    return decorate
 
 
 def shape2d(a: int | Sequence[int]) -> list[int]:

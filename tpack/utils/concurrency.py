@@ -1,16 +1,18 @@
 """Threads and processes, gathered under the module name that scripts import them from.
 
-Their code is in ``tpack.utils.threads`` and ``tpack.utils.processes``.
+Their code is in ``tpack.utils.threads``, ``tpack.utils.session_thread`` and ``tpack.utils.processes``.
 """
 
 from typing import Final
 
 from tpack.utils.processes import enable_death_signal, ensure_proc_terminate, mask_sigint, start_proc_mask_signal
+from tpack.utils.session_thread import ShareSessionThread
 from tpack.utils.threads import LoopThread, StoppableThread
 
 __all__ = [
     "DIE",
     "LoopThread",
+    "ShareSessionThread",
     "StoppableThread",
     "enable_death_signal",
     "ensure_proc_terminate",

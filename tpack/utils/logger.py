@@ -19,6 +19,7 @@ from tpack.utils.log_dir import check_action, prepare_log_dir
 from tpack.utils.log_format import LineFormatter, StderrHandler
 
 __all__ = [
+    "addFilter",
     "auto_set_dir",
     "close_logger_dir",
     "critical",
@@ -110,6 +111,11 @@ def critical(msg: object, *args: Any, **options: Any) -> None:
 def setLevel(level: int | str) -> None:  # noqa: N802 (the logging module's name, which scripts use)
     """Show only lines of this level and above; ``logging.INFO`` until then."""
     _logger().setLevel(level)
+
+
+def addFilter(filter: Any) -> None:  # noqa: N802 (the logging module's name, which scripts use)
+    """Leave out the lines that a filter refuses; it is what ``logging.Logger.addFilter`` takes."""
+    _logger().addFilter(filter)
 
 
 def get_logger_dir() -> str | None:

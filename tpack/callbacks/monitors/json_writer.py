@@ -101,12 +101,7 @@ class JSONWriter(MonitorBase):
     def _entries_before(self, entries: list[Entry]) -> list[Entry]:
         """Return the entries that are no later than where this run starts."""
         starting_epoch, step = self.trainer.starting_epoch, self.global_step
-
-        def is_before(entry: Entry) -> bool:
-            epoch = entry.get("epoch_num", 0)
-            return epoch < starting_epoch or (epoch == starting_epoch and entry.get("global_step", 0) <= step)
-
-        kept = [entry for entry in entries if is_before(entry)]
+        kept = [entry for entry in entries if is_before_this_run(entry, self.trainer)]
         if len(kept) < len(entries):
             logger.warning(
                 f"{self._path} has {len(entries) - len(kept)} entries later than epoch {starting_epoch}, step {step}, "
@@ -139,3 +134,14 @@ def _is_entry(content: Any) -> bool:
     return isinstance(content, dict) and all(
         isinstance(content.get(key, 0), int) for key in ("epoch_num", "global_step")
     )
+
+
+def is_before_this_run(entry: Entry, trainer: Any) -> bool:
+    """Tell whether an entry of stat.json is no later than where a trainer's run starts.
+
+    Args:
+        entry: the entry.
+        trainer: the trainer, before its first step.
+    """
+    epoch, starting_epoch = entry.get("epoch_num", 0), trainer.starting_epoch
+    return epoch < starting_epoch or (epoch == starting_epoch and entry.get("global_step", 0) <= trainer.global_step)

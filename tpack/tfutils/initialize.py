@@ -1,4 +1,4 @@
-"""Before the first step: the order of sums, and the first values of a new session's variables."""
+"""Before the first run: the order of sums, and the first values of a new session's variables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +7,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import fix_summation_order
 from tpack.tfutils.sesscreate import ReuseSessionCreator
+from tpack.tfutils.session_init import SessionInit
+from tpack.tower.devices import check_session_devices
 
 
 def order_sums(graph: Any, session_creator: Any) -> None:
@@ -43,3 +45,28 @@ def initialize_variables(session: Any, *, except_for: Sequence[Any] = ()) -> Non
     tables = tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
     if tables:
         session.run(tables)
+
+
+def create_initialized_session(session_creator: Any, session_init: SessionInit) -> Any:
+    """Return a session on the current default graph whose variables all have values.
+
+    Args:
+        session_creator: has ``create_session()``.
+        session_init: gives variables their values after their initialisers ran.
+
+    Raises:
+        DeviceError: The session lacks a device that the graph asks for.
+        CheckpointError: What is to be restored is missing, damaged or of other shapes. A session that was made here
+            does not stay open.
+    """
+    session = session_creator.create_session()
+    try:
+        # A creator of the user's own need not know which devices the graph asks for.
+        check_session_devices(session, tf.get_default_graph())
+        initialize_variables(session)
+        session_init.init(session)
+    except BaseException:
+        if not isinstance(session_creator, ReuseSessionCreator):
+            session.close()
+        raise
+    return session

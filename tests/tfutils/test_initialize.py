@@ -1,7 +1,11 @@
+import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
-from tpack.train.initialize import initialize_variables, order_sums
+from tpack.errors import CheckpointError, DeviceError
+from tpack.tfutils.initialize import create_initialized_session, initialize_variables, order_sums
+from tpack.tfutils.restore import DictRestore
+from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator, SessionCreatorAdapter
+from tpack.tfutils.session_init import JustCurrentSession
 
 
 def test_global_and_local_variables_and_tables_get_their_values(graph):
@@ -42,3 +46,30 @@ def test_sums_are_ordered_unless_the_session_was_handed_over(graph):
         assert "_forward_input" not in total.op.node_def.attr
         order_sums(graph, NewSessionCreator())
         assert "_forward_input" in total.op.node_def.attr
+
+
+def test_a_created_session_has_all_values(graph):
+    a, b = tf.get_variable("a", initializer=1.0), tf.get_variable("b", initializer=2.0)
+    with create_initialized_session(NewSessionCreator(), DictRestore({"b": 7.0})) as session:
+        assert session.run([a, b]) == [1.0, 7.0]
+
+
+def test_a_session_that_cannot_be_initialized_is_closed_unless_it_was_handed_over(graph):
+    a = tf.get_variable("a", initializer=1.0)
+    made = []
+    creator = SessionCreatorAdapter(NewSessionCreator(), lambda session: made.append(session) or session)
+    with pytest.raises(CheckpointError, match="do not fit"):
+        create_initialized_session(creator, DictRestore({"a": [1.0, 2.0]}))
+    with pytest.raises(RuntimeError, match="closed"):
+        made[0].run(a)
+    with tf.Session() as session:
+        with pytest.raises(CheckpointError, match="do not fit"):
+            create_initialized_session(ReuseSessionCreator(session), DictRestore({"a": [1.0, 2.0]}))
+        assert session.run(a) == 1.0
+
+
+def test_a_session_without_the_devices_is_refused(graph):
+    with tf.device("/cpu:5"):
+        tf.constant(1.0)
+    with tf.Session() as session, pytest.raises(DeviceError, match="/device:CPU:5"):
+        create_initialized_session(ReuseSessionCreator(session), JustCurrentSession())

@@ -1,0 +1,50 @@
+import json
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.fake_trainer import FakeTrainer
+from tpack.callbacks.graph_profiler import GraphProfiler
+from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.trigger import EnableCallbackIf
+from tpack.errors import CallbackError, ConfigError
+
+
+class Events(MonitorBase):
+    def __init__(self):
+        self.events = []
+
+    def process_event(self, evt):
+        self.events.append(evt)
+
+
+def test_traced_steps_are_written_under_their_numbers(graph, log_dir):
+    events = Events()
+    profiler = GraphProfiler(dump_metadata=True, dump_event=True)
+    # The step that is about to run is not counted yet.
+    enabled = EnableCallbackIf(profiler, lambda cb: cb.global_step in (1, 2))
+    FakeTrainer().train([enabled], monitors=[events])
+
+    names = {path.name for path in log_dir.iterdir()} - {"log.log"}
+    assert names == {f"{name}{step}{end}" for step in (2, 3) for name, end in NAMES}
+    trace = json.loads((log_dir / "chrome-trace-2.json").read_text())
+    assert "AssignAddVariableOp" in {event.get("name") for event in trace["traceEvents"]}
+    metadata = tf.RunMetadata.FromString((log_dir / "runmetadata-00000003.pb").read_bytes())
+    assert metadata.step_stats.dev_stats
+    assert [(event.step, event.tagged_run_metadata.tag) for event in events.events] == [(2, "step2"), (3, "step3")]
+    assert events.events[1].tagged_run_metadata.run_metadata == metadata.SerializeToString()
+
+
+NAMES = [("chrome-trace-", ".json"), ("runmetadata-0000000", ".pb")]
+
+
+def test_only_what_is_asked_for_is_written(graph, log_dir):
+    FakeTrainer().train([GraphProfiler()], epochs=(1, 1), steps_per_epoch=1)
+    assert {path.name for path in log_dir.iterdir()} - {"log.log"} == {"chrome-trace-1.json"}
+
+
+def test_misuse_is_an_error(graph):
+    with pytest.raises(ConfigError, match="dump_metadata, dump_tracing or dump_event, got none"):
+        GraphProfiler(dump_tracing=False)
+    with pytest.raises(CallbackError, match="writes into the logger's directory, and none is set"):
+        FakeTrainer().setup([GraphProfiler()])

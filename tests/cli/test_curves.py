@@ -1,0 +1,84 @@
+"""What runs reported, and which of it is drawn."""
+
+import json
+import math
+
+import pytest
+
+from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.cli.curves import Run, choose_stats, labels, read_runs
+from tpack.errors import CallbackError, ConfigError
+
+ENTRIES = [
+    {"epoch_num": 1, "global_step": 10, "cost": 3.0, "rate": 0.1, "note": "text"},
+    {"epoch_num": 2, "global_step": 20, "cost": math.nan, "rate": 0.1, "accuracy": 0.5},
+    {"epoch_num": 3, "global_step": 30, "cost": math.inf, "rate": 0.1, "accuracy": 0.75},
+]
+
+
+def write_run(directory, entries):
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / JSONWriter.FILENAME).write_text(json.dumps(entries))
+    return str(directory)
+
+
+def test_runs_are_read_from_directories_and_files(tmp_path):
+    first = write_run(tmp_path / "a" / "run", ENTRIES)
+    second = write_run(tmp_path / "b" / "run", ENTRIES[:1])
+    runs = read_runs([first, f"{second}/stat.json"])
+    assert [run.label for run in runs] == ["a/run", "b/run"]
+    assert [len(run.entries) for run in runs] == [3, 1]
+
+
+def test_curves_have_gaps_where_values_are_not_finite():
+    x, y = Run("run", ENTRIES).curve("cost", "epoch")
+    assert x == [1, 2, 3]
+    assert y[0] == 3
+    assert all(map(math.isnan, y[1:]))
+    assert Run("run", ENTRIES).curve("accuracy", "step") == ([20, 30], [0.5, 0.75])
+    assert Run("run", ENTRIES).stats() == ["accuracy", "cost", "rate"]
+
+
+@pytest.mark.parametrize(
+    ("directories", "expected"),
+    [
+        (["/x/run"], ["run"]),
+        (["/x/a", "/x/b"], ["a", "b"]),
+        (["/x/a/run", "/x/b/run", "/x/c"], ["a/run", "b/run", "x/c"]),
+        (["/run", "/x/run"], ["/run", "x/run"]),
+        (["/x/run", "/x/run"], ["1 run", "2 run"]),
+    ],
+)
+def test_labels_are_short_and_differ(directories, expected):
+    assert labels(directories) == expected
+
+
+def test_all_statistics_that_change_are_chosen():
+    other = Run("other", [{"epoch_num": 1, "extra": 1.0}])
+    queue = Run("queue", [{"global_step": k, "Queue/size": k, "Beta": -k} for k in (1, 2)])
+    assert choose_stats([Run("run", ENTRIES), other, queue], []) == ["accuracy", "Beta", "cost", "Queue/size"]
+    assert choose_stats([other], []) == ["extra"]
+    assert choose_stats([Run("run", ENTRIES)], ["rate", "cost", "rate"]) == ["rate", "cost"]
+
+
+def test_statistics_that_no_run_has_are_refused():
+    runs = [Run("run", ENTRIES)]
+    with pytest.raises(ConfigError, match="no run has the statistic 'acuracy'; near names: accuracy"):
+        choose_stats(runs, ["acuracy"])
+    with pytest.raises(ConfigError, match="'xyz'; there are: accuracy, cost, rate"):
+        choose_stats(runs, ["xyz"])
+    with pytest.raises(ConfigError, match="the runs have no statistics to draw"):
+        choose_stats([Run("run", [{"epoch_num": 1}])], [])
+
+
+@pytest.mark.parametrize("entries", [None, []])
+def test_directories_without_statistics_are_refused(tmp_path, entries):
+    path = str(tmp_path / "run") if entries is None else write_run(tmp_path / "run", entries)
+    with pytest.raises(ConfigError, match=r"with statistics in stat.json: .*run has none"):
+        read_runs([path])
+
+
+def test_damaged_files_are_told(tmp_path):
+    write_run(tmp_path, {"a": 1})
+    with pytest.raises(CallbackError, match="should hold a list of dictionaries"):
+        read_runs([str(tmp_path)])

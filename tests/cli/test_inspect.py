@@ -1,0 +1,56 @@
+"""``tpack inspect`` on checkpoints and .npz files."""
+
+import numpy as np
+import pytest
+
+from tests.helpers.checkpoints import save_checkpoint
+from tpack.cli.inspect import describe
+from tpack.cli.main import main
+
+VALUES = {
+    "conv0/W": np.array([[1.0, 3.0], [5.0, 7.0]], "float32"),
+    "half": np.full(2000, 300.0, "float16"),
+    "global_step": np.array(7, "int64"),
+}
+
+
+def rows(text):
+    """Return the lines of the table, each split at two or more spaces."""
+    lines = text.split("\n\n")[0].splitlines()[2:]
+    return {line.split()[0]: line.split()[1:] for line in lines}
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "npz"])
+def test_variables_are_described(tmp_path, capsys, kind):
+    path = save_checkpoint(tmp_path, VALUES) if kind == "checkpoint" else str(tmp_path / "values.npz")
+    if kind == "npz":
+        np.savez(path, **VALUES)
+    assert main(["inspect", path]) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[0].split() == ["name", "shape", "dtype", "mean", "std", "size"]
+    found = rows(text)
+    assert list(found) == ["conv0/W", "global_step", "half"]
+    assert found["conv0/W"] == ["[2,", "2]", "float32", "4", "2.236", "16", "B"]
+    assert found["half"] == ["[2000]", "float16", "300", "0", "3.9", "KiB"]
+    assert found["global_step"] == ["[]", "int64", "7", "0", "8", "B"]
+    assert text.endswith("\n\n3 variable(s) with 2,005 elements, 3.9 KiB\n")
+
+
+def test_what_has_no_moments_has_none():
+    found = rows(describe({"empty": np.zeros((0, 2)), "name": np.array("text"), "nan": np.array([np.nan, 1.0])}))
+    assert found["empty"] == ["[0,", "2]", "float64", "0", "B"]
+    assert found["name"] == ["[]", "str128", "16", "B"]
+    assert found["nan"] == ["[2]", "float64", "nan", "nan", "16", "B"]
+
+
+def test_two_checkpoints_are_compared(tmp_path, capsys):
+    np.savez(tmp_path / "other.npz", **{**VALUES, "conv0/W": VALUES["conv0/W"] + 0.5})
+    assert main(["inspect", save_checkpoint(tmp_path, VALUES), str(tmp_path / "other.npz")]) == 0
+    text = capsys.readouterr().out
+    assert "conv0/W  [2, 2]   float32" in text
+    assert text.endswith("2 of the 3 variable(s) in both are equal.\n")
+
+
+def test_missing_checkpoints_are_told(tmp_path, capsys):
+    assert main(["inspect", str(tmp_path / "model-1")]) == 1
+    assert "there is no checkpoint" in capsys.readouterr().err

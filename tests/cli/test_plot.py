@@ -1,0 +1,45 @@
+"""``tpack plot``: from directories to a picture."""
+
+import json
+
+import pytest
+
+from tpack.cli.main import main
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        entries = [{"epoch_num": k, "global_step": 5 * k, "cost": 1 / k, "accuracy": k / 10} for k in range(1, 6)]
+        (tmp_path / name / "stat.json").write_text(json.dumps(entries))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("PDF", b"%PDF")])
+def test_a_picture_is_written(runs, capsys, suffix, start):
+    out = runs / f"curves.{suffix}"
+    assert main(["plot", str(runs / "a"), str(runs / "b"), "--out", str(out)]) == 0
+    assert out.read_bytes().startswith(start)
+    assert capsys.readouterr().out == f"{out}: 2 statistic(s) of 2 run(s)\n"
+
+
+def test_one_statistic_over_steps(runs, capsys):
+    arguments = ["plot", str(runs / "a"), "--stats", "cost", "--axis", "step", "--out", str(runs / "x.png")]
+    assert main(arguments) == 0
+    assert "1 statistic(s) of 1 run(s)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a", "--out", "curves.gif"], "wanted a file that ends in one of .png, .svg, .pdf, got 'curves.gif'"),
+        (["a", "--stats", "costs"], "no run has the statistic 'costs'; near names: cost"),
+        (["c"], "c has none"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told(runs, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(runs)
+    assert main(["plot", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(path.name for path in runs.iterdir()) == ["a", "b"]

@@ -1,0 +1,64 @@
+"""Moving averages by themselves; with the layer they are tested in test_batch_norm.py."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.models.moving_statistics import MovingStatistics, parse_update, updates_statistics
+from tpack.tower.compute_dtype import compute_in
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        (TrainTowerContext(""), True),
+        (TrainTowerContext("t", index=1, total=2), False),
+        (TrainTowerContext("t", "vs", index=1, total=2), True),
+        (PredictTowerContext("p"), False),
+    ],
+)
+def test_each_set_of_variables_is_updated_by_one_training_tower(graph, context, expected):
+    assert updates_statistics()
+    with context:
+        assert updates_statistics() == expected
+
+
+def test_momentum_may_be_a_tensor_and_the_model_in_16_bits(session8):
+    with compute_in(tf.bfloat16):
+        moving = MovingStatistics(2, tf.float32, tf.constant(0.75))
+    moving.update(tf.constant([1.0, 2.0]), tf.constant([3.0, 5.0]), tf.zeros([]), "collection")
+    session8.run(tf.global_variables_initializer())
+    session8.run(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+    np.testing.assert_allclose(session8.run(moving.mean), [0.25, 0.5])
+    np.testing.assert_allclose(session8.run(moving.variance), [1.5, 2.0])
+
+
+def test_an_internal_update_comes_before_the_output(session8):
+    moving = MovingStatistics(1, tf.float32, 0.0)
+    output = moving.update(tf.constant([7.0]), tf.constant([1.0]), tf.zeros([1]), "internal")
+    with tf.control_dependencies([output]):
+        after = moving.mean.read_value()
+    session8.run(tf.global_variables_initializer())
+    assert session8.run(after) == [7.0]
+
+
+@pytest.mark.parametrize(
+    ("ema_update", "internal_update", "expected"),
+    [
+        ("default", None, "collection"),
+        ("skip", None, "skip"),
+        ("default", True, "internal"),
+        ("default", False, "collection"),
+    ],
+)
+def test_ways_to_update(graph, ema_update, internal_update, expected):
+    assert parse_update("BatchNorm", ema_update, internal_update) == expected
+
+
+def test_ways_that_are_not_known_are_errors(graph):
+    with pytest.raises(ConfigError, match="one of default, collection, internal, skip, got 'never'"):
+        parse_update("BatchNorm", "never", None)
+    with pytest.raises(ConfigError, match="got both"):
+        parse_update("BatchNorm", "internal", False)

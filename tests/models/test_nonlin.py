@@ -1,0 +1,61 @@
+"""Activations with variables or of another shape, against numpy."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.layer_checks import assert_layer
+from tpack.errors import ConfigError
+from tpack.models.fc import FullyConnected
+from tpack.models.nonlin import Maxout, PReLU
+
+
+def test_prelu_values_and_gradients(rng: np.random.Generator) -> None:
+    def oracle(x: np.ndarray, variables: Any) -> np.ndarray:
+        return np.where(x > 0, x, x * variables["prelu/alpha"])
+
+    assert_layer(lambda x, _: PReLU("prelu", x), rng.normal(size=(3, 4, 2)), oracle)
+
+
+def test_prelu_is_an_activation_and_begins_at_init(graph: Any) -> None:
+    y = FullyConnected("fc", -tf.ones([1, 2]), 3, tf.nn.relu, kernel_initializer=tf.ones_initializer())
+    z = PReLU("p", -tf.ones([2]), init=0.25)
+    act = FullyConnected("fc1", y, 3, activation=PReLU)
+    assert {v.op.name: v.shape.as_list() for v in tf.global_variables()}.items() >= {
+        "p/alpha": [],
+        "fc1/alpha": [],
+    }.items()
+    assert z.variables.alpha.op.name == "p/alpha"
+    assert (act.name, act.op.type) == ("fc1/output:0", "Sub")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(z).tolist() == [-0.25, -0.25]
+
+
+@pytest.mark.parametrize("shape", [(3, 6), (2, 3, 4, 6)])
+def test_maxout_values_and_gradients(shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    def oracle(x: np.ndarray, _: Any) -> np.ndarray:
+        return np.maximum(np.maximum(x[..., ::3], x[..., 1::3]), x[..., 2::3])
+
+    assert_layer(lambda x, _: Maxout(x, 3), rng.normal(size=shape), oracle)
+
+
+def test_maxout_takes_a_name_and_unknown_sizes(graph: Any) -> None:
+    x = tf.placeholder(tf.float32, [None, None, 4, 6])
+    y = Maxout("m", x, num_unit=2)
+    assert y.shape.as_list() == [None, None, 4, 3]
+    assert y.op.name == "m/output"
+    with tf.Session() as session:
+        assert session.run(y, {x: np.zeros([1, 5, 4, 6])}).shape == (1, 5, 4, 3)
+
+
+def test_maxout_names_what_it_wants(graph: Any) -> None:
+    with pytest.raises(ConfigError, match="Maxout 'm' wants an input of 2 or 4 dimensions"):
+        Maxout("m", tf.zeros([1, 2, 3]), 2)
+    with pytest.raises(ConfigError, match="Maxout 'm' wants a known number of channels"):
+        Maxout("m", tf.placeholder(tf.float32, [1, None]), 2)
+    for num_unit in (0, 4):
+        with pytest.raises(ConfigError, match=f"wants a num_unit that divides 6 channels, got {num_unit}"):
+            Maxout("m", tf.zeros([1, 6]), num_unit)

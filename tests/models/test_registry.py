@@ -1,0 +1,135 @@
+"""A function becomes a layer: names, inputs, argscope, logging, and finding it by its name."""
+
+from typing import Any
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.log_lines import captured_log
+from tpack.errors import ConfigError
+from tpack.models.registry import get_registered_layer, layer_register, register_alias, registered_layer_names
+from tpack.tfutils.argscope import argscope
+from tpack.tower.compute_dtype import compute_in
+
+
+@layer_register(log_shape=True)
+def RegistryScale(x: Any, init: float = 1.0) -> Any:  # noqa: N802
+    """Scale."""
+    return x * tf.get_variable("factor", [], initializer=tf.constant_initializer(init))
+
+
+@layer_register(use_scope=None)
+def RegistryShift(x: Any, by: float = 1.0) -> Any:  # noqa: N802
+    return x + tf.get_variable("shift", [], initializer=tf.constant_initializer(by))
+
+
+@layer_register(use_scope=False)
+def RegistryFlat(x: Any) -> Any:  # noqa: N802
+    return tf.reshape(x, [-1], name="flat")
+
+
+@layer_register()
+def RegistrySum(xs: Any) -> Any:  # noqa: N802
+    return tf.add_n(xs)
+
+
+def test_name_is_the_variable_scope(graph: Any) -> None:
+    with tf.variable_scope("a"):
+        y = RegistryScale("s", tf.ones([2]), 3.0)
+        z = RegistryShift("t", y)
+        RegistryShift(z)
+    assert [v.op.name for v in tf.global_variables()] == ["a/s/factor", "a/t/shift", "a/shift"]
+    assert RegistryScale.__doc__ == "Scale."
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(z).tolist() == [4, 4]
+
+
+def test_arguments_come_from_argscope(graph: Any) -> None:
+    with argscope(RegistryScale, init=5.0), tf.Session() as session:
+        five, two, three = (
+            RegistryScale("a", tf.ones([])),
+            RegistryScale("b", tf.ones([]), 2.0),
+            RegistryScale("c", tf.ones([]), init=3.0),
+        )
+        session.run(tf.global_variables_initializer())
+        assert session.run([five, two, three]) == [5, 2, 3]
+
+
+def test_shapes_are_logged_once_for_layers_that_ask_for_it(graph: Any) -> None:
+    with captured_log() as lines:
+        with tf.variable_scope("a", reuse=tf.AUTO_REUSE):
+            for _ in range(2):
+                RegistryScale("s", tf.ones([2, 3]))
+        RegistryShift(tf.ones([2]))
+    assert lines == [f"{'a/s':<20} [2, 3] --> [2, 3]"]
+
+
+def test_several_tensors_are_an_input(graph: Any) -> None:
+    assert RegistrySum("s", [tf.ones([2]), tf.ones([2])]).shape == [2]
+
+
+def test_variable_that_is_cast_where_it_is_used_is_an_input(graph: Any) -> None:
+    with compute_in(tf.bfloat16):
+        variable = tf.get_variable("v", [2])
+        assert RegistryFlat(variable).dtype == tf.bfloat16
+        assert RegistrySum("s", (variable, tf.ones([2], tf.bfloat16))).dtype == tf.bfloat16
+
+
+def test_missing_name_shows_how_to_call(graph: Any) -> None:
+    with pytest.raises(ConfigError, match=r"RegistryScale wants its name first, .*got <tf.Tensor"):
+        RegistryScale(tf.ones([2]))
+    with pytest.raises(ConfigError, match="got nothing"):
+        RegistryScale()
+    with pytest.raises(ConfigError, match="RegistryScale: the name of a layer cannot be empty"):
+        RegistryScale("", tf.ones([2]))
+
+
+@pytest.mark.parametrize("inputs", [None, [1.0, 2.0], [], 3])
+def test_input_that_is_no_tensor_is_refused(graph: Any, inputs: Any) -> None:
+    with pytest.raises(ConfigError, match=r"RegistryScale 's' wants a tensor, or a list of tensors.*got"):
+        RegistryScale("s", inputs)
+    with pytest.raises(ConfigError, match="RegistryShift wants a tensor"):
+        RegistryShift(inputs)
+    assert graph.get_operations() == []
+
+
+def test_unknown_argument_lists_near_names(graph: Any) -> None:
+    with pytest.raises(ConfigError, match="RegistryScale has no argument 'inti'; near names: init"):
+        RegistryScale("s", tf.ones([2]), inti=1.0)
+    assert tf.global_variables() == []
+
+
+def test_name_that_is_not_wanted_is_taken_with_a_warning(graph: Any) -> None:
+    with captured_log() as lines:
+        assert RegistryFlat("f", tf.ones([2, 2])).op.name == "f/flat"
+    assert lines == ["RegistryFlat wants no name, got 'f': call it without, or register it with use_scope=None"]
+    assert RegistryFlat(tf.ones([2, 2])).op.name == "flat"
+
+
+def test_layers_are_found_by_name() -> None:
+    assert get_registered_layer("RegistryScale") is RegistryScale
+    assert get_registered_layer("NoSuchLayer") is None
+    assert "RegistryShift" in registered_layer_names()
+
+
+def test_layer_is_found_by_another_name_too() -> None:
+    assert register_alias("RegistryAlias", RegistryScale) is RegistryScale
+    assert get_registered_layer("RegistryAlias") is RegistryScale
+    assert RegistryScale.__name__ == "RegistryScale"
+
+
+def test_layer_defined_again_replaces_itself_and_another_of_its_name_does_not() -> None:
+    def define(prefix: str) -> Any:
+        def RegistryTwice(x: Any) -> Any:  # noqa: N802
+            return x
+
+        RegistryTwice.__qualname__ = f"{prefix}RegistryTwice"
+        return layer_register(use_scope=None)(RegistryTwice)
+
+    define("a.")
+    second = define("a.")
+    assert get_registered_layer("RegistryTwice") is second
+    define("b.")
+    with pytest.raises(ConfigError, match=r"'RegistryTwice' is the name of 2 layers \(.*a\.Reg.*b\.Reg"):
+        get_registered_layer("RegistryTwice")

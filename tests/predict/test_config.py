@@ -1,0 +1,83 @@
+"""What a predictor is made of: the three ways to give a model, and what is refused."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.toy_training import Line
+from tpack.errors import ConfigError
+from tpack.predict import PredictConfig
+from tpack.tfutils.restore import DictRestore
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.session_init import JustCurrentSession
+from tpack.tower.context import PredictTowerContext
+from tpack.tower.func import TowerFunc
+
+SIGNATURE = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+
+
+def identity(image, label):
+    return image
+
+
+def test_defaults_are_all_inputs_a_new_graph_and_initial_values():
+    config = PredictConfig(model=Line(), output_names=["prediction"])
+    assert config.input_names == ["x", "y"]
+    assert [spec.name for spec in config.input_signature] == ["x", "y"]
+    assert isinstance(config.tower_func, TowerFunc)
+    assert isinstance(config.session_creator, NewSessionCreator)
+    assert isinstance(config.session_init, JustCurrentSession)
+    assert config.create_graph
+    assert not config.return_input
+
+
+def test_a_function_with_its_signature_and_a_tower_func_are_models():
+    config = PredictConfig(tower_func=identity, input_signature=SIGNATURE, output_names=("image",))
+    assert config.tower_func.input_signature == SIGNATURE
+    assert config.output_names == ["image"]
+    func = TowerFunc(identity, SIGNATURE)
+    assert PredictConfig(tower_func=func, output_names=["image"]).tower_func is func
+    assert PredictConfig(tower_func=func, input_signature=SIGNATURE, output_names=["image"]).tower_func is func
+
+
+def test_a_precision_is_that_of_the_model():
+    config = PredictConfig(model=Line(), output_names=["prediction"], precision="bfloat16")
+    assert config.input_names == ["x", "y"]
+    with tf.Graph().as_default() as graph, PredictTowerContext(""):
+        config.tower_func(*(tf.placeholder(spec.dtype, spec.shape) for spec in config.input_signature))
+        assert graph.get_tensor_by_name("prediction:0").dtype == tf.bfloat16
+
+
+def test_session_init_is_kept():
+    init = DictRestore({"w": 1.0})
+    assert PredictConfig(model=Line(), output_names=["prediction"], session_init=init).session_init is init
+
+
+def test_the_graph_is_a_new_one_or_the_default_one(graph):
+    config = PredictConfig(model=Line(), output_names=["prediction"])
+    assert config.make_graph() is not graph
+    assert config.make_graph() is not config.make_graph()
+    assert PredictConfig(model=Line(), output_names=["prediction"], create_graph=False).make_graph() is graph
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "wanted a model, a TowerFunc, or a function"),
+        ({"tower_func": identity}, "wanted a model, a TowerFunc, or a function"),
+        ({"model": 3}, "model must be a ModelDescBase, got 3"),
+        ({"model": Line(), "tower_func": identity}, "tower function and signature in one"),
+        (
+            {"tower_func": TowerFunc(identity, SIGNATURE), "input_signature": SIGNATURE[:1]},
+            "has a signature already, and another was given",
+        ),
+        ({"model": Line(), "output_names": None}, "output_names must be a list of tensor names, not empty, got None"),
+        ({"model": Line(), "output_names": []}, "output_names must be a list of tensor names, not empty"),
+        ({"model": Line(), "output_names": "cost"}, "output_names must be a list .*'cost'"),
+        ({"model": Line(), "input_names": [1]}, r"input_names must be a list .*\[1\]"),
+        ({"model": Line(), "precision": "int8"}, "precision must be one of float32, bfloat16, float16, got 'int8'"),
+        ({"model": Line(), "session_init": "model.npz"}, "session_init must be a SessionInit, got 'model.npz'"),
+    ],
+)
+def test_what_cannot_work_is_refused(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        PredictConfig(**{"output_names": ["y"], **arguments})

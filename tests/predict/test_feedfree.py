@@ -1,0 +1,89 @@
+"""Prediction on what an input source brings: values, the end of the data, failures, and nothing left behind."""
+
+import threading
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.predict_models import make_config, scores
+from tpack.dataflow.from_generator import DataFromGenerator
+from tpack.dataflow.from_list import DataFromList
+from tpack.errors import ConfigError, DataExhaustedError, InputError, TowerError
+from tpack.input_source.dataset import TFDatasetInput
+from tpack.input_source.feed import FeedInput
+from tpack.input_source.queue_input import QueueInput
+from tpack.predict import FeedfreePredictor
+
+IMAGES = np.random.default_rng(2).normal(size=(4, 2, 3)).astype("float32")
+POINTS = [[image, np.float32(0.5)] for image in IMAGES]
+
+
+def flow():
+    return DataFromList(POINTS, shuffle=False)
+
+
+SOURCES = {
+    "queue": lambda: QueueInput(flow()),
+    "feed": lambda: FeedInput(flow(), infinite=True),
+    "dataset": lambda: TFDatasetInput(
+        lambda: tf.data.Dataset.from_tensor_slices((IMAGES, np.full(4, 0.5, "float32"))).repeat()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_each_call_takes_the_next_data_point(name):
+    before = threading.active_count()
+    with FeedfreePredictor(make_config(), SOURCES[name]()) as predict:
+        results = [predict()[0] for _ in range(6)]
+        graph = predict.graph
+    np.testing.assert_allclose(results, [scores(IMAGES[k % 4], 0.5) for k in range(6)], rtol=1e-5)
+    assert graph.get_operation_by_name("scores") is not None
+    assert threading.active_count() == before
+    with pytest.raises(ConfigError, match="FeedfreePredictor is closed"):
+        predict()
+    predict.close()
+
+
+def test_the_end_of_the_data_is_an_error():
+    source = TFDatasetInput(lambda: tf.data.Dataset.from_tensor_slices((IMAGES, np.full(4, 0.5, "float32"))))
+    with FeedfreePredictor(make_config(), source) as predict:
+        for _ in range(4):
+            predict()
+        with pytest.raises(DataExhaustedError, match="end"):
+            predict()
+
+
+def test_data_that_fail_tell_why():
+    def broken():
+        yield POINTS[0]
+        raise KeyError("no such file")
+
+    with FeedfreePredictor(make_config(), QueueInput(DataFromGenerator(broken))) as predict:
+        predict()
+        with pytest.raises(InputError, match="no such file"):
+            predict()
+
+
+def test_a_source_that_cannot_start_leaves_nothing_behind():
+    class Broken(QueueInput):
+        def _reset_state(self):
+            raise InputError("cannot start")
+
+    with pytest.raises(InputError, match="cannot start"):
+        FeedfreePredictor(make_config(), Broken(flow()))
+
+
+@pytest.mark.parametrize(
+    ("config", "source", "error", "message"),
+    [
+        (lambda: None, SOURCES["queue"], ConfigError, "FeedfreePredictor wants a PredictConfig, got None"),
+        (make_config, flow, ConfigError, "input_source must be an InputSource, got"),
+        (lambda: make_config(return_input=True), SOURCES["queue"], ConfigError, "never sees its input"),
+        (lambda: make_config(output_names=["score"]), SOURCES["queue"], TowerError, "near names: scores"),
+    ],
+)
+def test_what_cannot_work_is_refused(config, source, error, message):
+    with pytest.raises(error, match=message):
+        FeedfreePredictor(config(), source())

@@ -1,0 +1,94 @@
+"""A tower's part of collections; tests/tower/test_context.py and test_together.py hold the towers that use it."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.tower.isolation import TowerCollections
+
+KEYS = tf.GraphKeys
+
+
+def add(*names, key="things"):
+    for name in names:
+        tf.add_to_collection(key, name)
+
+
+@pytest.fixture
+def tower(graph):
+    add("before", key=KEYS.LOSSES)
+    add("before")
+    collections = TowerCollections(is_training=True, has_own_variables=True, is_main=False)
+    assert not collections.is_open
+    collections.open()
+    return collections
+
+
+def test_own_collections_are_empty_and_others_hold_what_was_there(tower):
+    assert tower.is_open
+    assert (tf.get_collection(KEYS.LOSSES), tf.get_collection("things")) == ([], ["before"])
+    add("own")
+    assert (tower.added("things"), tower.visible("things")) == (["own"], ["before", "own"])
+
+
+def test_put_aside_leaves_no_trace_and_bring_back_finds_what_came(tower):
+    add("own", "own too")
+    add("loss", key=KEYS.LOSSES)
+    tower.put_aside()
+    assert (tf.get_collection("things"), tf.get_collection(KEYS.LOSSES)) == (["before"], ["before"])
+    add("of another")
+    tower.bring_back()
+    assert tf.get_collection("things") == ["before", "of another", "own", "own too"]
+    assert tf.get_collection(KEYS.LOSSES) == ["loss"]
+    assert tower.added("things") == ["own", "own too"]
+    tower.close()
+    assert not tower.is_open
+    assert (tower.added("things"), tower.added(KEYS.LOSSES)) == (["own", "own too"], ["loss"])
+    assert tf.get_collection(KEYS.LOSSES) == ["before"]
+
+
+def test_others_items_that_go_or_come_back_while_aside_are_not_the_tower_s_own(tower):
+    tower.put_aside()
+    add("passing")
+    tower.bring_back()
+    held = list(tf.get_collection("things"))
+    tower.put_aside()
+    tf.get_collection_ref("things").remove("passing")
+    tower.bring_back()
+    tf.get_collection_ref("things")[:] = held
+    assert tower.added("things") == []
+    assert tower.visible("things") == ["before"]
+    tower.close()
+    assert tf.get_collection("things") == ["before"]
+
+
+def test_shown_shows_what_is_kept_and_keeps_what_the_block_adds(tower):
+    for key in ("things", KEYS.LOSSES, KEYS.SUMMARIES, KEYS.UPDATE_OPS):
+        add("own", key=key)
+    tower.put_aside()
+    with tower.shown():
+        assert tf.get_collection("things") == ["before", "own"]
+        assert tf.get_collection(KEYS.UPDATE_OPS) == ["own"]
+        assert (tf.get_collection(KEYS.LOSSES), tf.get_collection(KEYS.SUMMARIES)) == (["before"], [])
+        add("of all")
+    assert tf.get_collection("things") == ["before", "of all"]
+    tower.bring_back()
+    assert tower.added("things") == ["own"]
+
+
+def test_what_the_main_training_tower_adds_is_shown_and_kept(graph):
+    tower = TowerCollections(is_training=True, has_own_variables=False, is_main=True)
+    tower.open()
+    for key in (KEYS.LOSSES, KEYS.SUMMARIES):
+        add("own", key=key)
+    tower.put_aside()
+    with tower.shown():
+        assert tf.get_collection(KEYS.LOSSES) == tf.get_collection(KEYS.SUMMARIES) == ["own"]
+    tower.bring_back()
+    tower.close()
+    assert tf.get_collection(KEYS.LOSSES) == tf.get_collection(KEYS.SUMMARIES) == ["own"]
+
+
+def test_what_a_graph_has_one_of_stays(tower):
+    add("store", key=("__store",))
+    tower.put_aside()
+    assert tf.get_collection(("__store",)) == ["store"]

@@ -1,0 +1,78 @@
+"""Files that appear as a whole or not at all."""
+
+import os
+import stat
+
+import pytest
+
+from tpack.errors import ConfigError
+from tpack.utils.atomic import atomic_write
+
+
+@pytest.mark.parametrize(("mode", "content"), [("w", "grün\n"), ("wb", b"\0\1")])
+def test_file_appears_when_the_block_ends(tmp_path, mode, content):
+    path = tmp_path / "file"
+    with atomic_write(path, mode) as file:
+        file.write(content)
+        assert not path.exists()
+    assert path.read_bytes() == (content if mode == "wb" else content.encode())
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_old_content_stays_if_the_block_raises(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(KeyError), atomic_write(path) as file:
+        file.write("new")
+        raise KeyError
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_content_is_on_disk_before_the_rename(tmp_path, monkeypatch):
+    events = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (events.append("fsync"), fsync(handle)))
+    monkeypatch.setattr(os, "replace", lambda *names: (events.append("replace"), replace(*names)))
+    with atomic_write(tmp_path / "file") as file:
+        file.write("new")
+    assert events == ["fsync", "replace", "fsync"]
+
+
+def test_permissions_are_of_the_old_file_or_by_the_umask(tmp_path):
+    old, new, ordinary = tmp_path / "old", tmp_path / "new", tmp_path / "ordinary"
+    old.write_text("")
+    old.chmod(0o640)
+    ordinary.write_text("")
+    for path in (old, new):
+        with atomic_write(path) as file:
+            file.write("text")
+    assert stat.S_IMODE(old.stat().st_mode) == 0o640
+    assert new.stat().st_mode == ordinary.stat().st_mode
+
+
+def test_missing_directory_raises(tmp_path):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "missing" / "file"):
+        pass
+
+
+def test_failing_rename_leaves_nothing_behind(tmp_path):
+    (tmp_path / "file").mkdir()
+    with pytest.raises(OSError, match="file"), atomic_write(tmp_path / "file"):
+        pass
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_directory_is_not_synced_where_it_cannot_be(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    with atomic_write(path) as file:
+        file.write("new")
+        monkeypatch.setattr(os, "name", "nt")
+    monkeypatch.undo()
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize("mode", ["a", "r", "w+"])
+def test_other_modes_are_refused(tmp_path, mode):
+    with pytest.raises(ConfigError, match="wanted 'w' or 'wb'"), atomic_write(tmp_path / "file", mode):
+        pass

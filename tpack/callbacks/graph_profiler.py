@@ -1,0 +1,73 @@
+"""Record what each operation of a step did and when."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.compat import chrome_trace
+from tpack.errors import CallbackError, ConfigError
+from tpack.utils import logger
+from tpack.utils.fs import atomic_write
+
+
+class GraphProfiler(Callback):
+    """Trace every step and write what was found to the logger's directory.
+
+    A traced step takes several times as long, and its files are large. So trace a few steps only, by wrapping this in
+    `PeriodicCallback` or `EnableCallbackIf`.
+
+    Args:
+        dump_metadata: write ``runmetadata-<step>.pb``, a serialized ``tf.RunMetadata``.
+        dump_tracing: write ``chrome-trace-<step>.json``, which ``chrome://tracing`` and ui.perfetto.dev show.
+        dump_event: give the metadata to the monitors as an event, which TensorBoard shows in the graph and as a
+            profile.
+
+    Raises:
+        ConfigError: nothing is to be written.
+
+    Example:
+        ``EnableCallbackIf(GraphProfiler(), lambda self: self.global_step in range(100, 103))``
+    """
+
+    def __init__(self, dump_metadata: bool = False, dump_tracing: bool = True, dump_event: bool = False) -> None:
+        if not (dump_metadata or dump_tracing or dump_event):
+            raise ConfigError("GraphProfiler wants dump_metadata, dump_tracing or dump_event, got none of them")
+        self._dumps_metadata = dump_metadata
+        self._dumps_tracing = dump_tracing
+        self._dumps_event = dump_event
+        self._request = tf.train.SessionRunArgs(fetches=[], options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
+        self._metadata: Any = None
+        self._dir = ""
+
+    def _setup_graph(self) -> None:
+        directory = logger.get_logger_dir()
+        if directory is None and (self._dumps_metadata or self._dumps_tracing):
+            raise CallbackError(f"{self} writes into the logger's directory, and none is set (logger.set_logger_dir)")
+        self._dir = directory or ""
+
+    def _before_run(self, ctx: Any) -> Any:
+        return self._request
+
+    def _after_run(self, ctx: Any, values: Any) -> None:
+        self._metadata = values.run_metadata
+
+    def _trigger_step(self) -> None:
+        # The step is counted by now, so that the files carry the number of the step that was traced.
+        metadata, self._metadata = self._metadata, None
+        if metadata is None:
+            return
+        if self._dumps_metadata:
+            with atomic_write(os.path.join(self._dir, f"runmetadata-{self.global_step:08d}.pb"), "wb") as file:
+                file.write(metadata.SerializeToString())
+        if self._dumps_tracing:
+            with atomic_write(os.path.join(self._dir, f"chrome-trace-{self.global_step}.json")) as file:
+                file.write(chrome_trace(metadata))
+        if self._dumps_event:
+            tagged = tf.Event().tagged_run_metadata
+            tagged.tag = f"step{self.global_step}"
+            tagged.run_metadata = metadata.SerializeToString()
+            self.trainer.monitors.put_event(tf.Event(tagged_run_metadata=tagged))

@@ -1,0 +1,76 @@
+"""Threads and processes that run as long as training does."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from tpack.callbacks.base import Callback
+from tpack.errors import CallbackError
+from tpack.utils import logger
+from tpack.utils.processes import start_proc_mask_signal
+
+JOIN_TIMEOUT_SECS = 5.0
+"""How long the end of training waits for each of them."""
+
+
+class StartProcOrThread(Callback):
+    """Start threads and processes before training, and stop them after it.
+
+    When a `StoppableThread` among them fails, the next failing step of the training raises its error.
+
+    Args:
+        startable: a process, a thread, or a list of them.
+        stop_at_last: after training, call ``stop()`` of threads and ``terminate()`` of processes, and wait a few
+            seconds for them. A thread without ``stop()`` is left alone, which a line in the log says.
+
+    Raises:
+        CallbackError: something in ``startable`` is neither a process nor a thread.
+    """
+
+    _chief_only = False
+
+    def __init__(self, startable: Any | Sequence[Any], stop_at_last: bool = True) -> None:
+        self._members = list(startable) if isinstance(startable, (list, tuple)) else [startable]
+        for member in self._members:
+            if not isinstance(member, (mp.process.BaseProcess, threading.Thread)):
+                raise CallbackError(f"StartProcOrThread wants processes and threads, got {member!r}")
+        self._stops = stop_at_last
+        self._started: list[Any] = []
+
+    def _before_train(self) -> None:
+        logger.info(f"Starting {', '.join(member.name for member in self._members)} ...")
+        for member in self._members:
+            if isinstance(member, mp.process.BaseProcess):
+                start_proc_mask_signal(member)
+            else:
+                member.start()
+            self._started.append(member)
+
+    def _after_train(self) -> None:
+        if not self._stops:
+            return
+        started, self._started = self._started, []
+        stopped = [member for member in started if _ask_to_end(member)]
+        for member in stopped:
+            member.join(JOIN_TIMEOUT_SECS)
+            if member.is_alive():
+                logger.warning(f"{member.name} did not end within {JOIN_TIMEOUT_SECS:g} seconds and is left alone.")
+
+    def failure(self) -> BaseException | None:
+        """Return the error that ended one of the threads."""
+        failures = (member.failure() for member in self._started if hasattr(member, "failure"))
+        return next((error for error in failures if error is not None), None)
+
+
+def _ask_to_end(member: Any) -> bool:
+    if isinstance(member, mp.process.BaseProcess):
+        member.terminate()
+    elif hasattr(member, "stop"):
+        member.stop()
+    elif member.is_alive():
+        logger.warning(f"{member.name} is a thread without stop() and is left alone.")
+        return False
+    return True

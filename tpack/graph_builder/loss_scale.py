@@ -1,0 +1,111 @@
+"""Scale the cost up, so that small gradients do not become zero in float16, by as much as overflow allows.
+
+Nobody knows the right factor beforehand, and it changes during training. So it grows until gradients overflow, and
+shrinks when they do.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, GraphBuildError
+
+
+@dataclass(frozen=True)
+class LossScaling:
+    """How the factor of the cost changes.
+
+    Args:
+        initial: the first factor.
+        growth_steps: after how many steps in a row with finite gradients it grows.
+        factor: by what it is multiplied then, and divided by on overflow. Powers of two change no bit of a gradient.
+        smallest: it shrinks no further.
+        largest: it grows no further.
+
+    Raises:
+        ConfigError: A number is out of its range.
+    """
+
+    initial: float = 2.0**15
+    growth_steps: int = 2000
+    factor: float = 2.0
+    smallest: float = 1.0
+    largest: float = 2.0**24
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.growth_steps, int) or isinstance(self.growth_steps, bool) or self.growth_steps < 1:
+            raise ConfigError(f"growth_steps must be an integer of at least 1, got {self.growth_steps!r}")
+        if not self.factor > 1:
+            raise ConfigError(f"factor must be above 1, got {self.factor!r}")
+        if not 0 < self.smallest <= self.initial <= self.largest < float("inf"):
+            raise ConfigError(
+                f"wanted 0 < smallest <= initial <= largest, got {self.smallest!r}, {self.initial!r} and "
+                f"{self.largest!r}"
+            )
+
+
+class DynamicLossScale:
+    """The factor and its counters in one graph; all towers use the same.
+
+    To be made outside of towers.
+
+    Args:
+        scaling: how the factor changes.
+
+    Attributes:
+        scale: the factor of the current step, a float32 tensor.
+        variables: the factor, the number of steps with finite gradients in a row, and the number of skipped steps.
+    """
+
+    def __init__(self, scaling: LossScaling) -> None:
+        self._scaling = scaling
+        with tf.variable_scope("loss_scale"):
+            self.variables = (
+                _counter("scale", tf.float32, scaling.initial),
+                _counter("finite_steps", tf.int64, 0),
+                _counter("skipped_steps", tf.int64, 0),
+            )
+            # One read for all: the whole step must use one factor.
+            self.scale = self.variables[0].read_value()
+        self._all_finite: list[Any] = []
+
+    def observe(self, is_finite: Any) -> None:
+        """Take into account whether the gradients of one update are finite, a boolean scalar tensor."""
+        self._all_finite.append(is_finite)
+
+    def update(self) -> Any:
+        """Return the operation that adapts the factor, and counts the step, once all updates were built.
+
+        Returns:
+            An operation, to be run with every step.
+
+        Shapes:
+            Scalars.
+
+        Raises:
+            GraphBuildError: No update was built.
+
+        Source:
+            Micikevicius et al., Mixed Precision Training, 2018.
+        """
+        if not self._all_finite:
+            raise GraphBuildError("the loss scale observed no gradients: no optimizer that scales the cost was applied")
+        options, (scale, finite_steps, skipped_steps) = self._scaling, self.variables
+        with tf.name_scope("adapt_loss_scale"):
+            is_finite = tf.reduce_all(tf.stack(self._all_finite))
+            count = tf.where(is_finite, finite_steps.read_value() + 1, tf.zeros([], tf.int64))
+            grows = count >= options.growth_steps
+            larger = tf.minimum(self.scale * options.factor, options.largest)
+            smaller = tf.maximum(self.scale / options.factor, options.smallest)
+            adapted = tf.where(is_finite, tf.where(grows, larger, self.scale), smaller)
+            return tf.group(
+                scale.assign(adapted, read_value=False),
+                finite_steps.assign(tf.where(grows, tf.zeros_like(count), count), read_value=False),
+                skipped_steps.assign_add(tf.cast(tf.logical_not(is_finite), tf.int64), read_value=False),
+            )
+
+
+def _counter(name: str, dtype: Any, value: float) -> Any:
+    initializer = tf.constant_initializer(value)
+    return tf.get_variable(name, [], dtype, initializer, trainable=False, use_resource=True)

@@ -1,0 +1,232 @@
+"""Batch normalisation, with TensorFlow's fused operation where it can be, and over all towers where it is asked for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.models.aliases import argument_aliases
+from tpack.models.batch_statistics import BatchStatistics, group_statistics, statistics_over_towers, tower_statistics
+from tpack.models.channels import AffineOptions, Channels, channels_of, normalize, wide_dtype
+from tpack.models.data_format import CHANNELS_FIRST, CHANNELS_LAST, layer_name
+from tpack.models.moving_statistics import MovingStatistics, parse_update, updates_statistics
+from tpack.models.registry import layer_register
+from tpack.models.steps import OUTPUT
+from tpack.models.variable_holder import VariableHolder
+from tpack.tower.context import current_tower_context, get_current_tower_context
+
+__all__ = ["BatchNorm"]
+
+_SYNCHRONISED = (True, "towers", "nccl")
+
+
+@layer_register()
+@argument_aliases(
+    use_bias="center", use_scale="scale", gamma_init="gamma_initializer", decay="momentum", use_local_stat="training"
+)
+def BatchNorm(  # noqa: N802
+    inputs: Any,
+    axis: int | None = None,
+    *,
+    training: bool | None = None,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    beta_initializer: Any = None,
+    gamma_initializer: Any = None,
+    virtual_batch_size: int | None = None,
+    data_format: str = CHANNELS_LAST,
+    ema_update: str = "default",
+    sync_statistics: Any = None,
+    internal_update: bool | None = None,
+) -> Any:
+    """Normalise each channel by the mean and variance of the batch, or by their moving averages.
+
+    The moving variance is that of ``variance * n / (n - 1)`` for a batch of n numbers a channel, as TensorFlow's fused
+    operation has it, for inputs of two and of four dimensions and over towers alike.
+
+    With ``sync_statistics`` the batches of all training towers are normalised as one: outputs, gradients and averages
+    are those of one tower that has the whole batch. This works with every builder and on every device. It also works
+    where towers update shared variables without waiting for each other, since they still compute a step at the same
+    time; there the averages are updated by the first tower, from the statistics of all. Without it, the averages of
+    shared variables are those of the first tower's batches.
+
+    Args:
+        inputs: features of two dimensions, or a feature map of four.
+        axis: the axis of the channels, by default as ``data_format`` says.
+        training: normalise by the batch and update the averages, or by the averages as they are; None for what the
+            current tower does. False in a training tower keeps pretrained averages and trains what is around them.
+        momentum: the share of the old average in the new one.
+        epsilon: added to the variance.
+        center: whether ``beta`` is added.
+        scale: whether ``gamma`` is multiplied with.
+        beta_initializer: None for zeros.
+        gamma_initializer: None for ones.
+        virtual_batch_size: normalise groups of so many inputs, each by its own statistics, when training; it divides
+            the batch. The averages get the mean of the groups.
+        data_format: ``"channels_last"`` or ``"channels_first"``, for inputs of four dimensions.
+        ema_update: how the averages are updated when training: ``"collection"``, which is the default, by operations in
+            UPDATE_OPS that the callback `RunUpdateOps` runs with each step; ``"internal"``, whenever the output is
+            computed; ``"skip"``, not. A tower for prediction updates nothing, which differs from tensorpack.
+        sync_statistics: None for the batch of each tower alone; ``True``, ``"towers"`` or ``"nccl"``, which all mean
+            the same here, for the batches of all towers. tensorpack's ``"horovod"`` is not there.
+        internal_update: an older way to say ``ema_update="internal"`` or ``"collection"``.
+
+    Shapes:
+        As the input.
+
+    Creates:
+        ``gamma``, ``beta``, ``mean/EMA`` and ``variance/EMA`` [C], in float32 for inputs of 16 bits. The output has
+        them as attributes of its ``variables``.
+
+    Raises:
+        ConfigError: The input has another rank or an unknown number of channels, or an option cannot work.
+        TowerError: ``training`` is None outside of a tower.
+        TowerMismatchError: Statistics are synchronised, and not all towers have the layer.
+
+    Source:
+        Ioffe and Szegedy, "Batch Normalization", https://arxiv.org/abs/1502.03167
+    """
+    channels = channels_of("BatchNorm", inputs, _format_of_axis(inputs, axis, data_format), 2, 4)
+    how = parse_update("BatchNorm", ema_update, internal_update)
+    synchronised = _is_synchronised(sync_statistics, virtual_batch_size)
+    _check_virtual_batch_size(inputs, virtual_batch_size)
+    by_batch = _is_by_batch(training)
+    dtype = wide_dtype(inputs)
+    affine = AffineOptions(center, scale, beta_initializer, gamma_initializer).create(channels.count, dtype)
+    moving = MovingStatistics(channels.count, dtype, momentum)
+    # The last operation has the name.
+    is_last = not (by_batch and how == "internal" and updates_statistics())
+    layer = _Layer(channels, affine, epsilon, name=OUTPUT if is_last else None)
+    if not by_batch:
+        outputs = layer.by_averages(inputs, moving)
+    else:
+        if synchronised:
+            outputs, statistics = layer.over_towers(inputs)
+        elif virtual_batch_size is not None:
+            outputs, statistics = layer.in_groups(inputs, virtual_batch_size)
+        else:
+            outputs, statistics = layer.by_batch(inputs)
+        outputs = moving.update(statistics.mean, statistics.unbiased, outputs, how)
+    outputs.variables = VariableHolder(mean=moving.mean, variance=moving.variance, **affine)
+    return outputs
+
+
+class _Layer:
+    """The ways to normalise an input."""
+
+    def __init__(self, channels: Channels, affine: Mapping[str, Any], epsilon: float, *, name: str | None) -> None:
+        self._name = name
+        self._channels = channels
+        self._affine = affine
+        self._epsilon = epsilon
+
+    def by_averages(self, inputs: Any, moving: MovingStatistics) -> Any:
+        if wide_dtype(inputs) == tf.float32:
+            return self._fused(inputs, tf.identity(moving.mean), tf.identity(moving.variance), is_training=False)[0]
+        return self._normalize(inputs, moving.mean, moving.variance)
+
+    def by_batch(self, inputs: Any) -> tuple[Any, BatchStatistics]:
+        if wide_dtype(inputs) == tf.float32:
+            nothing = tf.constant([], tf.float32)
+            outputs, mean, unbiased = self._fused(inputs, nothing, nothing, is_training=True)
+            return outputs, BatchStatistics(mean, None, unbiased)
+        statistics = tower_statistics(inputs, self._channels)
+        return self._normalize(inputs, statistics.mean, statistics.variance), statistics
+
+    def over_towers(self, inputs: Any) -> tuple[Any, BatchStatistics]:
+        tower = get_current_tower_context()
+        if tower is None or tower.total == 1 or not tower.is_training:
+            return self.by_batch(inputs)
+        statistics = statistics_over_towers(tf.cast(inputs, wide_dtype(inputs)), self._channels)
+        return self._normalize(inputs, statistics.mean, statistics.variance), statistics
+
+    def in_groups(self, inputs: Any, size: int) -> tuple[Any, BatchStatistics]:
+        shape = tf.shape(inputs)
+        wide = tf.cast(inputs, wide_dtype(inputs))
+        grouped = tf.reshape(wide, tf.concat([[-1, size], shape[1:]], 0))
+        grouped.set_shape([None, size, *inputs.shape[1:]])
+        statistics = group_statistics(grouped, self._channels)
+        affine = self._channels.spread_all(self._affine)
+        normalized = normalize(grouped, statistics.mean, statistics.variance, affine, self._epsilon, name=None)
+        outputs = tf.reshape(tf.cast(normalized, inputs.dtype), shape, name=self._name)
+        outputs.set_shape(inputs.shape)
+        of_all = (tf.reshape(tf.reduce_mean(value, 0), [self._channels.count]) for value in statistics)
+        return outputs, BatchStatistics(*of_all)
+
+    def _normalize(self, inputs: Any, mean: Any, variance: Any) -> Any:
+        spread, affine = self._channels.spread, self._channels.spread_all(self._affine)
+        return normalize(inputs, spread(mean), spread(variance), affine, self._epsilon, name=self._name)
+
+    def _fused(self, inputs: Any, mean: Any, variance: Any, *, is_training: bool) -> tuple[Any, Any, Any]:
+        """Return the output and the statistics, of which the variance is the unbiased one."""
+        count, is_flat = self._channels.count, self._channels.rank == 2
+        gamma, beta = self._affine.get("gamma"), self._affine.get("beta")
+        result = tf.raw_ops.FusedBatchNormV3(
+            x=tf.reshape(inputs, [-1, 1, 1, count]) if is_flat else inputs,
+            scale=tf.ones([count]) if gamma is None else gamma,
+            offset=tf.zeros([count]) if beta is None else beta,
+            mean=mean,
+            variance=variance,
+            epsilon=self._epsilon,
+            data_format="NCHW" if self._channels.is_first else "NHWC",
+            is_training=is_training,
+            name=None if is_flat else self._name,
+        )
+        outputs = tf.reshape(result.y, [-1, count], name=self._name) if is_flat else result.y
+        if is_flat:
+            outputs.set_shape(inputs.shape)
+        return outputs, result.batch_mean, result.batch_variance
+
+
+def _format_of_axis(inputs: Any, axis: int | None, data_format: str) -> str:
+    rank = inputs.shape.rank
+    if axis is None or rank is None:
+        return data_format
+    place = axis + rank if axis < 0 else axis
+    if place == rank - 1:
+        return CHANNELS_LAST
+    if place == 1 and rank == 4:
+        return CHANNELS_FIRST
+    raise ConfigError(
+        f"{layer_name('BatchNorm')} wants the axis of the channels to be 1 or the last one, got axis={axis} for shape "
+        f"{inputs.shape}"
+    )
+
+
+def _is_by_batch(training: Any) -> bool:
+    if training is None:
+        return current_tower_context().is_training
+    # A comparison of numpy numbers gives a numpy truth value.
+    if not isinstance(training, bool | np.bool_):
+        raise ConfigError(f"{layer_name('BatchNorm')} wants training to be True, False or None, got {training!r}")
+    return bool(training)
+
+
+def _is_synchronised(sync_statistics: Any, virtual_batch_size: int | None) -> bool:
+    if sync_statistics is None or sync_statistics is False:
+        return False
+    if sync_statistics not in _SYNCHRONISED:
+        hint = ": tpack has no Horovod, its towers synchronise themselves" if sync_statistics == "horovod" else ""
+        raise ConfigError(
+            f"{layer_name('BatchNorm')} wants sync_statistics to be None, True, 'towers' or 'nccl', got "
+            f"{sync_statistics!r}{hint}"
+        )
+    if virtual_batch_size is not None:
+        raise ConfigError(
+            f"{layer_name('BatchNorm')} cannot use the batches of all towers and of {virtual_batch_size} inputs both: "
+            "give either sync_statistics or virtual_batch_size"
+        )
+    return True
+
+
+def _check_virtual_batch_size(inputs: Any, size: int | None) -> None:
+    batch = inputs.shape[0]
+    if size is not None and (size < 1 or (batch is not None and batch % size)):
+        raise ConfigError(
+            f"{layer_name('BatchNorm')} wants a virtual_batch_size that divides the batch, got {size} for shape "
+            f"{inputs.shape}"
+        )

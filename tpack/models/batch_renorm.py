@@ -1,0 +1,102 @@
+"""Batch renormalisation: training sees nearly what inference will, so that small batches do less harm."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.models.batch_statistics import tower_statistics
+from tpack.models.channels import AffineOptions, channels_of, normalize, wide_dtype
+from tpack.models.data_format import CHANNELS_LAST, layer_name
+from tpack.models.moving_statistics import MovingStatistics
+from tpack.models.registry import layer_register
+from tpack.models.variable_holder import VariableHolder
+from tpack.tower.context import current_tower_context
+
+__all__ = ["BatchRenorm"]
+
+
+@layer_register()
+def BatchRenorm(  # noqa: N802
+    x: Any,
+    rmax: float,
+    dmax: float,
+    *,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    gamma_initializer: Any = None,
+    data_format: str = CHANNELS_LAST,
+) -> Any:
+    """Normalise by the batch, and correct the result within limits towards what the moving averages give.
+
+    With ``rmax=1`` and ``dmax=0`` it is batch normalisation; a schedule usually begins there and ends at 3 and 5. The
+    correction uses the averages that inference uses, as in the paper. TensorFlow's layer, and tensorpack with it, keeps
+    a second pair of averages for it.
+
+    Args:
+        x: features of two dimensions, or a feature map of four.
+        rmax: the largest factor of the correction; it lies between its inverse and it. A number or a scalar tensor.
+        dmax: the largest shift of the correction, up and down.
+        momentum: the share of the old average in the new one.
+        epsilon: added to the variance.
+        center: whether ``beta`` is added.
+        scale: whether ``gamma`` is multiplied with.
+        gamma_initializer: None for ones.
+        data_format: ``"channels_last"`` or ``"channels_first"``, for inputs of four dimensions.
+
+    Shapes:
+        As the input.
+
+    Creates:
+        The variables of `BatchNorm`.
+
+    Raises:
+        ConfigError: The input has another rank or an unknown number of channels, ``rmax`` is below 1 or ``dmax`` below
+            0.
+        TowerError: There is no current tower.
+
+    Source:
+        Ioffe, "Batch Renormalization", https://arxiv.org/abs/1702.03275
+    """
+    channels = channels_of("BatchRenorm", x, data_format, 2, 4)
+    _check_limits(rmax, dmax)
+    dtype = wide_dtype(x)
+    affine = AffineOptions(center, scale, gamma_initializer=gamma_initializer).create(channels.count, dtype)
+    moving = MovingStatistics(channels.count, dtype, momentum)
+    if not current_tower_context().is_training:
+        spread = channels.spread_all({"mean": moving.mean, "variance": moving.variance, **affine})
+        outputs = normalize(x, spread["mean"], spread["variance"], spread, epsilon)
+    else:
+        batch = tower_statistics(tf.cast(x, dtype), channels)
+        factor, shift = _correction(batch.mean, batch.variance + epsilon, moving, epsilon, (rmax, dmax))
+        gamma, beta = affine.get("gamma"), affine.get("beta")
+        # The two affine functions, the correction and the layer's own, are one.
+        both = {"gamma": factor, "beta": shift}
+        if gamma is not None:
+            both = {name: value * gamma for name, value in both.items()}
+        if beta is not None:
+            both["beta"] += beta
+        spread = channels.spread_all({"mean": batch.mean, "variance": batch.variance, **both})
+        outputs = normalize(x, spread["mean"], spread["variance"], spread, epsilon)
+        outputs = moving.update(batch.mean, batch.unbiased, outputs, "collection")
+    outputs.variables = VariableHolder(mean=moving.mean, variance=moving.variance, **affine)
+    return outputs
+
+
+def _correction(
+    mean: Any, variance: Any, moving: MovingStatistics, epsilon: float, limits: tuple[Any, Any]
+) -> tuple[Any, Any]:
+    """Return the factor and the shift that take what the batch normalises to what the averages would; constants."""
+    rmax, dmax = (tf.cast(limit, mean.dtype) for limit in limits)
+    deviation = tf.sqrt(moving.variance + epsilon)
+    factor = tf.clip_by_value(tf.sqrt(variance) / deviation, 1 / rmax, rmax)
+    shift = tf.clip_by_value((mean - moving.mean) / deviation, -dmax, dmax)
+    return tf.stop_gradient(factor), tf.stop_gradient(shift)
+
+
+def _check_limits(rmax: Any, dmax: Any) -> None:
+    for name, value, least in (("rmax", rmax, 1), ("dmax", dmax, 0)):
+        if not tf.is_tensor(value) and value < least:
+            raise ConfigError(f"{layer_name('BatchRenorm')} wants {name} to be at least {least}, got {value}")

@@ -1,0 +1,142 @@
+"""What normalisation layers share: numbers for each channel, in either data format, computed wide enough.
+
+Inputs of 16 bits are normalised in float32: a mean of many numbers, and a difference of numbers that are nearly equal,
+need more than 8 or 11 bits. Variables are float32 then, also in a model that is computed in 16 bits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.models.data_format import channel_axis, check_floating, check_rank, is_channels_first, static_channels
+from tpack.models.steps import OUTPUT, Step
+from tpack.tower.compute_dtype import full_precision
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Where the channels of a layer's input are, and how many.
+
+    Attributes:
+        axis: their axis, counted from the front.
+        rank: the number of dimensions of the input.
+        count: how many channels there are.
+    """
+
+    axis: int
+    rank: int
+    count: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether height and width come after the channels."""
+        return self.rank == 4 and self.axis == 1
+
+    @property
+    def other_axes(self) -> list[int]:
+        """All axes but that of the channels: batch, height and width."""
+        return [axis for axis in range(self.rank) if axis != self.axis]
+
+    def spread(self, vector: Any) -> Any:
+        """Return one number for each channel in a shape that broadcasts with the input.
+
+        Shapes:
+            [C] to [1, ..., C, ..., 1].
+        """
+        if self.axis == self.rank - 1:
+            return vector
+        shape = [1] * self.rank
+        shape[self.axis] = self.count
+        return tf.reshape(vector, shape)
+
+    def spread_all(self, vectors: Mapping[str, Any]) -> dict[str, Any]:
+        """Return each of several vectors as `spread` does."""
+        return {name: self.spread(vector) for name, vector in vectors.items()}
+
+
+def channels_of(kind: str, inputs: Any, data_format: str, *ranks: int) -> Channels:
+    """Return where the channels of a layer's input are.
+
+    Args:
+        kind: the name of the layer's function, for messages.
+        inputs: the input.
+        data_format: of an input of four dimensions.
+        *ranks: the numbers of dimensions that the layer takes.
+
+    Raises:
+        ConfigError: The input is not floating-point, has another rank or an unknown number of channels.
+    """
+    check_floating(kind, inputs)
+    is_channels_first(data_format)
+    rank = check_rank(kind, inputs, *ranks)
+    return Channels(channel_axis(data_format, rank), rank, static_channels(kind, inputs, data_format))
+
+
+def wide_dtype(inputs: Any) -> Any:
+    """Return the dtype to compute in and of the variables: float32 for 16 bits, else that of the input."""
+    dtype = inputs.dtype.base_dtype
+    return tf.float32 if dtype.size < 4 else dtype
+
+
+@dataclass(frozen=True)
+class AffineOptions:
+    """Which of the two variables that end a normalisation there are, and how they begin.
+
+    Args:
+        center: whether there is ``beta``, which is added.
+        scale: whether there is ``gamma``, which is multiplied with.
+        beta_initializer: None for zeros.
+        gamma_initializer: None for ones.
+    """
+
+    center: bool = True
+    scale: bool = True
+    beta_initializer: Any = None
+    gamma_initializer: Any = None
+
+    def create(self, count: int, dtype: Any) -> dict[str, Any]:
+        """Make ``gamma`` and ``beta`` in the current scope and return those that there are, by these names.
+
+        Args:
+            count: how many channels.
+            dtype: of the variables, whatever the model computes in.
+        """
+        variables: dict[str, Any] = {}
+        with full_precision():
+            if self.scale:
+                initializer = self.gamma_initializer or tf.ones_initializer()
+                variables["gamma"] = tf.get_variable("gamma", [count], dtype, initializer)
+            if self.center:
+                initializer = self.beta_initializer or tf.zeros_initializer()
+                variables["beta"] = tf.get_variable("beta", [count], dtype, initializer)
+        return variables
+
+
+def normalize(
+    inputs: Any, mean: Any, variance: Any, affine: Mapping[str, Any], epsilon: float, *, name: str | None = OUTPUT
+) -> Any:
+    """Return ``(inputs - mean) / sqrt(variance + epsilon) * gamma + beta`` in the dtype of the input.
+
+    Args:
+        inputs: the layer's input.
+        mean: of the wide dtype, in a shape that broadcasts with the input.
+        variance: the same.
+        affine: ``gamma`` and ``beta``, those that there are: the same.
+        epsilon: added to the variance.
+        name: of the result.
+    """
+    factor = tf.rsqrt(variance + epsilon)
+    if "gamma" in affine:
+        factor *= affine["gamma"]
+    # The mean is subtracted first: a mean much larger than the deviation would cost the last digits otherwise.
+    centered = tf.cast(inputs, wide_dtype(inputs)) - mean
+    steps: list[Step] = [lambda x, name: tf.multiply(x, factor, name=name)]
+    if "beta" in affine:
+        steps.append(lambda x, name: tf.add(x, affine["beta"], name=name))
+    if inputs.dtype.base_dtype != centered.dtype:
+        steps.append(lambda x, name: tf.cast(x, inputs.dtype, name=name))
+    for step in steps[:-1]:
+        centered = step(centered, None)
+    return steps[-1](centered, name)

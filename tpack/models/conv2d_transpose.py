@@ -1,0 +1,110 @@
+"""Two-dimensional transposed convolution: the gradient of a convolution, as a layer."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.models.aliases import WEIGHT_ALIASES, argument_aliases
+from tpack.models.cpu_kernels import steps_in_format
+from tpack.models.data_format import (
+    check_floating,
+    check_rank,
+    is_channels_first,
+    layer_name,
+    sizes_of,
+    static_channels,
+)
+from tpack.models.padding import parse_rule
+from tpack.models.registry import layer_register, register_alias
+from tpack.models.steps import activation_steps, run_steps, with_bias
+from tpack.models.weights import WeightOptions, check_units
+from tpack.utils.argtools import shape2d
+
+__all__ = ["Conv2DTranspose", "Deconv2D"]
+
+
+@layer_register(log_shape=True)
+@argument_aliases(out_channel="filters", kernel_shape="kernel_size", stride="strides", **WEIGHT_ALIASES)
+def Conv2DTranspose(  # noqa: N802
+    inputs: Any,
+    filters: int,
+    kernel_size: int | Sequence[int],
+    strides: int | Sequence[int] = (1, 1),
+    padding: str = "same",
+    data_format: str = "channels_last",
+    activation: Callable[..., Any] | None = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = None,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+) -> Any:
+    """Enlarge a feature map by a transposed convolution.
+
+    Args:
+        inputs: the feature map. The variables have its dtype.
+        filters: how many channels come out.
+        kernel_size: height and width, or one number for both; so are ``strides``.
+        strides: how far apart the inputs are in the output.
+        padding: ``"same"`` or ``"valid"`` in any case, of the convolution that this is the gradient of.
+        data_format: ``"channels_last"`` or ``"channels_first"``, or TensorFlow's names of them.
+        activation: a function of the result, such as ``tf.nn.relu``.
+        use_bias: whether a bias is added.
+        kernel_initializer: None for a normal distribution of variance ``2 / fan_in``.
+        bias_initializer: None for zeros.
+        kernel_regularizer: a function of the kernel that returns a loss for the collection REGULARIZATION_LOSSES.
+        bias_regularizer: the same for the bias.
+        activity_regularizer: the same for the output.
+
+    Shapes:
+        [batch, height, width, channels] to [batch, new height, new width, filters], or both with the channels first.
+        The new height is ``height * stride``, and ``max(kernel - stride, 0)`` more with padding ``"valid"``; so is the
+        new width.
+
+    Creates:
+        ``W`` [height, width, filters, channels] and ``b`` [filters], which the result has as attributes of its
+        ``variables``.
+
+    Raises:
+        ConfigError: The input is not four-dimensional, not floating-point, or of an unknown number of channels.
+    """
+    check_rank("Conv2DTranspose", inputs, 4)
+    dtype = check_floating("Conv2DTranspose", inputs)
+    channels = static_channels("Conv2DTranspose", inputs, data_format)
+    filters = check_units("Conv2DTranspose", "filters", filters)
+    rule, stride = parse_rule("Conv2DTranspose", padding), _positive("strides", strides)
+    options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
+    variables = options.create(dtype, [*_positive("kernel_size", kernel_size), filters, channels], filters)
+
+    def operation(x: Any, short_format: str, name: str | None) -> Any:
+        shape = _output_shape(x, variables.W, stride, rule, short_format)
+        return tf.nn.conv2d_transpose(x, variables.W, shape, stride, rule, data_format=short_format, name=name)
+
+    steps = steps_in_format(with_bias(operation, variables), dtype, channels_first=is_channels_first(data_format))
+    outputs = run_steps(inputs, [*steps, *activation_steps(activation, activity_regularizer)])
+    outputs.variables = variables
+    return outputs
+
+
+Deconv2D = register_alias("Deconv2D", Conv2DTranspose)
+
+
+def _positive(argument: str, sizes: int | Sequence[int]) -> list[int]:
+    shape = shape2d(sizes)
+    if min(shape) < 1:
+        raise ConfigError(f"{layer_name('Conv2DTranspose')} wants a positive {argument}, got {sizes!r}")
+    return shape
+
+
+def _output_shape(x: Any, kernel: Any, stride: list[int], rule: str, data_format: str) -> list[Any]:
+    """Return the shape of what comes out: numbers where they are known, else tensors."""
+    shape = sizes_of(x)
+    kernel_height, kernel_width, filters, _ = kernel.shape.as_list()
+    height = 2 if data_format == "NCHW" else 1
+    for axis, size, step in ((height, kernel_height, stride[0]), (height + 1, kernel_width, stride[1])):
+        shape[axis] = shape[axis] * step + (max(size - step, 0) if rule == "VALID" else 0)
+    shape[1 if data_format == "NCHW" else 3] = filters
+    return shape

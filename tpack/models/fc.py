@@ -1,0 +1,76 @@
+"""A fully connected layer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.models.aliases import WEIGHT_ALIASES, argument_aliases
+from tpack.models.data_format import check_floating, layer_name
+from tpack.models.registry import layer_register
+from tpack.models.steps import Step, activation_steps, run_steps
+from tpack.models.weights import WeightOptions, check_units
+
+__all__ = ["FullyConnected"]
+
+
+@layer_register(log_shape=True)
+@argument_aliases(out_dim="units", **WEIGHT_ALIASES)
+def FullyConnected(  # noqa: N802
+    inputs: Any,
+    units: int,
+    activation: Callable[..., Any] | None = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = None,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+) -> Any:
+    """Multiply by a matrix and add a bias.
+
+    Args:
+        inputs: the features, which are flattened but for the first dimension. The variables have their dtype.
+        units: how many numbers come out for each input.
+        activation: a function of the result, such as ``tf.nn.relu``.
+        use_bias: whether a bias is added.
+        kernel_initializer: None for a normal distribution of variance ``2 / fan_in``.
+        bias_initializer: None for zeros.
+        kernel_regularizer: a function of the kernel that returns a loss for the collection REGULARIZATION_LOSSES.
+        bias_regularizer: the same for the bias.
+        activity_regularizer: the same for the output.
+
+    Shapes:
+        [batch, ...] to [batch, units].
+
+    Creates:
+        ``W`` [size of one input, units] and ``b`` [units], which the result has as attributes of its ``variables``.
+
+    Raises:
+        ConfigError: The input is not floating-point, a scalar, or of unknown size beyond the first dimension.
+    """
+    dtype = check_floating("FullyConnected", inputs)
+    size = _size(inputs)
+    units = check_units("FullyConnected", "units", units)
+    options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
+    variables = options.create(dtype, [size, units], units)
+    steps: list[Step] = [lambda x, name: tf.matmul(x, variables.W, name=name)]
+    if use_bias:
+        steps.append(lambda x, name: tf.nn.bias_add(x, variables.b, name=name))
+    flat = inputs if inputs.shape.rank == 2 else tf.reshape(inputs, [-1, size])
+    outputs = run_steps(flat, [*steps, *activation_steps(activation, activity_regularizer)])
+    outputs.variables = variables
+    return outputs
+
+
+def _size(inputs: Any) -> int:
+    """Return how many numbers one input of a batch has."""
+    shape = inputs.shape
+    if shape.rank in (None, 0) or None in shape.as_list()[1:]:
+        raise ConfigError(
+            f"{layer_name('FullyConnected')} wants an input whose dimensions after the first are known, got shape "
+            f"{shape} ({inputs.name}): say them with set_shape, or in the input signature"
+        )
+    return int(np.prod(shape.as_list()[1:], dtype=np.int64))

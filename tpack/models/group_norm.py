@@ -1,0 +1,86 @@
+"""Group normalisation: the channels of each input in groups."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.models.channels import AffineOptions, Channels, channels_of, normalize, wide_dtype
+from tpack.models.data_format import CHANNELS_LAST, layer_name
+from tpack.models.registry import layer_register
+from tpack.models.steps import OUTPUT
+from tpack.models.variable_holder import VariableHolder
+
+__all__ = ["GroupNorm"]
+
+
+@layer_register()
+def GroupNorm(  # noqa: N802
+    x: Any,
+    group: int = 32,
+    epsilon: float = 1e-5,
+    *,
+    center: bool = True,
+    scale: bool = True,
+    gamma_initializer: Any = None,
+    data_format: str = CHANNELS_LAST,
+) -> Any:
+    """Normalise each input by mean and variance over groups of neighbouring channels, and over height and width.
+
+    It does not depend on the batch, so it is for batches too small for `BatchNorm`. One group is `LayerNorm`, a group
+    for each channel is `InstanceNorm`.
+
+    Args:
+        x: features of two dimensions, or a feature map of four.
+        group: how many groups; it divides the number of channels.
+        epsilon: added to the variance.
+        center: whether ``beta`` is added.
+        scale: whether ``gamma`` is multiplied with.
+        gamma_initializer: None for ones.
+        data_format: ``"channels_last"`` or ``"channels_first"``, for inputs of four dimensions.
+
+    Shapes:
+        As the input.
+
+    Creates:
+        ``gamma`` and ``beta`` [C], in float32 for inputs of 16 bits. The output has them as attributes of its
+        ``variables``.
+
+    Raises:
+        ConfigError: The input is not floating-point, has another rank or an unknown number of channels, or ``group``
+            does not divide it.
+
+    Source:
+        Wu and He, "Group Normalization", https://arxiv.org/abs/1803.08494; in tensorpack's examples, where the name
+        of the number is taken from.
+    """
+    channels = channels_of("GroupNorm", x, data_format, 2, 4)
+    if group < 1 or channels.count % group:
+        raise ConfigError(
+            f"{layer_name('GroupNorm')} wants a number of groups that divides {channels.count} channels, got {group}"
+        )
+    dtype = wide_dtype(x)
+    affine = AffineOptions(center, scale, gamma_initializer=gamma_initializer).create(channels.count, dtype)
+    grouped = _split_channels(tf.cast(x, dtype), channels, group)
+    axes = [axis for axis in range(1, channels.rank + 1) if axis != channels.axis]
+    mean, variance = tf.nn.moments(grouped, axes, keep_dims=True)
+    in_groups = {name: _split_vector(vector, channels, group) for name, vector in affine.items()}
+    normalized = normalize(grouped, mean, variance, in_groups, epsilon, name=None)
+    outputs = tf.reshape(tf.cast(normalized, x.dtype), tf.shape(x), name=OUTPUT)
+    outputs.set_shape(x.shape)
+    outputs.variables = VariableHolder(**affine)
+    return outputs
+
+
+def _split_channels(wide: Any, channels: Channels, group: int) -> Any:
+    """Return the input with two axes in place of that of the channels: the group, and the channel in it."""
+    sizes = tf.unstack(tf.shape(wide))
+    known = wide.shape.as_list()
+    at, split = channels.axis, [group, channels.count // group]
+    grouped = tf.reshape(wide, [*sizes[:at], *split, *sizes[at + 1 :]])
+    grouped.set_shape([*known[:at], *split, *known[at + 1 :]])
+    return grouped
+
+
+def _split_vector(vector: Any, channels: Channels, group: int) -> Any:
+    return tf.reshape(vector, [1] * channels.axis + [group, -1] + [1] * (channels.rank - 1 - channels.axis))

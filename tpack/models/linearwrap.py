@@ -1,0 +1,93 @@
+"""Chains of layers, written as one expression."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.models.registry import get_registered_layer, registered_layer_names
+from tpack.utils import logger
+
+__all__ = ["LinearWrap"]
+
+
+class LinearWrap:
+    """A tensor on which every layer is a method that returns the next `LinearWrap`.
+
+    Args:
+        tensor: where the chain begins.
+
+    Example:
+        logits = (
+            LinearWrap(image)
+            .Conv2D("conv0", 32, 3, activation=tf.nn.relu)
+            .MaxPooling("pool0", 2)
+            .tf.reshape([-1, 14 * 14 * 32])
+            .apply(my_function, 3)
+            .FullyConnected("fc0", 10)()
+        )
+    """
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "tf":
+            return _FunctionsOf(tf, self._tensor)
+        layer = None if name.startswith("_") else get_registered_layer(name)
+        if layer is None:
+            near = get_close_matches(name, [*registered_layer_names(), "tf"], n=3)
+            hint = f"; near names: {', '.join(near)}" if near else ""
+            raise AttributeError(
+                f"LinearWrap has no layer {name!r}{hint}. The tensor at the end of a chain is got by calling it"
+            )
+        return _method(layer, self._tensor)
+
+    def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> "LinearWrap":
+        """Go on with ``func(tensor, *args, **kwargs)``."""
+        return LinearWrap(func(self._tensor, *args, **kwargs))
+
+    def apply2(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> "LinearWrap":
+        """Go on with ``func(args[0], tensor, *args[1:], **kwargs)``: for functions that take a name first."""
+        return LinearWrap(func(args[0], self._tensor, *args[1:], **kwargs))
+
+    def __call__(self) -> Any:
+        """Return the tensor."""
+        return self._tensor
+
+    def tensor(self) -> Any:
+        """Return the tensor."""
+        return self._tensor
+
+    def print_tensor(self) -> "LinearWrap":
+        """Log the tensor's name, shape and dtype, and go on with it."""
+        logger.info(str(self._tensor))
+        return self
+
+
+class _FunctionsOf:
+    """The functions of a TensorFlow module, called with a tensor as the first argument."""
+
+    def __init__(self, module: ModuleType, tensor: Any) -> None:
+        self._module = module
+        self._tensor = tensor
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        if isinstance(found, ModuleType):
+            return _FunctionsOf(found, self._tensor)
+        return lambda *args, **kwargs: LinearWrap(found(self._tensor, *args, **kwargs))
+
+
+def _method(layer: Callable[..., Any], tensor: Any) -> Callable[..., LinearWrap]:
+    """Return a layer as a method of a tensor, which takes the layer's name first if there is one."""
+
+    def method(*args: Any, **kwargs: Any) -> LinearWrap:
+        if args and isinstance(args[0], str):
+            return LinearWrap(layer(args[0], tensor, *args[1:], **kwargs))
+        # A layer that wants a name says so itself.
+        return LinearWrap(layer(tensor, *args, **kwargs))
+
+    return method

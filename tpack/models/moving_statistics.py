@@ -1,0 +1,100 @@
+"""Moving averages of batch statistics, which a model is evaluated with.
+
+They are updated with every training step: by operations in the collection UPDATE_OPS, which the callback `RunUpdateOps`
+runs, or inside the layer. Towers that share the variables would each update them, so only the first does.
+"""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.models.data_format import layer_name
+from tpack.models.steps import OUTPUT
+from tpack.tower.compute_dtype import full_precision
+from tpack.tower.context import get_current_tower_context
+
+UPDATES = ("default", "collection", "internal", "skip")
+
+
+class MovingStatistics:
+    """The variables ``mean/EMA`` and ``variance/EMA`` of a layer, made in the current scope.
+
+    Args:
+        count: how many channels.
+        dtype: of the variables, whatever the model computes in.
+        momentum: the share of the old average in the new one.
+    """
+
+    def __init__(self, count: int, dtype: Any, momentum: Any) -> None:
+        self._momentum = momentum
+        with full_precision():
+            self.mean = tf.get_variable("mean/EMA", [count], dtype, tf.zeros_initializer(), trainable=False)
+            self.variance = tf.get_variable("variance/EMA", [count], dtype, tf.ones_initializer(), trainable=False)
+        tower = get_current_tower_context()
+        if tower is None or tower.is_main_training_tower:
+            # Copies in other towers are not part of the model.
+            for variable in (self.mean, self.variance):
+                _add_model_variable(variable)
+
+    def update(self, mean: Any, variance: Any, outputs: Any, how: str) -> Any:
+        """Add the statistics of a batch to the averages, if it is for this tower to do so.
+
+        Args:
+            mean: of the batch, for each channel.
+            variance: the same.
+            outputs: the output of the layer.
+            how: ``"collection"``, ``"internal"`` or ``"skip"``.
+
+        Returns:
+            The output; with ``"internal"``, one that is there after the update.
+        """
+        if how == "skip" or not updates_statistics():
+            return outputs
+        updates = [_move(self.mean, mean, self._momentum), _move(self.variance, variance, self._momentum)]
+        if how == "internal":
+            with tf.control_dependencies(updates):
+                return tf.identity(outputs, name=OUTPUT)
+        for update in updates:
+            tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, update)
+        return outputs
+
+
+def updates_statistics() -> bool:
+    """Whether the current tower updates moving averages: in training, once for each set of variables."""
+    tower = get_current_tower_context()
+    return tower is None or (tower.is_training and (tower.has_own_variables or tower.is_main_tower))
+
+
+def parse_update(kind: str, ema_update: str, internal_update: bool | None) -> str:
+    """Return how moving averages are updated.
+
+    Args:
+        kind: the name of the layer's function, for the message.
+        ema_update: one of `UPDATES`.
+        internal_update: an older way to say it, or None.
+
+    Raises:
+        ConfigError: ``ema_update`` is something else, or both are given.
+    """
+    if ema_update not in UPDATES:
+        raise ConfigError(f"{layer_name(kind)} wants ema_update to be one of {', '.join(UPDATES)}, got {ema_update!r}")
+    if internal_update is not None:
+        if ema_update != "default":
+            raise ConfigError(
+                f"{layer_name(kind)} got both ema_update={ema_update!r} and internal_update={internal_update!r}: the "
+                "first is enough"
+            )
+        return "internal" if internal_update else "collection"
+    return "collection" if ema_update == "default" else ema_update
+
+
+def _move(average: Any, value: Any, momentum: Any) -> Any:
+    with tf.name_scope("moving_average"):
+        rate = tf.cast(1.0 - momentum, average.dtype.base_dtype)
+        return average.assign_sub((average - value) * rate, read_value=False)
+
+
+def _add_model_variable(variable: Any) -> None:
+    if not any(known is variable for known in tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)):
+        tf.add_to_collection(tf.GraphKeys.MODEL_VARIABLES, variable)

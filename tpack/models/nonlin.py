@@ -1,0 +1,62 @@
+"""Activations that have variables, or that change the shape."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.models.data_format import check_rank, layer_name, sizes_of, static_channels
+from tpack.models.registry import layer_register
+from tpack.models.variable_holder import VariableHolder
+
+__all__ = ["Maxout", "PReLU"]
+
+
+@layer_register(use_scope=None)
+def PReLU(x: Any, init: float = 0.001, name: str | None = None) -> Any:  # noqa: N802
+    """Multiply what is negative by a factor that is learned, one for all channels.
+
+    Args:
+        x: any tensor. The variable has its dtype.
+        init: the factor at the beginning.
+        name: of the result.
+
+    Shapes:
+        As the input.
+
+    Creates:
+        ``alpha``, a scalar, which the result has as an attribute of its ``variables``.
+
+    Source:
+        He et al., "Delving Deep into Rectifiers", https://arxiv.org/abs/1502.01852
+    """
+    alpha = tf.get_variable("alpha", [], x.dtype.base_dtype, tf.constant_initializer(init))
+    outputs = tf.subtract(tf.nn.relu(x), alpha * tf.nn.relu(-x), name=name)
+    outputs.variables = VariableHolder(alpha=alpha)
+    return outputs
+
+
+@layer_register(use_scope=None)
+def Maxout(x: Any, num_unit: int) -> Any:  # noqa: N802
+    """Take the maximum of each ``num_unit`` channels that lie next to each other.
+
+    Args:
+        x: features, or a feature map with the channels last.
+        num_unit: how many channels become one; it divides their number.
+
+    Shapes:
+        [..., channels] to [..., channels / num_unit], with two or four dimensions.
+
+    Raises:
+        ConfigError: The input has another rank, an unknown number of channels, or one that ``num_unit`` does not
+            divide.
+
+    Source:
+        Goodfellow et al., "Maxout Networks", https://arxiv.org/abs/1302.4389
+    """
+    rank = check_rank("Maxout", x, 2, 4)
+    channels = static_channels("Maxout", x)
+    if num_unit < 1 or channels % num_unit:
+        raise ConfigError(f"{layer_name('Maxout')} wants a num_unit that divides {channels} channels, got {num_unit}")
+    groups = tf.reshape(x, [*sizes_of(x)[:-1], channels // num_unit, num_unit])
+    return tf.reduce_max(groups, rank, name="output")

@@ -1,0 +1,110 @@
+"""Costs for the size of weights: regularizers, and the sum of them that is added to a model's cost."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.tower.context import TowerContext, get_current_tower_context
+from tpack.utils import logger
+
+__all__ = ["l1_regularizer", "l2_regularizer", "regularize_cost", "regularize_cost_from_collection"]
+
+
+def l1_regularizer(l1: float = 0.01) -> Callable[[Any], Any]:
+    """Return a function that gives ``l1`` times the sum of the absolute values of a tensor, in float32 at least."""
+
+    def regularizer(weights: Any) -> Any:
+        return tf.multiply(tf.reduce_sum(tf.abs(_widen(weights))), l1, name="l1_regularizer")
+
+    return regularizer
+
+
+def l2_regularizer(x: float) -> Callable[[Any], Any]:
+    """Return a function that gives ``x`` times half of the sum of the squares of a tensor, in float32 at least.
+
+    Half, as ``tf.nn.l2_loss`` has it and weight decay wants it; Keras's function of this name takes the whole sum.
+    """
+
+    def regularizer(weights: Any) -> Any:
+        return tf.multiply(tf.nn.l2_loss(_widen(weights)), x, name="l2_regularizer")
+
+    return regularizer
+
+
+def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regularize_cost") -> Any:
+    """Return the sum of a cost for each trainable variable whose name matches.
+
+    In a training tower these are the tower's own variables, by the names that they have in the main tower: a replica
+    called ``tower1/fc/W`` is found as ``fc/W``. In a tower for prediction the result is zero.
+
+    Args:
+        regex: searched for in the names of variables, which have no ``:0``.
+        func: returns the cost of a variable, a scalar.
+        name: of the result.
+
+    Shapes:
+        A scalar, float32 unless a cost is float64; zero is so too where there is a trainable float64 variable.
+
+    Example:
+        cost = tf.add(cost, regularize_cost("fc.*/W", l2_regularizer(5e-4)), name="cost")
+    """
+    tower = get_current_tower_context()
+    if tower is not None and not tower.is_training:
+        return _zero(name)
+    found = [(n, v) for n, v in _trainable_variables(tower) if re.search(regex, n)]
+    if tower is None or tower.is_main_tower:
+        names = ", ".join(n for n, _ in found)
+        logger.info(f"regularize_cost({regex!r}) finds {len(found)} variables{': ' if names else ''}{names}")
+    with tf.name_scope(f"{name}_internals"):
+        costs = [tf.convert_to_tensor(func(variable)) for _, variable in found]
+    return _sum(costs, name)
+
+
+def regularize_cost_from_collection(name: str = "regularize_cost") -> Any:
+    """Return the sum of the collection REGULARIZATION_LOSSES.
+
+    It has what the regularizers of layers gave in this training tower, also where towers share variables. What
+    ``tf.get_variable`` outside of any layer adds is there where the variable is created only: in the main tower, if
+    towers share it. In a tower for prediction the result is zero.
+
+    Args:
+        name: of the result.
+
+    Shapes:
+        A scalar, float32 unless a cost is float64; zero is so too where there is a trainable float64 variable.
+    """
+    tower = get_current_tower_context()
+    if tower is not None and not tower.is_training:
+        return _zero(name)
+    losses = [tf.convert_to_tensor(loss) for loss in tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)]
+    if tower is None or tower.is_main_tower:
+        logger.info(f"regularize_cost_from_collection() finds {len(losses)} losses in REGULARIZATION_LOSSES")
+    return _sum(losses, name)
+
+
+def _trainable_variables(tower: TowerContext | None) -> list[tuple[str, Any]]:
+    """Return the variables to regularise by the names that they have in the main tower."""
+    if tower is None:
+        return [(variable.op.name, variable) for variable in tf.trainable_variables()]
+    prefix = f"{tower.vs_name}/" if tower.has_own_variables and tower.vs_name else ""
+    variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
+    return [(variable.op.name.removeprefix(prefix), variable) for variable in variables]
+
+
+def _sum(costs: Sequence[Any], name: str) -> Any:
+    if not costs:
+        return _zero(name)
+    dtype = tf.float64 if any(cost.dtype == tf.float64 for cost in costs) else tf.float32
+    return tf.add_n([tf.cast(cost, dtype) for cost in costs], name=name)
+
+
+def _zero(name: str) -> Any:
+    """Return zero in the dtype that the costs of the model's variables would have."""
+    is_wide = any(variable.dtype.base_dtype == tf.float64 for variable in tf.trainable_variables())
+    return tf.constant(0, tf.float64 if is_wide else tf.float32, name=f"empty_{name}")
+
+
+def _widen(weights: Any) -> Any:
+    return tf.cast(weights, tf.float32) if weights.dtype.base_dtype.size < tf.float32.size else weights

@@ -1,0 +1,177 @@
+"""Predict data points that come one by one, from many threads, in batches."""
+
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, DataPointError
+from tpack.predict.online import OnlinePredictor
+from tpack.utils.threads import StoppableThread
+
+QUEUE_SIZE_FOR_EACH = 100
+"""How many data points may wait for each predictor before `put_task` waits."""
+
+Task = tuple[Sequence[Any], Future[list[Any]]]
+
+
+class MultiThreadAsyncPredictor:
+    """Give each of several predictors a thread, and data points that wait to whichever is free.
+
+    A thread takes what waits at that moment, up to ``batch_size`` data points, and predicts it as one batch: so batches
+    are small when there is little to do, and large when there is much. It suits predictions for many simulators.
+
+    Args:
+        predictors: usually those of a `MultiTowerOfflinePredictor`.
+        batch_size: how many data points a batch has at most.
+
+    Raises:
+        ConfigError: ``predictors`` is not a list of `OnlinePredictor`, or one returns its input, or ``batch_size`` is
+            below one.
+
+    Example:
+        with MultiThreadAsyncPredictor(predictor.get_predictors(), batch_size=16) as predictor:
+            futures = [predictor.put_task([state]) for state in states]
+            actions = [future.result()[0] for future in futures]
+    """
+
+    def __init__(self, predictors: Sequence[OnlinePredictor], batch_size: int = 5) -> None:
+        if not predictors or not all(isinstance(predictor, OnlinePredictor) for predictor in predictors):
+            raise ConfigError(f"predictors must be a list of OnlinePredictor, not empty, got {predictors!r}")
+        if any(predictor.return_input for predictor in predictors):
+            raise ConfigError("predictors must not return their input: whoever puts a data point has it already")
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+            raise ConfigError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
+        self._tasks: queue.Queue[Task] = queue.Queue(maxsize=QUEUE_SIZE_FOR_EACH * len(predictors))
+        self._threads = [
+            _PredictThread(number, predictor, self._tasks, batch_size) for number, predictor in enumerate(predictors)
+        ]
+        self._state = "new"
+
+    def start(self) -> None:
+        """Start the threads. A predictor without a session of its own uses the one that is the default now.
+
+        Raises:
+            ConfigError: They were started before.
+        """
+        if self._state != "new":
+            raise ConfigError(f"MultiThreadAsyncPredictor cannot start again, it is {self._state}: make a new one")
+        self._state = "started"
+        for thread in self._threads:
+            thread.session = tf.get_default_session()
+            thread.start()
+
+    def put_task(
+        self, dp: Sequence[Any], callback: Callable[[Future[list[Any]]], Any] | None = None
+    ) -> Future[list[Any]]:
+        """Hand in one data point; wait while too many are waiting already.
+
+        Args:
+            dp: the components of one data point, without a batch dimension.
+            callback: called with the future when it is done, in the thread that predicted.
+
+        Returns:
+            A ``concurrent.futures.Future`` whose result is the list of outputs for this data point, without a batch
+            dimension. What goes wrong with this data point, and not with others of its batch, is its exception.
+
+        Raises:
+            ConfigError: The threads were not started, or were stopped.
+        """
+        future: Future[list[Any]] = Future()
+        if callback is not None:
+            future.add_done_callback(callback)
+        # Any thread serves to wait for room: all of them are stopped together.
+        if self._state == "new" or not self._threads[0].queue_put_stoppable(self._tasks, (dp, future)):
+            raise ConfigError(
+                f"MultiThreadAsyncPredictor takes data points between start() and stop(), and it is {self._state}"
+            )
+        if self._state == "stopped":
+            self._cancel_waiting()
+        return future
+
+    def stop(self) -> None:
+        """End the threads after the batches that they work on; the futures of data points that wait are cancelled."""
+        was_started, self._state = self._state == "started", "stopped"
+        for thread in self._threads:
+            thread.stop()
+        for thread in self._threads if was_started else ():
+            thread.join()
+        self._cancel_waiting()
+
+    def __enter__(self) -> "MultiThreadAsyncPredictor":
+        self.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.stop()
+
+    def _cancel_waiting(self) -> None:
+        while True:
+            try:
+                _, future = self._tasks.get_nowait()
+            except queue.Empty:
+                return
+            future.cancel()
+
+
+class _PredictThread(StoppableThread):
+    """Takes tasks and works on them until stopped."""
+
+    def __init__(self, number: int, predictor: OnlinePredictor, tasks: "queue.Queue[Task]", batch_size: int) -> None:
+        super().__init__(name=f"MultiThreadAsyncPredictor-{number}", daemon=True)
+        self.session: Any = None
+        self._predictor = predictor
+        self._tasks = tasks
+        self._batch_size = batch_size
+
+    def run(self) -> None:
+        with self.session.as_default() if self.session is not None else nullcontext():
+            while (first := self.queue_get_stoppable(self._tasks)) is not None:
+                # A future that was cancelled while it waited is left out; the others cannot be cancelled any more.
+                tasks = [task for task in (first, *self._waiting()) if task[1].set_running_or_notify_cancel()]
+                self._work_on(tasks)
+
+    def _waiting(self) -> list[Task]:
+        """Return what waits, up to a batch less the first one."""
+        tasks: list[Task] = []
+        while len(tasks) < self._batch_size - 1:
+            try:
+                tasks.append(self._tasks.get_nowait())
+            except queue.Empty:
+                break
+        return tasks
+
+    def _work_on(self, tasks: Sequence[Task]) -> None:
+        if not tasks:
+            return
+        try:
+            results = self._predict([dp for dp, _ in tasks])
+        except Exception as error:
+            if len(tasks) > 1 and isinstance(error, DataPointError):
+                # One that does not fit must not spoil those that were in its batch by chance.
+                for task in tasks:
+                    self._work_on([task])
+                return
+            for _, future in tasks:
+                future.set_exception(error)
+            return
+        for (_, future), result in zip(tasks, results, strict=True):
+            future.set_result(result)
+
+    def _predict(self, points: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        try:
+            batch = [np.stack(component) for component in zip(*points, strict=True)]
+        except (ValueError, TypeError) as error:
+            raise DataPointError(f"{len(points)} data points do not make a batch: {error}") from error
+        outputs = self._predictor(*batch)
+        for output, tensor in zip(outputs, self._predictor.output_tensors, strict=True):
+            if np.ndim(output) == 0 or len(output) != len(points):
+                raise ConfigError(
+                    f"MultiThreadAsyncPredictor wants one row for each data point: for a batch of {len(points)}, "
+                    f"{tensor.name} is of shape {np.shape(output)}"
+                )
+        return [[output[number] for output in outputs] for number in range(len(points))]

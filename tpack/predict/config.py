@@ -1,0 +1,105 @@
+"""What a predictor needs to know: the model, its inputs and outputs, and where the weights come from."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.graph_builder.model_desc import ModelDescBase
+from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.session_init import JustCurrentSession, SessionInit
+from tpack.tower.func import TowerFunc
+
+
+class PredictConfig:
+    """The description of a predictor; one config can serve any number of them, each in a graph of its own.
+
+    The model is given in one of three ways: as a `ModelDesc`; as a `TowerFunc`; or as a plain function together with
+    its ``input_signature``.
+
+    Args:
+        model: a `ModelDescBase`.
+        tower_func: a `TowerFunc`, or a function of input tensors.
+        input_signature: what the inputs of a plain function are: ``tf.TensorSpec`` each.
+        input_names: names of inputs, or of any other tensors to be given; None means all inputs of the signature.
+        output_names: names of the tensors to be returned.
+        session_creator: has ``create_session()``; None means a `NewSessionCreator`.
+        session_init: gives variables their values; None leaves them to their initialisers.
+        return_input: let predictors return ``(data_point, outputs)`` in place of the outputs alone.
+        create_graph: build in a new graph for each predictor; otherwise in the default graph of that moment.
+        precision: what the model computes in, as for `SingleCostTrainer`; the weights are in float32 whatever it is.
+
+    Attributes:
+        input_signature: a list of ``tf.TensorSpec``.
+        tower_func: a `TowerFunc`. Predictors build a copy of it, so it knows none of their towers.
+
+    Raises:
+        ConfigError: The model is not given in one of these ways, there are no output names, or an argument is of the
+            wrong type.
+
+    Example:
+        predict = OfflinePredictor(PredictConfig(
+            model=MyModel(), session_init=SmartInit("train_log/model-100"),
+            input_names=["image"], output_names=["logits"]))
+    """
+
+    def __init__(
+        self,
+        model: ModelDescBase | None = None,
+        tower_func: TowerFunc | Callable[..., Any] | None = None,
+        input_signature: Sequence[Any] | None = None,
+        input_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        session_creator: Any = None,
+        session_init: SessionInit | None = None,
+        return_input: bool = False,
+        create_graph: bool = True,
+        *,
+        precision: str | PrecisionPolicy = "float32",
+    ) -> None:
+        self.tower_func = _in_precision(_as_tower_func(model, tower_func, input_signature), precision)
+        self.input_signature = self.tower_func.input_signature
+        self.input_names = self.tower_func.input_names if input_names is None else _check_names("input", input_names)
+        self.output_names = _check_names("output", output_names)
+        if session_init is not None and not isinstance(session_init, SessionInit):
+            raise ConfigError(f"session_init must be a SessionInit, got {session_init!r}; SmartInit makes one")
+        self.session_creator = NewSessionCreator() if session_creator is None else session_creator
+        self.session_init = JustCurrentSession() if session_init is None else session_init
+        self.return_input = bool(return_input)
+        self.create_graph = bool(create_graph)
+
+    def make_graph(self) -> Any:
+        """Return the graph that a predictor is to be built in."""
+        return tf.Graph() if self.create_graph else tf.get_default_graph()
+
+
+def _as_tower_func(model: Any, tower_func: Any, input_signature: Any) -> TowerFunc:
+    if model is not None:
+        if tower_func is not None or input_signature is not None:
+            raise ConfigError("a model is tower function and signature in one: got tower_func or input_signature too")
+        if not isinstance(model, ModelDescBase):
+            raise ConfigError(f"model must be a ModelDescBase, got {model!r}")
+        return TowerFunc(model.build_graph, model.get_input_signature())
+    if isinstance(tower_func, TowerFunc):
+        if input_signature is not None and list(input_signature) != tower_func.input_signature:
+            raise ConfigError("the tower function is a TowerFunc, which has a signature already, and another was given")
+        return tower_func
+    if tower_func is None or input_signature is None:
+        raise ConfigError("wanted a model, a TowerFunc, or a function as tower_func with its input_signature")
+    return TowerFunc(tower_func, input_signature)
+
+
+def _in_precision(tower_func: TowerFunc, precision: str | PrecisionPolicy) -> TowerFunc:
+    policy = as_precision_policy(precision)
+    if not policy.is_mixed:
+        return tower_func
+    return TowerFunc(policy.wrap(tower_func.function, tower_func.input_names), tower_func.input_signature)
+
+
+def _check_names(kind: str, names: Any) -> list[str]:
+    is_list = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+    if not is_list or not names:
+        raise ConfigError(f"{kind}_names must be a list of tensor names, not empty, got {names!r}")
+    return list(names)

@@ -1,0 +1,98 @@
+"""Prediction on data that an input source brings into the graph."""
+
+from contextlib import ExitStack
+from typing import Any
+
+from tpack.errors import ConfigError
+from tpack.input_source.base import InputSource
+from tpack.predict.base import PredictorBase
+from tpack.predict.config import PredictConfig
+from tpack.predict.offline import check_config, create_predict_session
+from tpack.tfutils.hooked_session import HookedSession
+from tpack.tower.context import PredictTowerContext
+
+
+class FeedfreePredictor(PredictorBase):
+    """Take the next data point from an input source at each call, and predict it.
+
+    Reading the next data points goes on in the background, if the source does so. Call `close` when it is no more
+    needed, or use the predictor in a ``with`` block: it ends the source's threads and the session.
+
+    Args:
+        config: the model and its weights; its input names are of no use here.
+        input_source: where the data come from; not one that is set up already.
+
+    Attributes:
+        graph: the graph.
+        sess: the session.
+
+    Raises:
+        ConfigError: ``config`` is not a `PredictConfig`, or wants the input returned; ``input_source`` is no
+            `InputSource`; in a call, the predictor is closed.
+        TowerError: The model has no tensor of an output name. The message lists near names.
+        CheckpointError: The weights are missing, damaged or of other shapes.
+        DataExhaustedError: In a call, the data have ended.
+        InputError: In a call, the data have failed; the message says why.
+
+    Example:
+        with FeedfreePredictor(config, QueueInput(dataflow)) as predict:
+            results = [predict() for _ in range(len(dataflow))]
+    """
+
+    def __init__(self, config: PredictConfig, input_source: InputSource) -> None:
+        if check_config(config, self).return_input:
+            raise ConfigError("FeedfreePredictor never sees its input: it cannot return it, as return_input asks for")
+        if not isinstance(input_source, InputSource):
+            raise ConfigError(f"input_source must be an InputSource, got {input_source!r}")
+        self.graph = config.make_graph()
+        with self.graph.as_default():
+            self._callbacks = input_source.setup(config.input_signature)
+            tower_func = config.tower_func.without_towers()
+            with PredictTowerContext(""):
+                tower_func(*input_source.get_input_tensors())
+            self.output_tensors = tower_func.towers[0].get_tensors(config.output_names)
+            for callback in self._callbacks:
+                callback.setup_graph(self)
+            self.sess = create_predict_session(config)
+        self.hooked_sess = HookedSession(self.sess, self._callbacks)
+        self._is_closed = False
+        self._start()
+
+    def __call__(self) -> list[Any]:
+        """Predict the next data point.
+
+        Returns:
+            The list of outputs.
+
+        Raises:
+            ConfigError: The predictor is closed.
+        """
+        if self._is_closed:
+            raise ConfigError("FeedfreePredictor is closed")
+        return self.hooked_sess.run(self.output_tensors)
+
+    def close(self) -> None:
+        """End the threads of the input source, and close the session."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with self.graph.as_default(), self.sess.as_default(), ExitStack() as stack:
+            # Done in reverse, and all of it whatever fails.
+            stack.callback(self.hooked_sess.close)
+            for callback in reversed(self._callbacks):
+                stack.callback(callback.after_train)
+
+    def _start(self) -> None:
+        with self.graph.as_default(), self.sess.as_default():
+            try:
+                for callback in self._callbacks:
+                    callback.before_train()
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> "FeedfreePredictor":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()

@@ -1,0 +1,71 @@
+"""Prediction outside of training: a graph and a session of the predictor's own."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.input_source.placeholder import PlaceholderInput
+from tpack.predict.config import PredictConfig
+from tpack.predict.online import OnlinePredictor
+from tpack.tfutils.initialize import create_initialized_session, order_sums
+from tpack.tower.context import PredictTowerContext
+
+
+class OfflinePredictor(OnlinePredictor):
+    """Build a model for prediction and run it on data points.
+
+    Building and restoring take long, calls do not: make one predictor and keep it. It may be called from several
+    threads.
+
+    Args:
+        config: the model and its weights.
+
+    Attributes:
+        graph: the graph.
+        sess: the session; ``predictor.sess.close()`` gives its memory back early.
+
+    Raises:
+        ConfigError: ``config`` is not a `PredictConfig`.
+        TowerError: The model has no tensor of an input or output name. The message lists near names.
+        CheckpointError: The weights are missing, damaged or of other shapes.
+
+    Example:
+        logits, = OfflinePredictor(config)(image[np.newaxis])
+    """
+
+    def __init__(self, config: PredictConfig) -> None:
+        self.graph = check_config(config, self).make_graph()
+        with self.graph.as_default():
+            tower_func = config.tower_func.without_towers()
+            source = PlaceholderInput()
+            source.setup(config.input_signature)
+            with PredictTowerContext(""):
+                tower_func(*source.get_input_tensors())
+            tower = tower_func.towers[0]
+            inputs, outputs = tower.get_tensors(config.input_names), tower.get_tensors(config.output_names)
+            super().__init__(inputs, outputs, config.return_input, create_predict_session(config))
+
+
+def check_config(config: PredictConfig, predictor: Any) -> PredictConfig:
+    """Return the config if it is one.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if not isinstance(config, PredictConfig):
+        raise ConfigError(f"{type(predictor).__name__} wants a PredictConfig, got {config!r}")
+    return config
+
+
+def create_predict_session(config: PredictConfig) -> Any:
+    """Return the session of a predictor, with the weights that its config asks for.
+
+    Raises:
+        DeviceError: The session lacks a device that the graph asks for.
+        CheckpointError: The weights are missing, damaged or of other shapes.
+    """
+    # Another session may have run parts of a graph that is not new: its operations cannot be changed any more.
+    if config.create_graph:
+        order_sums(tf.get_default_graph(), config.session_creator)
+    return create_initialized_session(config.session_creator, config.session_init)

@@ -1,0 +1,163 @@
+"""Default arguments for layers: what most calls in a block of code have in common is written once, around it.
+
+What is in force lives in a context variable. It ends with its ``with`` block, and a thread starts without it unless it
+runs in a copy of the context.
+"""
+
+import functools
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any, TypeVar
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tfutils.shape_log import log_shapes
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_IN_FORCE: ContextVar[Mapping[str, Mapping[str, Any]]] = ContextVar("tpack_argscope")
+
+
+@contextmanager
+def argscope(layers: Any, **kwargs: Any) -> Iterator[None]:
+    """Use ``kwargs`` as arguments of some layers in this block, where a call does not give them itself.
+
+    An inner block adds to an outer one and wins where both give the same argument. Layers are told apart by the name
+    of their function only.
+
+    Args:
+        layers: a layer or a list of them: functions made by ``layer_register`` or ``enable_argscope_for_function``.
+        **kwargs: the arguments. Each of the layers must know all of them.
+
+    Raises:
+        ConfigError: A function is no layer, or does not know an argument. The message lists near names.
+
+    Example:
+        with argscope([Conv2D, MaxPooling], data_format="channels_first"), argscope(Conv2D, activation=tf.nn.relu):
+            x = Conv2D("conv0", image, 32, 3)
+    """
+    functions = list(layers) if isinstance(layers, list | tuple) else [layers]
+    scope = get_arg_scope()
+    for function in functions:
+        if not getattr(function, "__argscope_enabled__", False):
+            raise ConfigError(
+                f"argscope wants layers, got {function!r}: a function becomes one by layer_register or "
+                "enable_argscope_for_function"
+            )
+        scope[function.__name__].update(canonical_arguments(function, kwargs))
+    token = _IN_FORCE.set(scope)
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(token)
+
+
+def get_arg_scope() -> defaultdict[str, dict[str, Any]]:
+    """Return the arguments in force: a dict by the layer's name, empty for a layer without any.
+
+    It is a copy; changing it changes nothing else.
+    """
+    return defaultdict(dict, {name: dict(kwargs) for name, kwargs in _IN_FORCE.get({}).items()})
+
+
+def complete_arguments(function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of a call, and those in force for the function that the call does not give.
+
+    Args:
+        function: the layer, under whose name arguments are in force.
+        args: the positional arguments of the call.
+        kwargs: its keyword arguments.
+
+    Raises:
+        ConfigError: The function does not know a keyword, or got it under two names.
+    """
+    given = canonical_arguments(function, kwargs)
+    in_force = _IN_FORCE.get({}).get(function.__name__)
+    if not in_force:
+        return given
+    # A *args has a name too; no argument in force can be meant by it.
+    positional = {name for name, _ in zip(inspect.signature(function).parameters, args, strict=False)}
+    return {**{name: value for name, value in in_force.items() if name not in positional}, **given}
+
+
+def canonical_arguments(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments under the names that a function has for them.
+
+    Args:
+        function: the function. Its attribute ``__argument_aliases__``, if it has one, maps older names to today's.
+        kwargs: the arguments.
+
+    Raises:
+        ConfigError: The function does not know one of them, or one came under two names.
+    """
+    aliases: Mapping[str, str] = getattr(function, "__argument_aliases__", {})
+    known = _known_names(function)
+    canonical: dict[str, Any] = {}
+    for name, value in kwargs.items():
+        target = aliases.get(name, name)
+        if known is not None and target not in known:
+            near = get_close_matches(name, [*known, *aliases], n=3) or sorted(known)
+            raise ConfigError(f"{function.__name__} has no argument {name!r}; near names: {', '.join(near)}")
+        if target in canonical:
+            raise ConfigError(f"{function.__name__} got {target!r} under two names: wanted it once, as {target!r}")
+        canonical[target] = value
+    return canonical
+
+
+def enable_argscope_for_function(func: F, log_shape: bool = True) -> F:
+    """Return a function that does the same and takes default arguments from ``argscope``.
+
+    Args:
+        func: any function. Its first argument is what shapes are logged of.
+        log_shape: log the shapes of its first argument and result, once for each ``name`` that it is called with.
+
+    Raises:
+        ConfigError: It is not callable.
+    """
+    if not callable(func):
+        raise ConfigError(f"enable_argscope_for_function wants a function, got {func!r}")
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        kwargs = complete_arguments(wrapper, args, kwargs)
+        outputs = func(*args, **kwargs)
+        if log_shape and args and kwargs.get("name"):
+            log_shapes(_in_current_scope(str(kwargs["name"])), args[0], outputs)
+        return outputs
+
+    wrapper.__argscope_enabled__ = True  # type: ignore[attr-defined]
+    return wrapper  # type: ignore[return-value]
+
+
+def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> None:
+    """Replace every public function of a module by one that takes default arguments from ``argscope``.
+
+    Args:
+        module: the module that is changed, for everybody who uses it.
+        log_shape: as in ``enable_argscope_for_function``.
+    """
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        if not name.startswith("_") and not getattr(function, "__argscope_enabled__", False):
+            setattr(module, name, enable_argscope_for_function(function, log_shape))
+
+
+def _known_names(function: Callable[..., Any]) -> list[str] | None:
+    """Return the names that a function can be given an argument by; None if it takes any."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
+def _in_current_scope(name: str) -> str:
+    scope = tf.get_variable_scope().name
+    return f"{scope}/{name}" if scope else name

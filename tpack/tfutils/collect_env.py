@@ -1,0 +1,63 @@
+"""What a bug report has to say about the machine and the packages."""
+
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterator
+
+import tensorflow.compat.v1 as tf
+from tabulate import tabulate
+
+from tpack.errors import DependencyError, DeviceError
+from tpack.utils.nvml import NVMLContext
+from tpack.version import __version__
+
+_PACKAGES = ("numpy", "keras", "tf_keras", "msgpack", "opencv-python-headless", "opencv-python", "pyzmq", "psutil")
+_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "TF_CPP_MIN_LOG_LEVEL",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TF_USE_LEGACY_KERAS",
+    "XLA_FLAGS",
+)
+
+
+def collect_env_info() -> str:
+    """Return a table of versions, processors, GPUs and environment variables, as text for a bug report.
+
+    It asks NVIDIA's library about GPUs and not TensorFlow, which would take their memory.
+    """
+    return tabulate([*_software(), *_hardware(), *_environment()], tablefmt="simple", disable_numparse=True)
+
+
+def _software() -> Iterator[tuple[str, str]]:
+    yield "tpack", __version__
+    yield "Python", sys.version.replace("\n", "")
+    yield "TensorFlow", f"{tf.version.VERSION} ({tf.version.GIT_VERSION})"
+    build = tf.sysconfig.get_build_info()
+    for key in ("cuda_version", "cudnn_version"):
+        if build.get(key):
+            yield f"TensorFlow's {key.removesuffix('_version')}", str(build[key])
+    for package in _PACKAGES:
+        try:
+            yield package, importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+
+
+def _hardware() -> Iterator[tuple[str, str]]:
+    yield "Platform", platform.platform()
+    yield "CPUs", str(os.cpu_count())
+    try:
+        with NVMLContext() as nvml:
+            for index, gpu in enumerate(nvml.devices()):
+                yield f"GPU {index}", f"{gpu.name()}, {gpu.memory()['total'] / 2**30:.1f} GiB"
+    except (DependencyError, DeviceError) as error:
+        yield "GPUs", str(error)
+
+
+def _environment() -> Iterator[tuple[str, str]]:
+    for name in _VARIABLES:
+        if name in os.environ:
+            yield name, os.environ[name]

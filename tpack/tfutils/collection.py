@@ -1,0 +1,8 @@
+"""The public names for graph collections, under the module name that scripts import them from.
+
+Their code is in ``tpack.tower.collections``.
+"""
+
+from tpack.tower.collections import backup_collection, freeze_collection, restore_collection
+
+__all__ = ["backup_collection", "freeze_collection", "restore_collection"]

@@ -1,0 +1,64 @@
+"""Ask whether a tensor or operation is needed to compute others."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+
+__all__ = ["dependency_of_fetches", "dependency_of_targets"]
+
+
+def dependency_of_targets(targets: Iterable[Any], op: Any) -> bool:
+    """Tell whether running any of the targets runs ``op``.
+
+    Args:
+        targets: operations, tensors or variables.
+        op: an operation or a tensor; of a variable, the operation that holds it.
+
+    Raises:
+        ConfigError: Something is none of these.
+    """
+    return _operation(op) in ancestors(targets)
+
+
+def dependency_of_fetches(fetches: Any, op: Any) -> bool:
+    """Tell whether ``session.run(fetches)`` runs ``op``.
+
+    Args:
+        fetches: what ``session.run`` takes: an operation, tensor, variable or name in the current graph, or any nest of
+            lists, tuples and dicts of these.
+        op: an operation or a tensor.
+
+    Raises:
+        ConfigError: Something is none of these.
+    """
+    graph = tf.get_default_graph()
+    leaves = [
+        graph.as_graph_element(leaf) if isinstance(leaf, str) else leaf
+        for leaf in tf.nest.flatten(fetches, expand_composites=True)
+    ]
+    return dependency_of_targets(leaves, op)
+
+
+def ancestors(targets: Iterable[Any]) -> set[Any]:
+    """Return the operations of the targets, and all that they need, through control inputs too."""
+    waiting = [_operation(target) for target in targets]
+    found = set(waiting)
+    while waiting:
+        op = waiting.pop()
+        for needed in [*(tensor.op for tensor in op.inputs), *op.control_inputs]:
+            if needed not in found:
+                found.add(needed)
+                waiting.append(needed)
+    return found
+
+
+def _operation(element: Any) -> Any:
+    if isinstance(element, tf.Operation):
+        return element
+    op = getattr(element, "op", None)
+    if not isinstance(op, tf.Operation):
+        raise ConfigError(f"wanted an operation, a tensor or a variable, got {element!r:.100}")
+    return op

@@ -1,0 +1,156 @@
+"""Take a trained model out of tpack: as a SavedModel for serving, or as one frozen graph file.
+
+Both are read by plain TensorFlow and need neither the model's code nor tpack. They are written aside and renamed, so
+that a server never sees half a model.
+"""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tfutils.frozen_graph import freeze, without_passing_nodes
+from tpack.tfutils.initialize import create_initialized_session
+from tpack.tower.context import PredictTowerContext
+from tpack.utils import logger
+from tpack.utils.fs import atomic_write
+
+_DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+@dataclass(frozen=True)
+class _Built:
+    """The model in a session: its tensors by the names that the config has for them."""
+
+    session: Any
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+
+
+class ModelExporter:
+    """Export the model that a ``PredictConfig`` describes, with the values that its ``session_init`` gives.
+
+    Each export builds the model anew, in a graph of its own, with a placeholder for each entry of the signature.
+
+    Args:
+        config: a ``PredictConfig``.
+
+    Example:
+        ModelExporter(config).export_serving("exported/1")
+    """
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    def export_serving(
+        self,
+        filename: str | os.PathLike[str],
+        tags: Sequence[str] = (tf.saved_model.tag_constants.SERVING,),
+        signature_name: str = "prediction_pipeline",
+    ) -> None:
+        """Write a SavedModel.
+
+        Its inputs and outputs are called as in the config. It has the one signature under two names, the second being
+        the one that servers use unless told otherwise. (tensorpack calls inputs and outputs by their tensors, such as
+        ``image:0``, and has the first name alone.)
+
+        Args:
+            filename: the directory to write; servers expect the last part to be a version number.
+            tags: under which the model is loaded.
+            signature_name: the name of the signature.
+
+        Raises:
+            ConfigError: The directory exists and is not empty.
+            TowerError: The model has no tensor of an input or output name. The message lists near names.
+            CheckpointError: The weights are missing, damaged or of other shapes.
+        """
+        path = os.path.abspath(os.fspath(filename))
+        if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path)):
+            raise ConfigError(f"wanted a new directory to export a model to, and {path} is there and not empty")
+        with self._built() as built, _written_aside(path) as aside:
+            signature = tf.saved_model.build_signature_def(
+                {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in built.inputs.items()},
+                {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in built.outputs.items()},
+                tf.saved_model.signature_constants.PREDICT_METHOD_NAME,
+            )
+            builder = tf.saved_model.Builder(aside)
+            builder.add_meta_graph_and_variables(
+                built.session,
+                list(tags),
+                signature_def_map={signature_name: signature, _DEFAULT_SIGNATURE: signature},
+                main_op=tf.group(tf.local_variables_initializer(), tf.tables_initializer()),
+                clear_devices=True,
+                strip_default_attrs=True,
+            )
+            builder.save()
+        logger.info(f"Exported the model to {path}: {_names(built)}")
+
+    def export_compact(
+        self, filename: str | os.PathLike[str], optimize: bool = True, toco_compatible: bool = False
+    ) -> None:
+        """Write one file with the graph, in which the variables have become constants.
+
+        Only what the outputs need is written.
+
+        Args:
+            filename: the file to write, usually ``.pb``.
+            optimize: leave out identities and checks of numbers, which only training needs. (tensorpack also folds
+                batch normalisation into convolutions, which TensorFlow does by itself when it runs the graph.)
+            toco_compatible: restrict the optimisations to what a converter to another format can read, which these
+                are anyway; it wants ``optimize``.
+
+        Raises:
+            ConfigError: ``toco_compatible`` comes without ``optimize``.
+            TowerError: As for ``export_serving``.
+            CheckpointError: As for ``export_serving``.
+        """
+        if toco_compatible and not optimize:
+            raise ConfigError("toco_compatible=True is about how the graph is optimised, and optimize=False forbids it")
+        with self._built() as built:
+            keep = [tensor.op.name for tensor in [*built.inputs.values(), *built.outputs.values()]]
+            frozen = freeze(built.session, list(built.outputs.values()))
+        if optimize:
+            frozen = without_passing_nodes(frozen, keep)
+        with atomic_write(filename, "wb") as file:
+            file.write(frozen.SerializeToString())
+        logger.info(f"Exported the model to {os.fspath(filename)}: {_names(built)}")
+
+    @contextmanager
+    def _built(self) -> Iterator[_Built]:
+        """Build the model for prediction and give it its values."""
+        config = self.config
+        tower_func = config.tower_func.without_towers()
+        with tf.Graph().as_default():
+            placeholders = [tf.placeholder(spec.dtype, spec.shape, name=spec.name) for spec in config.input_signature]
+            with PredictTowerContext(""):
+                tower_func(*placeholders)
+            tower = tower_func.towers[0]
+            inputs = {name: tower.get_tensor(name) for name in config.input_names}
+            outputs = {name: tower.get_tensor(name) for name in config.output_names}
+            with create_initialized_session(config.session_creator, config.session_init) as session:
+                yield _Built(session, inputs, outputs)
+
+
+@contextmanager
+def _written_aside(path: str) -> Iterator[str]:
+    """Give the path of a directory to be made beside another, and rename it to that one when the block ends."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    aside = f"{path}.{secrets.token_hex(4)}.tmp"
+    try:
+        yield aside
+        if os.path.isdir(path):
+            os.rmdir(path)
+        os.rename(aside, path)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _names(built: _Built) -> str:
+    return f"{', '.join(built.inputs)} -> {', '.join(built.outputs)}"

@@ -1,0 +1,159 @@
+"""Small functions of tensors that models of many fields share: right answers, sizes, losses, and looking inside.
+
+Several of them are a call or two of TensorFlow. They are here because scripts import them from this module.
+"""
+
+import math
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tfutils.saliency import guided_relu, saliency_map
+from tpack.tfutils.summary_ops import add_scalar_summary
+from tpack.tfutils.tensor_summary import rms as _rms
+from tpack.tfutils.tower_scope import writes_summaries
+
+__all__ = [
+    "accuracy",
+    "batch_flatten",
+    "class_balanced_sigmoid_cross_entropy",
+    "flatten",
+    "get_scalar_var",
+    "guided_relu",
+    "prediction_incorrect",
+    "print_stat",
+    "psnr",
+    "rms",
+    "saliency_map",
+]
+
+
+def accuracy(logits: Any, label: Any, topk: int = 1, name: str = "accuracy") -> Any:
+    """Return the share of rows whose label is among the ``topk`` largest logits, as a scalar.
+
+    Args:
+        logits: (B, C).
+        label: (B,), integers.
+        topk: how many guesses count.
+        name: of the tensor that is returned.
+    """
+    return tf.reduce_mean(1.0 - prediction_incorrect(logits, label, topk, name="incorrect"), name=name)
+
+
+def prediction_incorrect(logits: Any, label: Any, topk: int = 1, name: str = "incorrect_vector") -> Any:
+    """Return 0 for each row whose label is among the ``topk`` largest logits, and 1 for the others.
+
+    Args:
+        logits: (B, C).
+        label: (B,), integers.
+        topk: how many guesses count.
+        name: of the tensor that is returned; the default is what ``ClassificationError`` looks for.
+
+    Shapes:
+        (B,), float32.
+    """
+    correct = tf.nn.in_top_k(tf.cast(logits, tf.float32), label, topk)
+    return tf.cast(tf.logical_not(correct), tf.float32, name=name)
+
+
+def flatten(x: Any) -> Any:
+    """Return all elements of a tensor as a vector."""
+    return tf.reshape(x, [-1])
+
+
+def batch_flatten(x: Any) -> Any:
+    """Return a tensor with all dimensions but the first made one.
+
+    Shapes:
+        (B, ...) to (B, N); N is static if the dimensions are, and B may be unknown, or 0, then.
+    """
+    sizes = x.shape[1:]
+    if sizes.is_fully_defined():
+        return tf.reshape(x, [tf.shape(x)[0] if x.shape[0] is None else x.shape[0], sizes.num_elements()])
+    return tf.reshape(x, [tf.shape(x)[0], tf.reduce_prod(tf.shape(x)[1:])])
+
+
+def class_balanced_sigmoid_cross_entropy(logits: Any, label: Any, name: str = "cross_entropy_loss") -> Any:
+    """Return the mean sigmoid cross entropy with the rare class weighted up, for labels such as edges in an image.
+
+    A positive weighs as much as the share of negatives, and the other way round. Without positives the loss is 0, and
+    so is its gradient.
+
+    Args:
+        logits: of any shape.
+        label: of the same shape, 0 or 1.
+        name: of the tensor that is returned, a scalar.
+
+    Source:
+        Xie and Tu, Holistically-Nested Edge Detection, 2015.
+    """
+    positive = tf.cast(label, logits.dtype)
+    share_negative = tf.reduce_mean(1.0 - positive)
+    loss = share_negative * positive * tf.nn.softplus(-logits)
+    loss += (1.0 - share_negative) * (1.0 - positive) * tf.nn.softplus(logits)
+    return tf.reduce_mean(loss, name=name)
+
+
+def psnr(prediction: Any, ground_truth: Any, maxp: float | None = None, name: str = "psnr") -> Any:
+    """Return the peak signal-to-noise ratio of two images in decibels; infinite if they are equal.
+
+    Args:
+        prediction: an image or several.
+        ground_truth: of the same shape.
+        maxp: the largest value that a pixel can have; None means 1.
+        name: of the tensor that is returned, a scalar.
+
+    Raises:
+        ConfigError: ``maxp`` is not above 0.
+    """
+    peak = 1.0 if maxp is None else float(maxp)
+    if not peak > 0:
+        raise ConfigError(f"wanted a largest pixel value above 0, got maxp={maxp!r}")
+    error = tf.reduce_mean(tf.square(prediction - ground_truth))
+    return tf.multiply(tf.math.log(peak**2 / error), 10 / math.log(10), name=name)
+
+
+def rms(x: Any, name: str | None = None) -> Any:
+    """Return the root of the mean square of all elements of a tensor.
+
+    Args:
+        x: a tensor of floating point numbers.
+        name: of the tensor that is returned.
+    """
+    return _rms(x) if name is None else tf.identity(_rms(x), name=name)
+
+
+def get_scalar_var(name: str, init_value: float, summary: bool = False, trainable: bool = False) -> Any:
+    """Return a scalar float32 variable.
+
+    Args:
+        name: of the variable.
+        init_value: its first value.
+        summary: write its value as the summary ``NAME-summary``, in the main training tower.
+        trainable: whether it is trained.
+    """
+    variable = tf.get_variable(name, initializer=float(init_value), trainable=trainable, use_resource=True)
+    if summary and writes_summaries():
+        add_scalar_summary(f"{name}-summary", variable)
+    return variable
+
+
+def print_stat(x: Any, message: str | None = None) -> Any:
+    """Return ``x``, and print its shape, mean, root mean square and first values whenever it is computed.
+
+    It is printed on standard error. Use what is returned: the printing hangs on it.
+
+    Args:
+        x: a tensor of numbers.
+        message: what to call it; the tensor's name unless given.
+
+    Example:
+        features = print_stat(features, "features")
+    """
+    stats = ["shape", tf.shape(x), "mean", tf.reduce_mean(x)]
+    if x.dtype.is_floating:
+        stats += ["rms", rms(x)]
+    line = tf.print(f"{message or x.op.name}:", *stats, "values", flatten(x), summarize=10)
+    with tf.control_dependencies([line]):
+        return tf.identity(x, name="print_stat")

@@ -1,0 +1,25 @@
+"""The public names of the tower mechanism, under the module name that scripts import them from.
+
+Their code is in ``tpack.tower``.
+"""
+
+from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext, get_current_tower_context
+from tpack.tower.func import TowerFunc
+from tpack.tower.handles import TowerHandle, TowerHandles
+
+BaseTowerContext = TowerContext
+TowerFuncWrapper = TowerFunc
+TowerTensorHandle = TowerHandle
+TowerTensorHandles = TowerHandles
+
+__all__ = [
+    "BaseTowerContext",
+    "PredictTowerContext",
+    "TowerContext",
+    "TowerFunc",
+    "TowerFuncWrapper",
+    "TowerTensorHandle",
+    "TowerTensorHandles",
+    "TrainTowerContext",
+    "get_current_tower_context",
+]

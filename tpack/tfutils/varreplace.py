@@ -1,0 +1,64 @@
+"""Change what ``get_variable`` gives in a block of model code, without touching the code: freeze, quantise, mask.
+
+Each of these works through a custom getter, which the model's layers do not see. It acts alike in every tower: on the
+copies of a replicated tower, on shared variables and in prediction.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.tower.variable_getters import custom_getter_scope
+
+__all__ = ["custom_getter_scope", "freeze_variables", "remap_variables"]
+
+
+@contextmanager
+def remap_variables(fn: Callable[[Any], Any]) -> Iterator[None]:
+    """Pass every variable that the block gets through a function, and give the model what that returns.
+
+    Args:
+        fn: takes a variable; returns it, or a tensor to use in its place.
+
+    Example:
+        with remap_variables(lambda var: quantize(var) if var.op.name.endswith("/W") else var):
+            logits = model(image)
+    """
+
+    def getter_and_function(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return fn(getter(*args, **kwargs))
+
+    with custom_getter_scope(getter_and_function):
+        yield
+
+
+@contextmanager
+def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) -> Iterator[None]:
+    """Keep the trainable variables that the block gets from being trained.
+
+    Variables made with ``trainable=False`` are left as they are, so that their update operations still work.
+
+    Args:
+        stop_gradient: give the model a tensor through which no gradient flows, in place of the variable. Whoever finds
+            the variable another way, such as weight decay over the trainable variables, can still train it.
+        skip_collection: create the variables with ``trainable=False``, so that no optimizer sees them. A variable that
+            exists already stays trainable.
+
+    Example:
+        with freeze_variables(stop_gradient=False, skip_collection=True):
+            features = backbone(image)
+    """
+
+    def frozen_getter(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        # None means trainable, as it does for tf.Variable.
+        if kwargs.get("trainable") is False:
+            return getter(*args, **kwargs)
+        if skip_collection:
+            kwargs["trainable"] = False
+        value = getter(*args, **kwargs)
+        return tf.stop_gradient(value, name="frozen") if stop_gradient else value
+
+    with custom_getter_scope(frozen_getter):
+        yield

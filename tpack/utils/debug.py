@@ -1,0 +1,24 @@
+"""See which functions are called."""
+
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+
+def enable_call_trace() -> None:
+    """Write a line on standard error for each call of a Python function in this thread, from here on.
+
+    For finding out where a program hangs. It makes everything slow; ``sys.settrace(None)`` ends it.
+    """
+    sys.settrace(_trace_call)
+
+
+def _trace_call(frame: FrameType, event: str, argument: Any) -> None:
+    """Write who calls whom; what happens inside a call is not traced."""
+    caller = frame.f_back
+    if event != "call" or caller is None or sys.stderr is None:
+        return
+    called = f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"
+    place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+    sys.stderr.write(f"[{threading.current_thread().name}] {called} called from {place}\n")
