@@ -28,6 +28,12 @@ def test_each_channel_may_have_its_value(rng):
     assert RandomCutout(24, 31, (1, 2, 3)).augment(picture(rng))[0, 0].tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize(("fill", "expected"), [(300, 255), (-1, 0), (7.6, 8)])
+def test_value_is_limited_to_what_bytes_can_hold(fill, expected, rng):
+    assert (RandomCutout(24, 31, fill).augment(picture(rng)) == expected).all()
+    assert (RandomCutout(24, 31, fill).augment(picture(rng, dtype=np.float32)) == np.float32(fill)).all()
+
+
 def test_rectangle_must_fit_into_the_image(rng):
     with pytest.raises(DataPointError, match="it drew 25 x 3, which is more"):
         RandomCutout(25, 3).augment(picture(rng))

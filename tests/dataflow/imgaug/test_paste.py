@@ -28,6 +28,11 @@ def test_background_may_have_a_value_in_each_channel(rng):
     assert found.shape == (30, 31, 3)
 
 
+def test_background_is_limited_to_what_bytes_can_hold(rng):
+    assert CenterPaste(40, ConstantBackgroundFiller(300)).augment(picture(rng))[0, 0].tolist() == [255] * 3
+    assert CenterPaste(40, ConstantBackgroundFiller(-0.5)).augment(picture(rng, dtype=np.float32))[0, 0, 0] == -0.5
+
+
 def test_random_paste_reaches_every_place(rng):
     image, augmentor = picture(rng), seeded(RandomPaste((26, 34)))
     found = set()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.imgaug.checks import check_image, check_range, is_number
-from tpack.dataflow.imgaug.photometric import PhotometricAugmentor
+from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, to_dtype_of
 from tpack.errors import ConfigError, DataPointError
 
 
@@ -50,7 +50,7 @@ class RandomCutout(PhotometricAugmentor):
     def _augment(self, img: np.ndarray, param: tuple[int, int, int, int]) -> np.ndarray:
         y0, x0, height, width = param
         filled = img.copy()
-        filled[y0 : y0 + height, x0 : x0 + width] = self.fill
+        filled[y0 : y0 + height, x0 : x0 + width] = to_dtype_of(np.asarray(self.fill, np.float64), img, clip=False)
         return filled
 
 

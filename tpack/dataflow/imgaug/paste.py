@@ -7,6 +7,7 @@ import numpy as np
 
 from tpack.dataflow.imgaug.base import ImageAugmentor
 from tpack.dataflow.imgaug.checks import check_image, check_image_size, check_points, check_shape
+from tpack.dataflow.imgaug.photometric import to_dtype_of
 from tpack.dataflow.imgaug.transform import Transform
 from tpack.errors import ConfigError, DataPointError
 
@@ -51,7 +52,7 @@ class ConstantBackgroundFiller(BackgroundFiller):
 
     def _fill(self, background_shape: tuple[int, ...], img: np.ndarray) -> np.ndarray:
         background = np.empty((*background_shape, *img.shape[2:]), img.dtype)
-        background[...] = self.value
+        background[...] = to_dtype_of(np.asarray(self.value, np.float64), img, clip=False)
         return background
 
 
