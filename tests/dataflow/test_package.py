@@ -10,6 +10,7 @@ NAMES = [
     "BatchDataByShape",
     "CacheData",
     "ConcatData",
+    "CurveKeys",
     "DataFlow",
     "DataFlowTerminated",
     "DataFromGenerator",
@@ -35,6 +36,9 @@ NAMES = [
     "RNGDataFlow",
     "RandomChooseData",
     "RandomMixData",
+    "RemoteDataZMQ",
+    "RemoteOptions",
+    "RemoteStats",
     "RepeatedData",
     "RepeatedDataPoint",
     "SVMLightData",
@@ -46,6 +50,8 @@ NAMES = [
     "UnknownLengthError",
     "dataset",
     "imgaug",
+    "make_curve_keys",
+    "send_dataflow_zmq",
 ]
 
 

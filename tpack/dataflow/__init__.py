@@ -25,6 +25,8 @@ from tpack.dataflow.numpy_serializer import NumpySerializer
 from tpack.dataflow.print_data import PrintData
 from tpack.dataflow.random_choose import RandomChooseData
 from tpack.dataflow.random_mix import RandomMixData
+from tpack.dataflow.remote import RemoteDataZMQ, RemoteStats, send_dataflow_zmq
+from tpack.dataflow.remote_options import CurveKeys, RemoteOptions, make_curve_keys
 from tpack.dataflow.repeat import RepeatedData
 from tpack.dataflow.repeat_point import RepeatedDataPoint
 from tpack.dataflow.select import SelectComponent
@@ -46,6 +48,7 @@ __all__ = [
     "BatchDataByShape",
     "CacheData",
     "ConcatData",
+    "CurveKeys",
     "DataFlow",
     "DataFlowTerminated",
     "DataFromGenerator",
@@ -71,6 +74,9 @@ __all__ = [
     "RNGDataFlow",
     "RandomChooseData",
     "RandomMixData",
+    "RemoteDataZMQ",
+    "RemoteOptions",
+    "RemoteStats",
     "RepeatedData",
     "RepeatedDataPoint",
     "SVMLightData",
@@ -82,4 +88,6 @@ __all__ = [
     "UnknownLengthError",
     "dataset",
     "imgaug",
+    "make_curve_keys",
+    "send_dataflow_zmq",
 ]
