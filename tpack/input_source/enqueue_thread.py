@@ -87,6 +87,7 @@ class EnqueueThread(StoppableThread):
         """Ask the thread to end; one that waits for room ends when the queue is closed."""
         super().stop()
         self._may_go_on.set()
+        self._stream.interrupt()
 
     def _run_from_first(self) -> None:
         dtypes = self._stream.dtypes

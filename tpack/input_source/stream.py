@@ -55,6 +55,18 @@ class DataPointStream:
         except Exception as error:
             raise InputError(f"{self._name} raised {type(error).__name__} at data point {index}: {error}") from error
 
+    def interrupt(self) -> None:
+        """Let an iteration in another thread end, if the dataflow waits for others and can be interrupted.
+
+        Such a dataflow, or one that is wrapped in it, has a method ``interrupt``, as ``RemoteDataZMQ`` has.
+        """
+        flows: list[Any] = [self._ds]
+        while flows:
+            ds = flows.pop()
+            if hasattr(ds, "interrupt"):
+                ds.interrupt()
+            flows += [ds.ds] if hasattr(ds, "ds") else getattr(ds, "df_lists", [])
+
     def _reset_once(self) -> None:
         if not self._was_reset:
             self._was_reset = True
