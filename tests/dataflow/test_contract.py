@@ -17,7 +17,7 @@ FLOWS = {**SOURCES, **wrapped(Counting), **CHAINS}
 # Not flows by themselves, but bases of such.
 BASES = {"DataFlow", "RNGDataFlow", "IndexedDataFlow", "FlowList"}
 # Modules whose flows are held to contracts in test files of their own.
-ELSEWHERE = ("parallel", "dataset", "image", "remote", "from_queue", "shared")
+ELSEWHERE = ("parallel", "dataset", "image", "remote", "from_queue")
 
 every_flow = pytest.mark.parametrize("member", FLOWS.values(), ids=FLOWS)
 every_wrapper = pytest.mark.parametrize("member", WRAPPERS.values(), ids=WRAPPERS)

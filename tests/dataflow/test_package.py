@@ -3,6 +3,7 @@
 import tpack.dataflow
 
 NAMES = [
+    "AdaptedData",
     "AugmentImageComponent",
     "AugmentImageComponents",
     "AugmentImageCoordinates",
@@ -48,6 +49,7 @@ NAMES = [
     "TFRecordSerializer",
     "TestDataSpeed",
     "UnknownLengthError",
+    "as_dataflow",
     "dataset",
     "imgaug",
     "make_curve_keys",

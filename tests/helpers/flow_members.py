@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from tests.helpers.flows import COUNT, generate, same, widen
+from tests.helpers.foreign import Loader
 from tests.helpers.stored_flows import FLOWS as STORED
+from tpack.dataflow.adapters import AdaptedData
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.batch_by_shape import BatchDataByShape
@@ -59,6 +61,8 @@ SOURCES = {
     "generator of an iterable": Member(lambda: DataFromGenerator(POINTS), COUNT, has_len=False),
     "fake": Member(lambda: FakeData([(2, 3), ()], size=COUNT), COUNT),
     "same fake": Member(lambda: FakeData([(2, 3)], size=COUNT, random=False), COUNT),
+    "adapted list": Member(lambda: AdaptedData(POINTS), COUNT),
+    "adapted loader": Member(lambda: AdaptedData(Loader()), COUNT),
     **{name: Member(make, COUNT) for name, make in STORED.items()},
 }
 WRAPPERS = {

@@ -1,5 +1,6 @@
 """Data for training: sources, and flows that wrap flows. Works without TensorFlow."""
 
+from tpack.dataflow.adapters import AdaptedData, as_dataflow
 from tpack.dataflow.base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow, UnknownLengthError
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.batch_by_shape import BatchDataByShape
@@ -41,6 +42,7 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, _ = attach(__name__, {"dataset": (), "imgaug": ()})
 
 __all__ = [
+    "AdaptedData",
     "AugmentImageComponent",
     "AugmentImageComponents",
     "AugmentImageCoordinates",
@@ -86,6 +88,7 @@ __all__ = [
     "TFRecordSerializer",
     "TestDataSpeed",
     "UnknownLengthError",
+    "as_dataflow",
     "dataset",
     "imgaug",
     "make_curve_keys",
