@@ -91,3 +91,16 @@ def test_proxy_has_the_position_of_what_it_wraps():
     assert second.ds.at == 2
     with pytest.raises(InputError, match="ProxyDataFlow got the state of a Seekable"):
         second.load_state_dict(first.ds.state_dict())
+
+
+def test_giving_up_a_pass_is_passed_on_and_otherwise_nothing():
+    class Watched(Minimal):
+        num_given_up = 0
+
+        def end_pass(self):
+            self.num_given_up += 1
+
+    inner = Watched()
+    ProxyDataFlow(ProxyDataFlow(inner)).end_pass()
+    assert inner.num_given_up == 1
+    assert Minimal().end_pass() is None

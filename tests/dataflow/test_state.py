@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from tpack.dataflow.state import StatelessError, make_state, read_state, rng_from_state, rng_state
+from tpack.dataflow.state import (
+    StatelessError,
+    make_state,
+    read_count,
+    read_flag,
+    read_state,
+    rng_from_state,
+    rng_state,
+)
 from tpack.errors import InputError
 from tpack.utils import serialize
 
@@ -60,3 +68,26 @@ def test_no_state_of_a_generator_is_refused(state):
 
 def test_stateless_error_is_what_scripts_may_expect():
     assert issubclass(StatelessError, (InputError, NotImplementedError))
+
+
+@pytest.mark.parametrize("value", [0, 5, np.int64(3)])
+def test_number_of_things_is_read(value):
+    assert read_count(Owner(), "index", value, at_most=5) == value
+
+
+@pytest.mark.parametrize("value", [-1, 6, True, 1.0, "3", None])
+def test_what_is_no_such_number_is_refused(value):
+    with pytest.raises(InputError, match="the state of a Owner has index=.*: wanted an integer, 0 to 5"):
+        read_count(Owner(), "index", value, at_most=5)
+
+
+def test_number_without_a_limit_is_at_least_0():
+    assert read_count(Owner(), "index", 2**60) == 2**60
+    with pytest.raises(InputError, match="wanted an integer, at least 0"):
+        read_count(Owner(), "index", -1)
+
+
+def test_flag_is_read_or_refused():
+    assert read_flag(Owner(), "is_open", True) is True
+    with pytest.raises(InputError, match="the state of a Owner has is_open=1: wanted True or False"):
+        read_flag(Owner(), "is_open", 1)
