@@ -10,19 +10,23 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
+from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.base import FeedfreeInput
 from tpack.input_source.data_point import DataPointChecker
 from tpack.input_source.dataset_shapes import with_checked_shapes
 from tpack.input_source.dequeue_chain import DequeueChain
+from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
+from tpack.input_source.taken_counter import TakenCounter
 
 
-class TFDatasetInput(FeedfreeInput):
+class TFDatasetInput(ResumableInput, FeedfreeInput):
     """Take the elements of a ``tf.data.Dataset``; each tower takes the next one.
 
     A step that finds the dataset at its end fails: call its ``repeat()`` to train for several epochs. Elements whose
-    shapes TensorFlow does not know in advance are held against the signature one by one.
+    shapes TensorFlow does not know in advance are held against the signature one by one. The position of a DataFlow is
+    saved with checkpoints; that of a dataset is not.
 
     Args:
         dataset: a dataset of the current graph, a function that makes one, or a DataFlow, which is repeated for
@@ -39,6 +43,7 @@ class TFDatasetInput(FeedfreeInput):
         self._iterator: Any = None
         self._chain = DequeueChain()
         self._failures = _Failures()
+        self._taken: TakenCounter
 
     @staticmethod
     def dataflow_to_dataset(df: DataFlow, types: Sequence[Any]) -> Any:
@@ -62,8 +67,19 @@ class TFDatasetInput(FeedfreeInput):
         stream = DataPointStream(df, DataPointChecker(specs, describe(df)), infinite=False)
         return _dataset_of_stream(stream, specs, _Failures())
 
+    def load_data_state(self, state: Any) -> None:
+        """Let a DataFlow begin at a position; see `ResumableInput`.
+
+        Raises:
+            StatelessError: The data are a ``tf.data.Dataset``.
+        """
+        if not isinstance(self._source, DataFlow):
+            raise StatelessError(f"{self} of a tf.data.Dataset has no position to go to")
+        super().load_data_state(state)
+
     def _setup(self, signature: Sequence[Any]) -> None:
         with self.cached_name_scope(), tf.device("/device:CPU:0"):
+            self._taken = TakenCounter()
             dataset = self._make_dataset(signature)
             try:
                 self._iterator = tf.data.make_initializable_iterator(dataset)
@@ -76,7 +92,7 @@ class TFDatasetInput(FeedfreeInput):
     def _make_dataset(self, signature: Sequence[Any]) -> Any:
         source = self._source
         if isinstance(source, DataFlow):
-            stream = DataPointStream(source, DataPointChecker(signature, describe(source)))
+            stream = self._open_stream(source, signature)
             return _dataset_of_stream(stream, signature, self._failures)
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
@@ -88,7 +104,7 @@ class TFDatasetInput(FeedfreeInput):
 
     def _get_input_tensors(self) -> Sequence[Any]:
         names = [spec.name for spec in self._require_setup()]
-        with self.cached_name_scope(), tf.device("/device:CPU:0"), self._chain.link():
+        with self.cached_name_scope(), tf.device("/device:CPU:0"), self._chain.link(), self._taken.counting(1):
             element = self._iterator.get_next()
         for component in tf.nest.flatten(element)[:1]:
             self._chain.append(component.op)
@@ -98,7 +114,13 @@ class TFDatasetInput(FeedfreeInput):
         return [self._failures]
 
     def _reset_state(self) -> None:
-        self._require_session().run(self._iterator.initializer)
+        session = self._require_session()
+        # Before the initializer, after which TensorFlow may take the first elements at any time.
+        self._taken.connect(session)
+        session.run(self._iterator.initializer)
+
+    def _num_used(self) -> int:
+        return self._taken.value() - self._num_held_back
 
 
 class _Failures(Callback):

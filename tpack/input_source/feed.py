@@ -13,12 +13,11 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
 from tpack.errors import DataExhaustedError
-from tpack.input_source.base import InputSource
-from tpack.input_source.data_point import DataPointChecker
-from tpack.input_source.stream import DataPointStream, check_dataflow, describe
+from tpack.input_source.resumable import ResumableInput
+from tpack.input_source.stream import DataPointStream, check_dataflow
 
 
-class FeedInput(InputSource):
+class FeedInput(ResumableInput):
     """Feed the data points of a DataFlow, one for each tower at each step.
 
     In tensorpack all towers get the same data point; here each has its own, as with every other source.
@@ -41,9 +40,8 @@ class FeedInput(InputSource):
         self._callback: _FeedCallback
 
     def _setup(self, signature: Sequence[Any]) -> None:
-        checker = DataPointChecker(signature, describe(self.ds))
         self._specs = signature
-        self._callback = _FeedCallback(DataPointStream(self.ds, checker, infinite=self._infinite))
+        self._callback = _FeedCallback(self._open_stream(self.ds, signature, infinite=self._infinite))
 
     def _get_input_tensors(self) -> Sequence[Any]:
         with self.cached_name_scope():

@@ -42,6 +42,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
             raise ConfigError(f"StagingInput wants nr_stage of at least 1, got {nr_stage}")
         self._device = None if device is None else resolve_device(device)
         self._areas: list[StagingArea] = []
+        self._nr_stage = nr_stage
         self._callback = StagingInput.StagingCallback(self, nr_stage)
 
     class StagingCallback(Callback):
@@ -95,6 +96,9 @@ class StagingInput(ProxyInput, FeedfreeInput):
         """The staging area of each tower."""
         return tuple(self._areas)
 
+    def hold_back(self, num_times: int) -> None:
+        """Do nothing: who takes data in advance takes them out of the areas, and those are counted already."""
+
     def raise_failure(self) -> None:
         """Raise what made the inner source fail, if it did."""
         for callback in self.input.get_callbacks():
@@ -109,6 +113,8 @@ class StagingInput(ProxyInput, FeedfreeInput):
         with self.cached_name_scope(), place:
             area = StagingArea(tensors)
         self._areas.append(area)
+        # What is in the areas is taken out of the inner source, and no step has used it.
+        self.input.hold_back(self._nr_stage)
         return area.outputs
 
     def _get_callbacks(self) -> Sequence[Callback]:
