@@ -6,6 +6,8 @@ import pickle
 import msgpack
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tpack.dataflow.tensorpack_format import holds_arrays, loads
 from tpack.errors import InputError
@@ -83,11 +85,45 @@ def test_pickled_objects_are_refused(entries):
         (msgpack.packb({**encode(ARRAYS[0]), b"type": "nonsense"}), "not made by tensorpack"),
         (msgpack.packb({**encode(ARRAYS[0]), b"shape": None}), "not made by tensorpack"),
         (msgpack.packb({b"complex": True, b"data": "no"}), "not made by tensorpack"),
+        (serialize.dumps([np.zeros(3)]), "extension type 1, which tensorpack does not use"),
     ],
 )
 def test_damaged_bytes_raise(data, message):
     with pytest.raises(InputError, match=message):
         loads(data)
+
+
+def test_name_of_a_type_may_be_bytes():
+    assert loads(msgpack.packb({**encode(ARRAYS[0]), b"type": b"<i4"})).tolist() == ARRAYS[0].tolist()
+
+
+VALUES = st.none() | st.booleans() | st.integers(-5, 2**40) | st.floats() | st.text(max_size=6) | st.binary(max_size=8)
+FIELDS = st.lists(st.tuples(st.text(max_size=2), st.sampled_from(["<i4", "O", "f8,f8", "(2)i4", "V3"]) | VALUES))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(
+    st.booleans() | VALUES,
+    st.sampled_from(["<f4", "|O", "S0", "<f8,|O", "((2,)", "M8[ns]"]) | VALUES | FIELDS,
+    st.lists(st.integers(-3, 2**40) | VALUES, max_size=3) | VALUES,
+    VALUES,
+)
+def test_forged_array_is_refused_or_made(nd, kind, shape, data):
+    try:
+        found = loads(msgpack.packb([{b"nd": nd, b"type": kind, b"kind": b"", b"shape": shape, b"data": data}]))
+    except InputError:
+        return
+    assert not np.asarray(found[0]).dtype.hasobject
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.binary(max_size=60))
+def test_random_bytes_are_refused_or_plain(data):
+    try:
+        found = loads(data)
+    except InputError:
+        return
+    assert isinstance(found, (type(None), bool, int, float, complex, str, bytes, list, dict, np.ndarray, np.generic))
 
 
 def test_arrays_of_tensorpack_are_known_from_others():

@@ -5,12 +5,16 @@ msgpack-numpy makes it. Arrays of Python objects are pickles there and are refus
 """
 
 import math
+import re
 from typing import Any
 
 import msgpack
 import numpy as np
 
 from tpack.errors import InputError
+from tpack.utils import serialize
+
+_DTYPE_NAME = re.compile(r"[<>|=]?[?A-Za-z][0-9]{0,9}(\[[0-9]{0,9}[A-Za-z\u03bc]{1,2}\])?")
 
 
 def loads(buf: Any) -> Any:
@@ -26,13 +30,19 @@ def loads(buf: Any) -> Any:
         InputError: The bytes are damaged or of another format, or hold an array of Python objects.
     """
     try:
-        return msgpack.unpackb(buf, object_hook=_decode, raw=False, strict_map_key=False)
+        serialize.check_sizes(buf)
+        return msgpack.unpackb(buf, object_hook=_decode, ext_hook=_refuse, raw=False, strict_map_key=False, timestamp=1)
     except InputError:
         raise
-    except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, msgpack.UnpackException) as error:
         raise InputError(
             f"{len(buf)} bytes are damaged or were not made by tensorpack in msgpack (early versions: pyarrow): {error}"
         ) from error
+
+
+def _refuse(code: int, data: bytes) -> Any:
+    """Refuse an extension type."""
+    raise ValueError(f"there is an extension type {code}, which tensorpack does not use")
 
 
 def holds_arrays(obj: Any) -> bool:
@@ -79,10 +89,9 @@ def _make_array(entries: dict[str, Any]) -> Any:
 def _make_dtype(description: Any) -> np.dtype:
     """Return a dtype that holds no Python objects."""
     if isinstance(description, list):
-        description = [_make_field(field) for field in description]
-    elif isinstance(description, bytes):
-        description = description.decode("ascii")
-    dtype = np.dtype(description)
+        dtype = np.dtype([_make_field(field) for field in description])
+    else:
+        dtype = np.dtype(_make_name(description))
     if dtype.hasobject:
         raise InputError(f"an array of dtype {dtype} holds Python objects, which were pickled: it is not loaded")
     return dtype
@@ -90,6 +99,15 @@ def _make_dtype(description: Any) -> np.dtype:
 
 def _make_field(field: list[Any]) -> tuple[Any, ...]:
     """Return a field of a record as numpy wants it, in tuples."""
-    name, kind, *shape = (part.decode("ascii") if isinstance(part, bytes) else part for part in field)
-    kind = [_make_field(inner) for inner in kind] if isinstance(kind, list) else kind
+    name, kind, *shape = field
+    name = name.decode("utf-8") if isinstance(name, bytes) else name
+    kind = [_make_field(inner) for inner in kind] if isinstance(kind, list) else _make_name(kind)
     return (name, kind, *map(tuple, shape))
+
+
+def _make_name(description: Any) -> str:
+    """Return the name of a plain dtype; numpy would parse much else."""
+    name = description.decode("ascii") if isinstance(description, bytes) else description
+    if not isinstance(name, str) or not _DTYPE_NAME.fullmatch(name):
+        raise ValueError(f"{name!r:.40} is no dtype")
+    return name

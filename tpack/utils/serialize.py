@@ -55,18 +55,21 @@ def loads(buf: Any) -> Any:
         InputError: These are not bytes that ``dumps`` made, or some are missing.
     """
     try:
-        _check_sizes(buf)
+        check_sizes(buf)
         return msgpack.unpackb(buf, ext_hook=_decode, raw=False, strict_map_key=False, timestamp=_TIMESTAMP_AS_FLOAT)
     except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
         size = memoryview(buf).nbytes
         raise InputError(f"{size} bytes are damaged or were not made by tpack.utils.serialize: {error}") from error
 
 
-def _check_sizes(buf: Any) -> None:
-    """Refuse bytes in which something claims more elements than follow.
+def check_sizes(buf: Any) -> None:
+    """Let msgpack raise for bytes in which something claims more elements than follow.
 
     Unpacking makes each list at the size it claims before it looks for the elements: lists in lists would take many
     times the memory of the bytes.
+
+    Args:
+        buf: bytes in msgpack, or anything with their buffer interface.
     """
     unpacker = msgpack.Unpacker(max_buffer_size=max(1, memoryview(buf).nbytes))
     unpacker.feed(buf)
