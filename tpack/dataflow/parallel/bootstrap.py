@@ -17,7 +17,7 @@ from tpack.dataflow.parallel.lifeline import hang_on
 from tpack.dataflow.parallel.payload import Payload, read_payload
 from tpack.dataflow.parallel.receiver import Receiver
 from tpack.dataflow.parallel.sender import Sender
-from tpack.dataflow.parallel.wire import CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel.wire import Kind, PeerGoneError
 from tpack.utils.rng import fix_rng_seed
 
 
@@ -82,5 +82,5 @@ def _report(results: Sender, error: BaseException) -> None:
     """Tell the owner why the worker ends; if it does not listen any more, write it to standard error."""
     try:
         results.send(Kind.FATAL, failure_of(error))
-    except (PeerGoneError, CancelledError):
+    except PeerGoneError:
         traceback.print_exception(error)

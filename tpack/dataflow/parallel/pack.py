@@ -31,7 +31,8 @@ class Layout:
         # The type, dtype and shape of each component; a dtype of None is for what is no array.
         self.columns: list[tuple[Any, np.dtype | None, tuple[int, ...]]] = []
         self.array_bytes = 0
-        self._is_packable = self.kind in (list, tuple, dict)
+        # Without a component nothing would say how many points there are.
+        self._is_packable = self.kind in (list, tuple, dict) and len(point) > 0
         if self._is_packable:
             for value in self.values(point):
                 self._add(value)

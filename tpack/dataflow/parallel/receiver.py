@@ -5,6 +5,7 @@ more. Small arrays are copied, since a copy costs less than keeping a slot, and 
 left: two always go round, so that a consumer that keeps what it gets cannot stop the producer.
 """
 
+import array
 import contextlib
 import functools
 import os
@@ -26,6 +27,8 @@ from tpack.dataflow.parallel.wire import CANCEL, MAX_LENT, RECORD, RETURN, VIEW_
 _CIRCULATING_SLOTS = 2
 _READ_BYTES = 4096
 _MAX_DESCRIPTORS = 16
+_DESCRIPTORS = array.array("i")
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 @dataclass(frozen=True)
@@ -85,24 +88,40 @@ class Receiver:
         Returns:
             False if there is nothing and never will be: the other process is gone.
         """
-        try:
-            data, descriptors, _, _ = socket.recv_fds(
-                self._sock, _READ_BYTES, _MAX_DESCRIPTORS, 0 if wait else socket.MSG_DONTWAIT
-            )
-        except BlockingIOError:
-            return True
-        except ConnectionResetError:
-            return False
-        self._descriptors += descriptors
-        data = self._unread + data if self._unread else data
-        whole = len(data) // RECORD.size * RECORD.size
-        self._unread = data[whole:]
-        for record in RECORD.iter_unpack(data[:whole]):
+        while True:
+            try:
+                data = self._read_some(0 if wait else socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            except ConnectionResetError:
+                return False
+            self._split(data)
+            # New memory comes by itself, and what lies in it may be there already.
+            if self._records or not data:
+                return bool(data)
+
+    def _split(self, data: bytes) -> None:
+        """Split what was read into records."""
+        unread = self._unread + data
+        whole = len(unread) // RECORD.size * RECORD.size
+        self._unread = unread[whole:]
+        for record in RECORD.iter_unpack(unread[:whole]):
             if record[0] == Kind.BLOCK:
                 self._add_block(*record[1:])
             else:
                 self._records.append((self._generation, *record))
-        return bool(data)
+
+    def _read_some(self, flags: int) -> bytes:
+        """Read from the socket; keep the descriptors that come along."""
+        space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * _DESCRIPTORS.itemsize)
+        # Not socket.recv_fds, which forgets the flags it is given.
+        data, extras, _, _ = self._sock.recvmsg(_READ_BYTES, space, flags | _CLOSE_ON_EXEC)
+        for level, kind, content in extras:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                descriptors = array.array(_DESCRIPTORS.typecode)
+                descriptors.frombytes(content[: len(content) // _DESCRIPTORS.itemsize * _DESCRIPTORS.itemsize])
+                self._descriptors += descriptors
+        return data
 
     def take(self) -> Message:
         """Return what came first.

@@ -124,7 +124,8 @@ class Sender:
                 self._send_record(kind, 0, 0, number, 0)
                 return
             encoded = Encoded(obj)
-            self._write(kind, self._wait_for_slot(encoded.size_bytes), encoded, 0)
+            # A consumer that has cancelled still takes what comes.
+            self._write(kind, self._wait_for_slot(encoded.size_bytes, is_wanted=True), encoded, 0)
 
     def flush(self) -> None:
         """Send what is held back."""
@@ -225,10 +226,10 @@ class Sender:
             return self._wait_for_slot(size_bytes)
         return self._slots.take(size_bytes) if self._may_send else None
 
-    def _wait_for_slot(self, size_bytes: int) -> int:
+    def _wait_for_slot(self, size_bytes: int, *, is_wanted: bool = False) -> int:
         """Return a free slot, as soon as there is one."""
         while True:
-            if self._cancelled != self._resumed:
+            if self._cancelled != self._resumed and not is_wanted:
                 raise CancelledError
             slot = self._slots.take(size_bytes) if self._may_send else None
             if slot is not None:
