@@ -7,7 +7,12 @@ from tests.helpers.images import picture
 from tpack.dataflow.imgaug.augmentor_list import AugmentorList
 from tpack.dataflow.imgaug.brightness import Brightness
 from tpack.dataflow.imgaug.flip import Flip
-from tpack.dataflow.imgaug.generators import generator_states, read_generator_states, set_generators
+from tpack.dataflow.imgaug.generators import (
+    generator_states,
+    read_generator_states,
+    seed_generators,
+    set_generators,
+)
 from tpack.dataflow.imgaug.meta import RandomApplyAug, RandomChooseAug, RandomOrderAug
 from tpack.dataflow.imgaug.noise import GaussianNoise
 from tpack.errors import InputError
@@ -50,3 +55,15 @@ def test_augmentor_in_two_places_counts_once():
 def test_other_states_are_refused(states, message):
     with pytest.raises(InputError, match=message):
         read_generator_states(Flip(horiz=True), states)
+
+
+def test_a_seed_decides_all_that_comes_next(rng):
+    image, first, second = picture(rng), make(), make()
+    results = []
+    for augmentors in (first, second, first):
+        seed_generators(augmentors, 2**32 - 1)
+        results.append([augmentors.augment(image) for _ in range(4)])
+    for others in results[1:]:
+        np.testing.assert_array_equal(results[0], others)
+    seed_generators(first, 3)
+    assert not np.array_equal(results[0], [first.augment(image) for _ in range(4)])

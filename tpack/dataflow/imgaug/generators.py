@@ -41,6 +41,21 @@ def set_generators(augmentor: ImageAugmentor, generators: list[np.random.RandomS
         part.rng = generator
 
 
+def seed_generators(augmentor: ImageAugmentor, seed: int) -> None:
+    """Give an augmentor, and all that it is made of, one generator that follows from a seed.
+
+    What it draws next depends on the seed alone: a process that augments an image by the seed that came with it does
+    the same whatever it did before. A function in a worker, which has no position, becomes repeatable this way.
+
+    Args:
+        augmentor: the augmentor.
+        seed: an integer from 0 to ``2**32 - 1``.
+    """
+    generator = np.random.RandomState(seed)
+    for part in _all_parts(augmentor):
+        part.rng = generator
+
+
 def _all_parts(augmentor: ImageAugmentor) -> Iterator[ImageAugmentor]:
     """Yield an augmentor and all that it is made of, each once, outer ones first."""
     seen: set[int] = set()
