@@ -22,9 +22,9 @@ class AutoResumeTrainConfig(TrainConfig):
     ``starting_epoch`` are for a first run only. A run that was killed in the middle of an epoch makes the rest of it.
 
     The data go on with the very next data point, so that the steps of an interrupted and of an uninterrupted run see
-    the same sequence. Where the position of a flow cannot be told, such as that of a generator, the data begin anew, and
-    the log says so. The dataflow must be built as in the earlier run; one that is not ends training with an
-    `InputError` before the first step.
+    the same sequence. Where the position of a flow cannot be told, the data begin anew, and the log says so. The
+    dataflow must be built as in the earlier run; one that is not ends training with an `InputError` before the first
+    step.
 
     Args:
         always_resume: also resume when ``session_init`` or ``starting_epoch`` is given.
