@@ -9,8 +9,8 @@ import numpy as np
 
 from tpack.dataflow import BatchData, FakeData, JoinData, MapData, imgaug
 from tpack.dataflow.dataset import ILSVRC12Files
-from tpack.dataflow.imgaug.generators import seed_generators
 from tpack.dataflow.image_file import read_image
+from tpack.dataflow.imgaug.generators import seed_generators
 from tpack.dataflow.parallel import MultiProcessMapData
 
 # The covariance of the colours in the training set. Each column is a direction, in blue, green and red.

@@ -1,4 +1,4 @@
-"""What classifying photographs adds to a network: pixels, the cost, and whether the right class is among the guesses."""
+"""What classifying photographs adds to a network: pixels, the cost, and whether the class is among the guesses."""
 
 import tensorflow.compat.v1 as tf
 
