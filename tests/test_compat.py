@@ -188,3 +188,14 @@ def test_is_in_control_flow_in_loops_of_tensorflow_1(graph):
     finally:
         tf.enable_control_flow_v2()
     assert seen == [True]
+
+
+def test_run_after_adds_an_order(graph):
+    first, second = tf.constant(1), tf.constant(2)
+    compat.run_after(second.op, [first.op])
+    assert second.op.control_inputs == [first.op]
+
+
+def test_is_in_variable_store_for_what_get_variable_made(graph):
+    made = tf.get_variable("a", [], use_resource=True), tf.Variable(1.0, name="a"), tf.Variable(1.0)
+    assert [compat.is_in_variable_store(variable) for variable in made] == [True, False, False]

@@ -13,7 +13,7 @@ from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import device_lib, timeline
 from tensorflow.python.ops import collective_ops, nccl_ops
-from tensorflow.python.ops.variable_scope import get_variable_scope_store
+from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
 from tensorflow.python.util import _pywrap_util_port
 
 __all__ = [
@@ -24,10 +24,12 @@ __all__ = [
     "get_tf_version_tuple",
     "is_onednn_enabled",
     "is_in_control_flow",
+    "is_in_variable_store",
     "is_tfv2",
     "list_local_devices",
     "make_callable",
     "nccl_all_sum",
+    "run_after",
     "swap_graph_state",
     "tfv1",
 ]
@@ -212,6 +214,11 @@ class BuildState:
             store.variable_scopes_count = dict(self._scope_counts)
 
 
+def run_after(operation: Any, others: Iterable[Any]) -> None:
+    """Let an operation that exists run after others, which must not depend on it."""
+    operation._add_control_inputs(list(others))
+
+
 def swap_graph_state(graph: Any, state: dict[str, Any] | None = None) -> dict[str, Any]:
     """Change those open blocks of a graph that TensorFlow keeps once for all threads.
 
@@ -229,6 +236,11 @@ def swap_graph_state(graph: Any, state: dict[str, Any] | None = None) -> dict[st
     for name, value in (state or {}).items():
         setattr(graph, name, _copied(value))
     return before
+
+
+def is_in_variable_store(variable: Any) -> bool:
+    """Tell whether ``get_variable`` made a variable of the current graph, and gives it again where it is reused."""
+    return _get_default_variable_store()._vars.get(variable.op.name) is variable
 
 
 def is_in_control_flow(graph: Any) -> bool:

@@ -232,10 +232,3 @@ def test_the_name_of_a_variable_means_its_value(graph, use_resource):
     with tf.Session() as session:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         assert session.run(tensors) == [0.5, 2.0]
-
-
-def test_the_handle_of_what_is_no_variable_stays_a_handle(graph):
-    tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], name="unknown")
-    callback = Callback()
-    callback.setup_graph(FakeTrainer())
-    assert callback.get_tensors_maybe_in_tower(["unknown"])[0].dtype == tf.resource

@@ -6,12 +6,15 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tests.helpers.toy_training import Line, line_input
+from tests.helpers.toy_training import Line, line_input, points
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.ema import EMA
+from tpack.callbacks.inference.runner import InferenceRunner
+from tpack.callbacks.inference.scalar_stats import ScalarStats
 from tpack.callbacks.min_max_saver import MinSaver
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.dataflow.from_list import DataFromList
 from tpack.errors import CallbackError, ConfigError
 from tpack.tfutils.smart_init import SmartInit
 from tpack.train.trainer import Trainer
@@ -166,6 +169,36 @@ def test_only_the_wrapped_callback_sees_averages(graph):
     np.testing.assert_allclose(watch.averages, means(watch.weights, 0.5), rtol=1e-6)
 
 
+def test_inference_on_averages_and_on_weights_side_by_side():
+    validation = DataFromList(points(), shuffle=False)
+    x, y = (np.concatenate(part) for part in zip(*points(), strict=True))
+    ema, variables, found = EMA(0.7), {}, []
+
+    def read(callback):
+        trainer = callback.trainer
+        names = ["w", "b", f"w/{SUFFIX}", f"b/{SUFFIX}"]
+        w, b, mean_w, mean_b = trainer.sess.run([variables[name] for name in names])
+        expected = [np.mean((mean_w * x + mean_b - y) ** 2), np.mean((w * x + b - y) ** 2)]
+        np.testing.assert_allclose(
+            [trainer.monitors.get_latest(n) for n in ("ema_cost", "validation_cost")], expected, rtol=1e-5
+        )
+        found.append(expected)
+
+    callbacks = [
+        CallbackFactory(
+            setup_graph=lambda _: variables.update({v.op.name: v for v in tf.global_variables()}), trigger=read
+        ),
+        ema.evaluate(InferenceRunner(validation, ScalarStats("cost", prefix="ema"), "OnAverages")),
+        ema,
+        InferenceRunner(validation, ScalarStats("cost")),
+    ]
+    # Statistics are read after all were reported.
+    callbacks[0].reads_statistics = True
+    train_line(SyncMultiGPUTrainerReplicated(2), callbacks, max_epoch=3)
+    assert len(found) == 3
+    assert all(averaged > plain for averaged, plain in found)
+
+
 def test_weights_come_back_after_an_error_which_is_the_one_to_see(graph):
     ema = EMA(0.5)
     trainer = ClimbingTrainer()
@@ -235,6 +268,8 @@ def test_misuse_is_an_error(graph):
     trainer = FakeTrainer(tf.no_op())
     with pytest.raises(CallbackError, match="averages trainable variables, and there are none"):
         trainer.setup([EMA()])
+    with pytest.raises(CallbackError, match="evaluated on EMA, which is not itself among the callbacks"):
+        trainer.setup([EMA().evaluate(Reading())])
     tf.get_variable("old", initializer=1.0, use_resource=False)
     with pytest.raises(CallbackError, match="wants resource variables: make old with use_resource=True"):
         trainer.setup([EMA()])

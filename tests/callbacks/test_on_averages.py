@@ -13,6 +13,10 @@ class Averages:
 
     in_use = False
     times = 0
+    is_required = False
+
+    def require_setup(self):
+        self.is_required = True
 
     @contextmanager
     def averages_in_use(self):
@@ -58,6 +62,7 @@ def test_averages_are_in_use_while_the_callback_is_triggered(graph):
     watching = Watching(averages)
     proxy = OnAverages(averages, watching)
     FakeTrainer().train([proxy])
+    assert averages.is_required
     expected = {"before_train": True, "trigger_step": True, "trigger_epoch": True, "trigger": True}
     assert watching.seen == {**expected, "before_epoch": False, "after_run": False, "after_train": False}
     watching.seen.clear()

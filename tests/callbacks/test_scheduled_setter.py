@@ -9,8 +9,13 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hyper_param import ObjAttrParam
+from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.scheduled_setter import ScheduledHyperParamSetter
+from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.errors import ConfigError
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.smart_init import SmartInit
+from tpack.train.trainer import Trainer
 
 SCHEDULE = [(2, 0.1), (5, 0.4), (6, 0.2)]
 
@@ -60,6 +65,26 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(step_based, interp, fi
     # Whatever the checkpoint or the model's initializer says, the schedule's value counts once it has one.
     whole = values_seen((1, 8), **options)
     np.testing.assert_allclose(values_seen((first, 8), **options), whole[first - 1 :])
+
+
+@pytest.mark.parametrize("step_based", [False, True])
+def test_a_run_that_resumes_in_the_middle_of_an_epoch_goes_on_too(tmp_path, step_based):
+    def train(**place):
+        target = SimpleNamespace(rate=7.0)
+        watch = Watch(target)
+        setter = ScheduledHyperParamSetter(ObjAttrParam(target, "rate"), SCHEDULE, "linear", step_based=step_based)
+        trainer = Trainer()
+        with trainer.graph.as_default():
+            trainer.train_op = tf.no_op()
+        saver = PeriodicTrigger(ModelSaver(0, checkpoint_dir=str(tmp_path)), every_k_steps=1)
+        trainer.train([setter, watch, saver], [], NewSessionCreator(), steps_per_epoch=2, **place)
+        return watch.seen
+
+    whole = train(session_init=None, max_epoch=8)
+    for step in (3, 5, 9):
+        place = {"starting_epoch": step // 2 + 1, "starting_step": step % 2, "max_epoch": 8}
+        resumed = train(session_init=SmartInit(str(tmp_path / f"model-{step}")), **place)
+        np.testing.assert_allclose(resumed, whole[step:])
 
 
 def test_without_set_at_beginning_only_scheduled_points_count():

@@ -43,6 +43,20 @@ def test_what_has_no_moments_has_none():
     assert found["nan"] == ["[2]", "float64", "nan", "nan", "16", "B"]
 
 
+def test_strings_in_checkpoints_are_listed(tmp_path, capsys):
+    paths = []
+    for folder, text in (("a", b"graph"), ("b", b"graph"), ("c", b"other")):
+        (tmp_path / folder).mkdir()
+        names = np.array([text, b"x"], object)
+        paths.append(save_checkpoint(tmp_path / folder, {"OBJECT_GRAPH": np.array(text, object), "names": names}))
+    assert main(["inspect", paths[0]]) == 0
+    assert list(rows(capsys.readouterr().out)) == ["OBJECT_GRAPH", "names"]
+    assert main(["inspect", paths[0], paths[1]]) == 0
+    assert "2 of the 2 variable(s) in both are equal" in capsys.readouterr().out
+    assert main(["inspect", paths[0], paths[2]]) == 0
+    assert "0 of the 2 variable(s) in both are equal" in capsys.readouterr().out
+
+
 def test_two_checkpoints_are_compared(tmp_path, capsys):
     np.savez(tmp_path / "other.npz", **{**VALUES, "conv0/W": VALUES["conv0/W"] + 0.5})
     assert main(["inspect", save_checkpoint(tmp_path, VALUES), str(tmp_path / "other.npz")]) == 0

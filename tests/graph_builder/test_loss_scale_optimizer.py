@@ -129,5 +129,9 @@ def test_clones_share_the_factor_and_not_the_slots(graph):
 
 
 def test_what_is_no_optimizer_is_refused(graph):
+    loss_scale = DynamicLossScale(SCALING)
     with pytest.raises(GraphBuildError, match=r"wanted a tf.compat.v1.train.Optimizer"):
-        LossScaleOptimizer(3, DynamicLossScale(SCALING))
+        LossScaleOptimizer(3, loss_scale)
+    optimizer = LossScaleOptimizer(OPTIMIZERS["sgd"](), loss_scale)
+    with pytest.raises(GraphBuildError, match=r"got no gradient of \['loss_scale/scale'\]"):
+        optimizer.apply_gradients([(None, loss_scale.variables[0])])

@@ -82,3 +82,13 @@ def test_a_helper_that_has_no_command_line_yet_is_no_leak(before, monkeypatch):
     block.unlink()
     assert resource_tracker._resource_tracker._pid in {child.pid for child in psutil.Process().children()}
     assert before.leaks(timeout_secs=0.0) == []
+
+
+def test_shared_memory_that_a_moment_later_is_gone_is_no_leak(before):
+    block = shared_memory.SharedMemory(create=True, size=8)
+    block.close()
+    later = threading.Timer(0.2, block.unlink)
+    later.daemon = True
+    later.start()
+    assert before.leaks(timeout_secs=30.0) == []
+    later.join()

@@ -13,6 +13,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.source import ROOT
 from tpack.errors import CheckpointError, ConfigError, TowerError
+from tpack.predict.config import PredictConfig
+from tpack.predict.offline import OfflinePredictor
 from tpack.tfutils.export import ModelExporter
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.smart_init import SmartInit
@@ -76,6 +78,31 @@ def test_exports_give_the_same_numbers_without_tpack(tmp_path: Any, rng: np.rand
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
 
 
+def test_exported_file_and_predictor_agree(tmp_path: Any, rng: np.random.Generator) -> None:
+    description = PredictConfig(
+        tower_func=config().tower_func,
+        input_names=["image", "label"],
+        output_names=["scores", "cost:0"],
+        session_init=SmartInit(WEIGHTS),
+    )
+    dp = rng.normal(size=(2, 8, 8, 2)).astype("float32"), np.array([3, 5], "int32")
+    predictor = OfflinePredictor(description)
+    expected = predictor(*dp)
+    predictor.sess.close()
+    ModelExporter(description).export_compact(tmp_path / "model.pb")
+    ModelExporter(description).export_serving(tmp_path / "saved")
+    feeds = dict(zip(("image:0", "label:0"), dp, strict=True))
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.import_graph_def(tf.GraphDef.FromString((tmp_path / "model.pb").read_bytes()), name="")
+        for value, wanted in zip(session.run(["scores:0", "cost:0"], feeds), expected, strict=True):
+            np.testing.assert_allclose(value, wanted, rtol=1e-5)
+    with tf.Graph().as_default(), tf.Session() as session:
+        signature = tf.saved_model.load(session, ["serve"], str(tmp_path / "saved")).signature_def["serving_default"]
+        assert set(signature.inputs) == {"image", "label"}
+        for name, wanted in zip(["scores", "cost:0"], expected, strict=True):
+            np.testing.assert_allclose(session.run(signature.outputs[name].name, feeds), wanted, rtol=1e-5)
+
+
 @pytest.mark.parametrize("optimize", [True, False])
 def test_compact_file_has_what_the_outputs_need(tmp_path: Any, optimize: bool) -> None:
     path = tmp_path / "model.pb"
@@ -130,6 +157,13 @@ def test_an_export_that_fails_leaves_nothing(tmp_path: Any, monkeypatch: pytest.
     with pytest.raises(OSError, match="disk full"):
         ModelExporter(config()).export_serving(tmp_path / "b")
     assert os.listdir(tmp_path) == []
+
+
+def test_directories_of_exports_are_made(tmp_path: Any) -> None:
+    ModelExporter(config()).export_compact(tmp_path / "new" / "directory" / "frozen.pb")
+    assert os.listdir(tmp_path / "new" / "directory") == ["frozen.pb"]
+    ModelExporter(config()).export_serving(tmp_path / "other" / "1")
+    assert os.listdir(tmp_path / "other") == ["1"]
 
 
 def test_toco_compatible_wants_optimize(tmp_path: Any) -> None:

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from tests.helpers.log_lines import captured_log
+from tpack.train import interruption as interruption_module
 from tpack.train.interruption import Interrupted, Interruption
 
 
@@ -95,3 +96,60 @@ def test_a_step_that_returns_is_not_broken_off():
         with pytest.raises(Interrupted):
             interruption.check()
     assert not interruption.broke_off
+
+
+def test_another_thread_can_end_a_step_that_breaking_off_ends():
+    error, broken_off = ValueError("mine"), threading.Event()
+    with pytest.raises(ValueError, match="mine") as caught, Interruption(broken_off.set) as interruption:
+        thread = threading.Thread(target=interruption.fail, args=[error])
+        thread.start()
+        assert broken_off.wait(60)
+        raise OSError("what the step says to that")
+    thread.join()
+    assert caught.value is error
+    assert isinstance(error.__cause__, OSError)
+
+
+def test_another_thread_can_end_a_step_that_waits_in_python(monkeypatch):
+    monkeypatch.setattr(interruption_module, "UNWIND_SECS", 0.01)
+    before = signal.getsignal(signal.SIGINT)
+    with captured_log() as log, pytest.raises(ValueError, match="mine"), Interruption(lambda: None) as interruption:
+        thread = threading.Thread(target=interruption.fail, args=[ValueError("mine")])
+        thread.start()
+        threading.Event().wait()
+    thread.join()
+    assert log == []
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_an_error_that_comes_with_the_end_of_training_is_raised_all_the_same():
+    with pytest.raises(ValueError, match="mine"), Interruption(lambda: interruption.leave()) as interruption:
+        interruption.fail(ValueError("mine"))
+
+
+def test_only_the_first_error_counts_and_none_after_the_last_step(monkeypatch):
+    monkeypatch.setattr(interruption_module, "UNWIND_SECS", 0.0)
+    calls = []
+    with Interruption(lambda: calls.append(1)) as interruption:
+        assert not interruption.wait_until_left(0)
+        interruption.leave()
+        assert interruption.wait_until_left(0)
+        interruption.fail(ValueError("too late"))
+    assert calls == []
+    assert interruption.error is None
+
+
+def test_a_signal_that_was_sent_before_the_step_ended_is_let_be():
+    with Interruption(unexpected) as interruption:
+        interruption.leave()
+        interruption._sent_signal = True
+        os.kill(os.getpid(), signal.SIGINT)
+        interruption.check()
+    interruption.end_process()
+    assert interruption.signum is None
+
+
+def test_a_real_end_goes_before_an_error_of_another_thread():
+    with pytest.raises(KeyboardInterrupt), Interruption(lambda: interruption.leave()) as interruption:
+        interruption.fail(ValueError("mine"))
+        raise KeyboardInterrupt

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CallbackError
-from tpack.tower.keys import VARIABLE_KEYS
 from tpack.tower.names import op_and_tensor_name
+from tpack.tower.variable_reading import value_if_variable
 
 Self = TypeVar("Self", bound="Callback")
 
@@ -199,15 +199,13 @@ class Callback:
         self._name_scope = name
 
     def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[Any]:
-        """Find tensors by name, in the graph first and then in the first training tower.
-
-        The name of a variable means its value.
+        """Find tensors by name, in the graph first and then in the first training tower; a variable means its value.
 
         Raises:
             CallbackError: the graph has no tensor of that name, and there is no training tower.
             TowerError: neither the graph nor the first training tower has one.
         """
-        return [_value_if_variable(self._find_tensor(name)) for name in names]
+        return [value_if_variable(self._find_tensor(name)) for name in names]
 
     def _find_tensor(self, name: str) -> Any:
         tensor_name = op_and_tensor_name(name)[1]
@@ -245,14 +243,6 @@ class Callback:
         return type(self).__name__
 
 
-def _value_if_variable(tensor: Any) -> Any:
-    """Return the value of a variable for its handle, which is what the graph knows by the variable's name."""
-    if tensor.dtype != tf.resource:
-        return tensor
-    variables = (v for key in VARIABLE_KEYS for v in tensor.graph.get_collection(key))
-    return next((v.read_value() for v in variables if v.op is tensor.op), tensor)
-
-
 def _overridden(callback: Callback, name: str) -> bool:
     if not hasattr(Callback, name):
         return False
@@ -270,7 +260,7 @@ class CallbackFactory(Callback):
         after_train: likewise.
 
     Example:
-        `CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("answer", 42))`
+        ``CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("answer", 42))``
     """
 
     def __init__(

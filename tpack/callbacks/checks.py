@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.ancestors import ancestors
 from tpack.callbacks.base import Callback
 from tpack.errors import NumericsError
+from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
 
 MAX_NAMED = 5

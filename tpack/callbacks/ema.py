@@ -69,6 +69,15 @@ class EMA(Callback):
         """
         return OnAverages(self, cb)
 
+    def require_setup(self) -> None:
+        """Check that this belongs to a training.
+
+        Raises:
+            CallbackError: it does not.
+        """
+        if self._trainer is None:
+            raise CallbackError(f"a callback is evaluated on {self}, which is not itself among the callbacks: add it")
+
     @contextmanager
     def averages_in_use(self) -> Iterator[None]:
         """Put the averages in the place of the weights for a block, between steps.

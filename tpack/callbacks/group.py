@@ -120,7 +120,7 @@ class Callbacks(Callback):
             raise first
 
     def implements(self, hook: str) -> bool:
-        """Tell whether `hook` does anything in a member; around a run the members are asked themselves."""
+        """Tell whether ``hook`` does anything in a member; around a run the members are asked themselves."""
         return hook not in ("before_run", "after_run") and any(cb.implements(hook) for cb in self.cbs)
 
     def failure(self) -> BaseException | None:

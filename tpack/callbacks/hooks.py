@@ -20,7 +20,7 @@ class HookToCallback(Callback):
         hook: `begin` is called in `setup_graph`, `after_create_session` before training, `end` after it.
 
     Raises:
-        CallbackError: `hook` is no session hook.
+        CallbackError: ``hook`` is no session hook.
     """
 
     _chief_only = False

@@ -25,12 +25,12 @@ class MinSaver(Callback):
     stands in the list, does nothing when the statistic got no new value, and saves the current variables itself,
     whether there is a `ModelSaver` and however often that one saves. NaN is never the best.
 
-    The best value is kept beside the checkpoint in `<filename>.best.json`, so that a resumed run does not begin anew.
+    The best value is kept beside the checkpoint in ``<filename>.best.json``, so that a resumed run does not begin anew.
 
     Args:
         monitor_stat: the statistic's name.
         reverse: keep the maximum.
-        filename: name of the checkpoint; `min-<statistic>` or `max-<statistic>` unless given.
+        filename: name of the checkpoint; ``min-<statistic>`` or ``max-<statistic>`` unless given.
         checkpoint_dir: where to; the logger's directory unless given.
     """
 
@@ -105,7 +105,7 @@ class MaxSaver(MinSaver):
 
     Args:
         monitor_stat: the statistic's name.
-        filename: name of the checkpoint; `max-<statistic>` unless given.
+        filename: name of the checkpoint; ``max-<statistic>`` unless given.
         checkpoint_dir: where to; the logger's directory unless given.
     """
 
@@ -114,7 +114,7 @@ class MaxSaver(MinSaver):
 
 
 def _move_checkpoint(source: str, target: str) -> None:
-    """Replace checkpoint `target` by `source`.
+    """Replace checkpoint ``target`` by ``source``.
 
     A checkpoint is several files, which can not be replaced at one instant. The index goes first and comes last:
     without it there is no checkpoint, so that whoever looks in between finds none rather than half of each.

@@ -26,7 +26,7 @@ class MovingAverageSummary(Callback):
             times.
 
     Raises:
-        CallbackError: `train_op` is not in the graph.
+        CallbackError: ``train_op`` is not in the graph.
     """
 
     _chief_only = False
@@ -64,7 +64,7 @@ class MovingAverageSummary(Callback):
         return self._fetch
 
     def implements(self, hook: str) -> bool:
-        """Tell whether `hook` does anything; with a train op nothing is left to do around a step."""
+        """Tell whether ``hook`` does anything; with a train op nothing is left to do around a step."""
         if hook == "before_run":
             return self._train_op is None
         return super().implements(hook)

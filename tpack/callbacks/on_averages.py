@@ -16,6 +16,9 @@ from tpack.callbacks.proxy import ProxyCallback
 class WeightAverages(Protocol):
     """Whoever keeps averages of weights."""
 
+    def require_setup(self) -> None:
+        """Raise an error if there are no averages, since nobody set this up."""
+
     def averages_in_use(self) -> AbstractContextManager[None]:
         """Put the averages in the place of the weights for a block."""
 
@@ -33,6 +36,10 @@ class OnAverages(ProxyCallback):
     def __init__(self, averages: WeightAverages, cb: Callback) -> None:
         super().__init__(cb)
         self._averages = averages
+
+    def _setup_graph(self) -> None:
+        self._averages.require_setup()
+        super()._setup_graph()
 
     def _before_train(self) -> None:
         with self._averages.averages_in_use():

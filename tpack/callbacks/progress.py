@@ -77,7 +77,7 @@ class ProgressBar(Callback):
             bar.close()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether `hook` does anything; without names nothing is fetched."""
+        """Tell whether ``hook`` does anything; without names nothing is fetched."""
         if hook in ("before_run", "after_run"):
             return bool(self._names)
         return super().implements(hook)

@@ -13,13 +13,13 @@ from tpack.errors import CallbackError
 
 
 class ProxyCallback(Callback):
-    """Behave as the callback `cb` does.
+    """Behave as the callback ``cb`` does.
 
     Args:
         cb: the inner callback.
 
     Raises:
-        CallbackError: `cb` is not a callback.
+        CallbackError: ``cb`` is not a callback.
     """
 
     def __init__(self, cb: Callback) -> None:
@@ -66,7 +66,7 @@ class ProxyCallback(Callback):
         self.cb.after_train()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether the inner callback, or a subclass of the proxy, does anything in `hook`."""
+        """Tell whether the inner callback, or a subclass of the proxy, does anything in ``hook``."""
         name = f"_{hook}"
         return getattr(type(self), name, None) is not getattr(ProxyCallback, name, None) or self.cb.implements(hook)
 

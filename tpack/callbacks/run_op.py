@@ -24,7 +24,7 @@ class RunOp(Callback):
         verbose: log each run, those with a step excepted.
 
     Raises:
-        CallbackError: `op`, or what it returns, can not be run.
+        CallbackError: ``op``, or what it returns, can not be run.
     """
 
     _chief_only = False
@@ -67,7 +67,7 @@ class RunOp(Callback):
         self.trainer.sess.run(self._fetch)
 
     def implements(self, hook: str) -> bool:
-        """Tell whether `hook` runs anything."""
+        """Tell whether ``hook`` runs anything."""
         if hook == "before_run":
             return self._runs_with_step and (self._trainer is None or self._fetch is not None)
         if hook == "trigger":

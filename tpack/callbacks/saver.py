@@ -19,14 +19,14 @@ from tpack.utils import logger
 
 
 class ModelSaver(Callback):
-    """Save a checkpoint `model-<global step>` when triggered, that is after each epoch unless wrapped.
+    """Save a checkpoint ``model-<global step>`` when triggered, that is after each epoch unless wrapped.
 
     Beside each checkpoint lies a small file with the epoch and the step in it, and another with the position in the
     data if they have one. Both are written first, so that every complete checkpoint knows where training was. When
     training is interrupted by a signal, the last steps are saved too. The limit of checkpoints holds over restarts:
     those of a former run in the same directory count.
 
-    The graph itself is written once, before training, as `graph-<time>.meta`.
+    The graph itself is written once, before training, as ``graph-<time>.meta``.
 
     Args:
         max_to_keep: how many checkpoints to keep; the oldest are deleted. 0 keeps all.

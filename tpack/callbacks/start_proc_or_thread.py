@@ -33,7 +33,7 @@ class StartProcOrThread(Callback):
     _chief_only = False
 
     def __init__(self, startable: Any | Sequence[Any], stop_at_last: bool = True) -> None:
-        self._members = list(startable) if isinstance(startable, (list, tuple)) else [startable]
+        self._members: list[Any] = list(startable) if isinstance(startable, (list, tuple)) else [startable]
         for member in self._members:
             if not isinstance(member, (mp.process.BaseProcess, threading.Thread)):
                 raise CallbackError(f"StartProcOrThread wants processes and threads, got {member!r}")

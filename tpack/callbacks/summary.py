@@ -22,7 +22,7 @@ def MergeAllSummaries(  # noqa: N802 (scripts use it like a class)
         key: the collection; `tf.GraphKeys.SUMMARIES` unless given.
 
     Raises:
-        ConfigError: `period` is negative.
+        ConfigError: ``period`` is negative.
     """
     if period < 0:
         raise ConfigError(f"MergeAllSummaries wants a period of at least 0 steps, got {period}")
@@ -84,7 +84,7 @@ class _SummariesAlone(Callback):
             self.trainer.monitors.put_summary(self.trainer.sess.run(self._fetch))
 
     def implements(self, hook: str) -> bool:
-        """Tell whether `hook` does anything; without a period nothing is to be done after a step."""
+        """Tell whether ``hook`` does anything; without a period nothing is to be done after a step."""
         if hook == "trigger_step":
             return self._period > 0
         return super().implements(hook)

@@ -20,7 +20,7 @@ class EstimatedTimeLeft(Callback):
         median: take the median of their times, which one slow epoch does not disturb; else the mean.
 
     Raises:
-        ConfigError: `last_k_epochs` is below 1.
+        ConfigError: ``last_k_epochs`` is below 1.
     """
 
     def __init__(self, last_k_epochs: int = 5, median: bool = True) -> None:

@@ -19,11 +19,11 @@ class PeriodicTrigger(ProxyCallback):
         triggerable: a callback that overrides `_trigger`.
         every_k_steps: trigger after each step whose `global_step` is a multiple of it.
         every_k_epochs: trigger after each epoch whose number is a multiple of it.
-        before_train: trigger also in `before_train`.
+        before_train: trigger also in ``before_train``.
 
     Raises:
         ConfigError: there is no time at which to trigger, or a period is not a positive integer.
-        CallbackError: `triggerable` does not override `_trigger`, so that triggering it would do nothing.
+        CallbackError: ``triggerable`` does not override `_trigger`, so that triggering it would do nothing.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class PeriodicTrigger(ProxyCallback):
             self.cb.trigger()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether `hook` does anything; without `every_k_steps` a step costs what the inner callback costs."""
+        """Tell whether ``hook`` does anything; without `every_k_steps` a step costs what the inner callback costs."""
         if hook == "trigger_step":
             return self._every_k_steps is not None or self.cb.implements(hook)
         return hook == "trigger_epoch" or super().implements(hook)
@@ -115,7 +115,7 @@ class EnableCallbackIf(ProxyCallback):
             self.cb.trigger_epoch()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether the inner callback does anything in `hook`, or needs the condition that is asked there."""
+        """Tell whether the inner callback does anything in ``hook``, or needs the condition that is asked there."""
         return self._takes_part_in_runs if hook == "before_run" else self.cb.implements(hook)
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import GraphBuildError
 from tpack.graph_builder.loss_scale import DynamicLossScale
 from tpack.reduction.placing import on_device_of
 from tpack.tfutils.gate import Gate
@@ -41,10 +42,18 @@ class LossScaleOptimizer(ProxyOptimizer):
         return super().compute_gradients(scaled, *args, **kwargs)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """Return the operation that applies gradients of the scaled cost, if they are finite."""
+        """Return the operation that applies gradients of the scaled cost, if they are finite.
+
+        Raises:
+            GraphBuildError: There is no gradient.
+        """
         pairs = list(grads_and_vars)
+        gradients = [gradient for gradient, _ in pairs if gradient is not None]
+        if not gradients:
+            names = [variable.op.name for _, variable in pairs]
+            raise GraphBuildError(f"LossScaleOptimizer got no gradient of {names}: wanted one at least")
         with tf.name_scope("loss_scale"):
-            is_finite = _are_finite([gradient for gradient, _ in pairs if gradient is not None])
+            is_finite = _are_finite(gradients)
             self._loss_scale.observe(is_finite)
             gate = Gate(is_finite)
         with gate.behind():

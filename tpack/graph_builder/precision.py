@@ -29,7 +29,7 @@ class PrecisionPolicy:
     move between precisions both ways.
 
     Casting the last layer's output to float32, before the cost is computed of it, is up to the model, and is
-    recommended. So is what else must be in float32; ``tpack.tower.compute_dtype.full_precision`` gives variables for
+    recommended. So is what else must be in float32; ``tpack.tower.full_precision`` gives variables for
     it. Regularisation of ``tf.trainable_variables()`` is in float32 already: add it to a cost in float32. Variables
     that are not made by ``get_variable``, such as those of Keras layers, stay as they are.
 

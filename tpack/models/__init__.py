@@ -9,6 +9,7 @@ from tpack.models.dropout import Dropout
 from tpack.models.fc import FullyConnected
 from tpack.models.group_norm import GroupNorm
 from tpack.models.instance_norm import InstanceNorm
+from tpack.models.keras_losses import add_keras_losses
 from tpack.models.layer_norm import LayerNorm
 from tpack.models.linearwrap import LinearWrap
 from tpack.models.nonlin import Maxout, PReLU
@@ -46,6 +47,7 @@ __all__ = [
     "Maxout",
     "PReLU",
     "VariableHolder",
+    "add_keras_losses",
     "disable_layer_logging",
     "l1_regularizer",
     "l2_regularizer",

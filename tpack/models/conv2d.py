@@ -79,13 +79,14 @@ def Conv2D(  # noqa: N802
     )
     kernel_shape = [*_positive("kernel_size", kernel_size), channels // geometry.groups, filters]
     options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
+    last_steps = activation_steps(activation, activity_regularizer)
     variables = options.create(dtype, kernel_shape, filters)
 
     def operation(x: Any, short_format: str, name: str | None) -> Any:
         return convolve(x, variables.W, geometry, short_format, name)
 
     steps = steps_in_format(with_bias(operation, variables), dtype, channels_first=channels_first)
-    outputs = run_steps(inputs, [*steps, *activation_steps(activation, activity_regularizer)])
+    outputs = run_steps(inputs, [*steps, *last_steps])
     outputs.variables = variables
     return outputs
 

@@ -77,6 +77,7 @@ def Conv2DTranspose(  # noqa: N802
     filters = check_units("Conv2DTranspose", "filters", filters)
     rule, stride = parse_rule("Conv2DTranspose", padding), _positive("strides", strides)
     options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
+    last_steps = activation_steps(activation, activity_regularizer)
     variables = options.create(dtype, [*_positive("kernel_size", kernel_size), filters, channels], filters)
 
     def operation(x: Any, short_format: str, name: str | None) -> Any:
@@ -84,7 +85,7 @@ def Conv2DTranspose(  # noqa: N802
         return tf.nn.conv2d_transpose(x, variables.W, shape, stride, rule, data_format=short_format, name=name)
 
     steps = steps_in_format(with_bias(operation, variables), dtype, channels_first=is_channels_first(data_format))
-    outputs = run_steps(inputs, [*steps, *activation_steps(activation, activity_regularizer)])
+    outputs = run_steps(inputs, [*steps, *last_steps])
     outputs.variables = variables
     return outputs
 

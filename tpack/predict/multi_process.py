@@ -12,8 +12,9 @@ from tpack.predict.config import PredictConfig
 from tpack.predict.dataset import DatasetPredictorBase
 from tpack.predict.offline import OfflinePredictor
 from tpack.tower.devices import list_gpus
+from tpack.utils.map_in_processes import map_in_processes
 from tpack.utils.once import log_once
-from tpack.utils.worker_processes import map_in_processes, pickled
+from tpack.utils.worker_process import pickled
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 

@@ -16,6 +16,7 @@ from tpack.reduction.colocated import ColocatedReduction
 from tpack.reduction.composite import CompositeReducer
 from tpack.reduction.concat_split import ConcatAndSplitPacker, ConcatAndSplitPackingReducer
 from tpack.reduction.cpu_shuffle import CpuShuffleReducer
+from tpack.reduction.cross_tower import mean_over_towers, stack_over_towers, sum_over_towers
 from tpack.reduction.densify import DensifyReducer
 from tpack.reduction.functions import (
     aggregate_grads_colocate,
@@ -89,9 +90,12 @@ __all__ = [
     "choose_the_best",
     "count_traffic",
     "make_reducer",
+    "mean_over_towers",
     "merge_grad_list",
     "parse_all_reduce_spec",
     "reducer_for_mode",
     "reducer_for_spec",
     "split_grad_list",
+    "stack_over_towers",
+    "sum_over_towers",
 ]

@@ -40,7 +40,8 @@ def load_checkpoint_vars(path: str | os.PathLike[str]) -> dict[str, Any]:
     if path.endswith(".npz"):
         return {name.removesuffix(":0"): value for name, value in load_npz(path).items()}
     reader = CheckpointReader(resolve_checkpoint(path))
-    return {name: reader.read(name) for name in sorted(reader.shapes)}
+    # A scalar string, such as the object graph in checkpoints of TensorFlow 2, is read as bytes and not as an array.
+    return {name: np.asarray(reader.read(name)) for name in sorted(reader.shapes)}
 
 
 def save_checkpoint_vars(dic: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -87,8 +88,9 @@ def _write_npz(file: Any, values: Mapping[str, Any]) -> None:
 def dump_session_params(path: str | os.PathLike[str]) -> None:
     """Write the values that the default session's model has to an ``.npz`` file or a checkpoint.
 
-    A model has its trainable variables, and those in MODEL_VARIABLES such as the moving averages of batch
-    normalisation; what only the optimizer needs is left out.
+    A model has its trainable variables, and those in MODEL_VARIABLES: moving averages of batch normalisation (those of
+    a Keras layer if the graph trains), and variables frozen with ``skip_collection``. What only the optimizer needs is
+    left out.
 
     Args:
         path: as for ``save_checkpoint_vars``.

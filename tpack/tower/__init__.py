@@ -1,6 +1,7 @@
 """The tower mechanism: names, devices, placement, collections, variable getters, contexts and handles."""
 
 from tpack.tower.collections import CollectionSnapshot, backup_collection, freeze_collection, restore_collection
+from tpack.tower.compute_dtype import full_precision
 from tpack.tower.context import (
     PredictTowerContext,
     TowerContext,
@@ -21,6 +22,7 @@ from tpack.tower.handles import TowerHandle, TowerHandles
 from tpack.tower.names import op_and_tensor_name, tower_name
 from tpack.tower.placement import LeastLoadedDeviceSetter
 from tpack.tower.recorder import VariableRecorder, pair_variables
+from tpack.tower.together import call_in_towers
 from tpack.tower.variable_getters import OverrideCachingDevice, custom_getter_scope, override_to_local_variable
 
 __all__ = [
@@ -35,11 +37,13 @@ __all__ = [
     "TrainTowerContext",
     "VariableRecorder",
     "backup_collection",
+    "call_in_towers",
     "canonical_device",
     "check_session_devices",
     "current_tower_context",
     "custom_getter_scope",
     "freeze_collection",
+    "full_precision",
     "get_current_tower_context",
     "list_gpus",
     "op_and_tensor_name",

@@ -153,13 +153,12 @@ class TowerContext:
     @contextmanager
     def left(self) -> Iterator[None]:
         """Build a block `outside` of the tower, without it being the current one."""
-        stack = context_stack()
-        stack.remove(self)
+        context_stack().remove(self)
         try:
             with self.outside():
                 yield
         finally:
-            stack.append(self)
+            context_stack().append(self)
 
     @contextmanager
     def outside(self) -> Iterator[None]:

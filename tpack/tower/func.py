@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, TowerError
 from tpack.tower.context import current_tower_context
 from tpack.tower.handles import TowerHandle, TowerHandles
+from tpack.tower.keras_updates import KerasUpdates
 
 
 class TowerFunc:
@@ -77,7 +78,10 @@ class TowerFunc:
                 f"the tower function takes {len(self._input_signature)} inputs ({', '.join(self.input_names)}), got "
                 f"{len(inputs)}"
             )
+        updates = KerasUpdates(context.name)
         output = self._tower_fn(*inputs)
+        if context.is_training and (context.has_own_variables or context.is_main_tower):
+            updates.collect(context.recorder.variables)
         self._handles.append(TowerHandle(context, inputs, output, self.input_names))
         return output
 

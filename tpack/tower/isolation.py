@@ -6,6 +6,8 @@ collections that are its own hold its part only; when it is closed, what is to b
 Towers usually are built one after the other. Where they meet in the middle (`TowerContext.merge_call`), a paused tower
 takes its additions out of the collections and puts them back when it goes on, so that every tower finds, and in the end
 every collection holds, what it would have if the towers had been built one after the other.
+
+The counts that Keras names layers by are kept apart in the same way.
 """
 
 from collections.abc import Iterator
@@ -15,7 +17,14 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.tower.collections import CollectionSnapshot, backup_collection, items_added, restore_collection
+from tpack.tower.keras_names import KerasNames
 from tpack.tower.keys import LOSS_KEYS, SUMMARY_KEYS
+from tpack.utils.once import log_once
+
+_DROPPED = (
+    "Summaries are written in the main training tower only, since all towers are built by the same function: those of "
+    "the others are dropped"
+)
 
 
 class TowerCollections:
@@ -36,6 +45,7 @@ class TowerCollections:
         dropped = SUMMARY_KEYS if has_own else (*SUMMARY_KEYS, tf.GraphKeys.UPDATE_OPS)
         self._dropped = () if self._keeps_all else dropped
         self._graph: Any = None
+        self._keras_names: Any = None
         self._is_open = False
         self._was_aside = False
         self._around: dict[str, list[Any]] = {}
@@ -52,10 +62,13 @@ class TowerCollections:
         self._graph = tf.get_default_graph()
         self._around = _backup()
         restore_collection({key: [] for key in self._isolated})
+        self._keras_names = KerasNames(self._graph)
+        self._keras_names.swap()
         self._is_open = True
 
     def close(self) -> None:
         """End: keep what was added and is to be kept, and put back what was out of sight."""
+        self._keras_names.swap()
         with self._graph.as_default():
             self._own = {key: self.added(key) for key in _keys()}
             self._is_open = False
@@ -64,6 +77,8 @@ class TowerCollections:
             kept = self._own if self._keeps_all else {}
             closed = self._isolated + self._dropped
             restore_collection({key: self._around.get(key, []) + kept.get(key, []) for key in closed})
+        if any(self._own.get(key) for key in SUMMARY_KEYS if key in self._dropped):
+            log_dropped_summaries()
 
     def added(self, key: str) -> list[Any]:
         """Return what the tower added to a collection so far, also after it was closed."""
@@ -83,10 +98,12 @@ class TowerCollections:
         """Take the tower's additions out of the collections, which then are as if it had not been there."""
         own = {key: self.added(key) for key in _keys()}
         restore_collection({key: self._around.get(key, []) for key in own})
+        self._keras_names.swap_of_graph()
         self._own, self._was_aside = own, True
 
     def bring_back(self) -> None:
         """Undo `put_aside` among what the collections hold by now."""
+        self._keras_names.swap_of_graph()
         for key, items in self._around.items():
             self._foreign.setdefault(key, set()).update(map(id, items))
         self._around = _backup()
@@ -106,6 +123,11 @@ class TowerCollections:
             yield
         finally:
             restore_collection({key: before.get(key, []) + snapshot.added(key) for key in own})
+
+
+def log_dropped_summaries() -> None:
+    """Say, the first time in a process, why the summaries of a tower are not written."""
+    log_once(_DROPPED)
 
 
 def _keys() -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import TowerMismatchError
+from tpack.tower.variable_places import VariablePlaces
 
 
 class VariableRecorder:
@@ -20,7 +21,8 @@ class VariableRecorder:
         owner: who creates them, for messages.
         as_copies: put the variables into LOCAL_VARIABLES in place of GLOBAL_VARIABLES. A copy is not saved: a
             checkpoint holds the main tower's variables and loads into any number of towers.
-        only_local: no variable may be created that belongs into GLOBAL_VARIABLES.
+        only_local: create no variable that belongs into GLOBAL_VARIABLES; take the one that the tower whose variables
+            these are made in the same place.
         unnamed_scope: a name scope that is left out of the variables' names.
     """
 
@@ -33,10 +35,12 @@ class VariableRecorder:
         self._as_copies = as_copies
         self._only_local = only_local
         self._paused = False
+        self._places = VariablePlaces()
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Record in this block; may be entered several times."""
+        self._places.begin()
         with tf.variable_creator_scope(self._create):
             yield
 
@@ -51,12 +55,8 @@ class VariableRecorder:
 
     def _create(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         if self._only_local and not self._paused and _will_be_global(kwargs):
-            name = tf.get_default_graph().unique_name(kwargs.get("name") or "Variable", mark_as_used=False)
-            raise TowerMismatchError(
-                f"{self.owner} creates the variable {name!r}, which the main training tower did not: a "
-                "tower function must use the same variables in every tower, in training and in prediction. A variable "
-                "made by tf.get_variable is shared; one made by tf.Variable, or by a new Keras layer, is not"
-            )
+            return self._places.take(kwargs.get("name"), kwargs.get("initial_value"), self.owner)
+        place = self._places.place(kwargs.get("name"))
         # Keras variables come without this argument and are resource variables anyway.
         if "use_resource" in kwargs:
             kwargs["use_resource"] = True
@@ -65,6 +65,7 @@ class VariableRecorder:
         if self._paused:
             return variable
         self.variables.append(variable)
+        self._places.note(place, variable)
         if self._as_copies:
             _move_to_local(variable)
         return variable

@@ -17,6 +17,7 @@ from tpack.compat import BuildState, swap_graph_state
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.tower.context import TowerContext
 from tpack.tower.coroutine import Coroutine, CoroutineExit
+from tpack.tower.keras_names import keep_keras_policy
 from tpack.tower.merging import MergeCall, merge, part_of_tower
 
 
@@ -51,6 +52,7 @@ class _Towers:
         self._session = tf.get_default_session()
         self._scopes = BuildState(self._graph)
         self._variables = contextvars.copy_context()
+        self._install_keras_policy = keep_keras_policy()
         self._state_around = swap_graph_state(self._graph)
         self._states = [self._state_around] * len(self._contexts)
         self._strands: dict[int, Coroutine] = {}
@@ -126,6 +128,7 @@ class _Towers:
                 if self._session is not None:
                     scopes.enter_context(self._session.as_default())
                 self._scopes.install()
+                self._install_keras_policy()
                 scopes.enter_context(context)
                 return self._func()
 

@@ -5,7 +5,8 @@ Python did. So the first signal is only noted, and training asks for it after ea
 at once.
 
 A step that waits inside TensorFlow, for data that never come, keeps Python from noting anything. So a thread watches
-for signals too, and breaks off a step that does not return in time.
+for signals too, and breaks off a step that does not return in time. The same serves another thread of the program that
+wants training to end with an error.
 """
 
 import signal
@@ -23,6 +24,10 @@ GRACE_SECS = 20.0
 """How long after a signal a step may still take; job schedulers usually kill after 30 seconds."""
 
 
+UNWIND_SECS = 5.0
+"""How long a step that was broken off may take to return before it is interrupted by a signal."""
+
+
 _NOTED = b"\0"
 
 
@@ -31,7 +36,9 @@ class Interrupted(BaseException):
 
 
 class Interruption:
-    """Notes signals while its block runs. Only the main thread can receive them; elsewhere the block does nothing.
+    """Notes signals while its block runs. Only the main thread can receive them; elsewhere it notes none.
+
+    What a step that was broken off raises is logged and goes no further.
 
     Args:
         break_off: called from another thread, once, when a step does not return after a signal, or a second signal
@@ -40,12 +47,17 @@ class Interruption:
 
     Attributes:
         signum: the signal that came, or None.
-        broke_off: whether ``break_off`` was called.
+        broke_off: whether ``break_off`` was called for a signal.
+        error: what another thread wants training to end with, or None.
     """
 
     def __init__(self, break_off: Callable[[], None], *, grace_secs: float = GRACE_SECS) -> None:
         self.signum: int | None = None
         self.broke_off = False
+        self.error: Exception | None = None
+        self._lock = threading.Lock()
+        self._left = threading.Event()
+        self._sent_signal = False
         self._break_off = break_off
         self._grace_secs = grace_secs
         self._noted = threading.Event()
@@ -67,7 +79,18 @@ class Interruption:
                     self._previous[signum] = signal.signal(signum, self._note)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        self.leave()
+        self._restore_handlers()
+        if error is not None and not isinstance(error, Exception):
+            return False
+        if self.error not in (None, error):
+            raise self.error from error
+        if self.broke_off and error is not None:
+            logger.error("A step was broken off, so its end was not saved. This is what it said:", exc_info=error)
+        return self.broke_off
+
+    def _restore_handlers(self) -> None:
         if self._watcher is None:
             return
         for signum, handler in self._previous.items():
@@ -85,6 +108,40 @@ class Interruption:
         if self.signum is not None:
             raise Interrupted(signal.Signals(self.signum).name)
 
+    def leave(self) -> None:
+        """Say that the last step has ended, however it did: from now on `fail` does nothing."""
+        self._left.set()
+        # Whoever is about to send a signal has sent it when this is passed, and `_note` lets it be.
+        with self._lock:
+            pass
+
+    def wait_until_left(self, timeout_secs: float) -> bool:
+        """Wait until the last step has ended, however it did; return whether it has."""
+        return self._left.wait(timeout_secs)
+
+    def fail(self, error: Exception) -> None:
+        """Have a step that does not return raise ``error``; called from another thread.
+
+        ``break_off`` is called, so that a step that waits in TensorFlow returns. One that does not return even so waits
+        in Python: it is interrupted by a signal, whose handler raises the error. Only the first call does anything.
+
+        Args:
+            error: is in `error` from now on.
+        """
+        with self._lock:
+            if self.error is not None or self._left.is_set():
+                return
+            self.error = error
+        self._break_off()
+        if self._left.wait(UNWIND_SECS):
+            return
+        with self._lock:
+            if self._previous and not self._left.is_set():
+                # The watcher need not act on this signal.
+                self._noted.set()
+                self._sent_signal = True
+                signal.pthread_kill(int(threading.main_thread().ident or 0), next(iter(self._previous)))
+
     def end_process(self) -> None:
         """Raise what ends the process with the exit code of the signal that came: 130 for Ctrl-C, 143 for SIGTERM."""
         if self.signum == signal.SIGINT:
@@ -93,6 +150,11 @@ class Interruption:
             raise SystemExit(128 + self.signum)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
+        if self._sent_signal:
+            self._sent_signal = False
+            if self.error is not None and not self._left.is_set():
+                raise self.error
+            return
         if self.signum is not None:
             self.end_process()
         self.signum = signum

@@ -45,6 +45,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         input_source: where the data come from, if it is an `InputSource`; checkpoints hold its position.
         is_chief: whether this process writes checkpoints and logs.
         interrupted: whether Ctrl-C or SIGTERM ended training.
+        interruption: ends training early, for a signal or from another thread; from `main_loop` on.
         executor: who runs the kernels of a step: ``"pool"``, ``"caller"``, or ``"auto"``, which measures both over the
             first steps of a single-tower graph and keeps the faster.
     """
@@ -65,6 +66,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         self._step_counter = StepCounter(self.loop)
         self._init_ops: list[Any] = []
         self._set_by_init_ops: list[Any] = []
+        self.interruption: Interruption | None = None
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
         """Add a callback, or several, before `setup_callbacks`.
@@ -164,14 +166,9 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         """
         self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
         # Closing the session makes a step return that waits for data.
-        with self.graph.as_default(), self.sess.as_default(), Interruption(self.sess.close) as interruption:
-            try:
-                self._train_and_finish(interruption)
-            except Exception:
-                if not interruption.broke_off:
-                    raise
-                logger.exception("A step was broken off, so its end was not saved. This is what it said:")
-        interruption.end_process()
+        with self.graph.as_default(), self.sess.as_default(), Interruption(self.sess.close) as self.interruption:
+            self._train_and_finish(self.interruption)
+        self.interruption.end_process()
 
     def _train_and_finish(self, interruption: Interruption) -> None:
         try:
@@ -182,6 +179,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
             self.interrupted = True
             logger.warning(f"{signal_name}: training ended after step {self.loop.global_step}.")
         finally:
+            interruption.leave()
             self._finish()
 
     def _train(self, interruption: Interruption) -> None:

@@ -15,7 +15,7 @@ class BinaryClassificationStats(Inferencer):
     Args:
         pred_tensor_name: predictions, 0 or 1 for each sample.
         label_tensor_name: what they should be, of the same shape.
-        prefix: the statistics are called `<prefix>_precision` and `<prefix>_recall`.
+        prefix: the statistics are called ``<prefix>_precision`` and ``<prefix>_recall``.
     """
 
     def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:

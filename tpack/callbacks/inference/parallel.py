@@ -35,7 +35,7 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         K prediction towers.
 
     Raises:
-        ConfigError: the size of the input is unknown or 0, `gpus` makes no sense, or several devices are to share a
+        ConfigError: the size of the input is unknown or 0, ``gpus`` makes no sense, or several devices are to share a
             `FeedInput`.
         DeviceError: there is no such GPU.
         CallbackError: something else than an `Inferencer` is given, or none.

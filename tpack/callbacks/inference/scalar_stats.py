@@ -22,7 +22,7 @@ class ScalarStats(Inferencer):
 
     Args:
         names: names of tensors, or one name.
-        prefix: the statistics are called `<prefix>_<name>`; an empty one is left out.
+        prefix: the statistics are called ``<prefix>_<name>``; an empty one is left out.
     """
 
     def __init__(self, names: str | Sequence[str], prefix: str = "validation") -> None:

@@ -6,6 +6,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "base": ("MonitorBase",),
+        "command": ("SendMonitorData",),
         "events": ("TFEventWriter",),
         "group": ("Monitors",),
         "json_writer": ("JSONWriter",),

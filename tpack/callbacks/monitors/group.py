@@ -45,7 +45,7 @@ class Monitors(ProxyCallback):
         """Report a number.
 
         Raises:
-            CallbackError: `val` is not one number.
+            CallbackError: ``val`` is not one number.
         """
         number = _as_number(name, val)
         summary = create_scalar_summary(name, number)
@@ -60,7 +60,7 @@ class Monitors(ProxyCallback):
             val: [height, width], [height, width, channels] or [batch, height, width, channels], in 0 to 255.
 
         Raises:
-            CallbackError: `val` has another number of dimensions.
+            CallbackError: ``val`` has another number of dimensions.
             ConfigError: There are not 1, 3 or 4 channels.
         """
         images = _as_image_batch(name, np.asarray(val))

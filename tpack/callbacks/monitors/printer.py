@@ -51,7 +51,7 @@ class ScalarPrinter(MonitorBase):
         self._values.clear()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether `hook` does anything."""
+        """Tell whether ``hook`` does anything."""
         if hook == "trigger_step":
             return self._logs_steps
         return super().implements(hook)

@@ -1,0 +1,53 @@
+"""Run the main function of a training script as if it were the process: its own graph, directory and random numbers."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.utils import logger
+from tpack.utils.rng import fix_rng_seed
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """What a script left: its log directory, and what main returned."""
+
+    log_dir: Path
+    result: Any
+
+    @property
+    def stats(self) -> list[dict[str, Any]]:
+        """The statistics of each epoch."""
+        return json.loads((self.log_dir / "stat.json").read_text(encoding="utf-8"))
+
+    @property
+    def last(self) -> dict[str, Any]:
+        """The statistics of the last epoch."""
+        return self.stats[-1]
+
+    @property
+    def log(self) -> str:
+        """What was logged."""
+        return (self.log_dir / logger.LOG_FILE).read_text(encoding="utf-8")
+
+
+def run_script(main: Callable[..., Any], directory: Path, *argv: Any, seed: int = 1) -> ScriptRun:
+    """Call ``main`` with command line arguments in a directory, which is made if it is not there."""
+    directory.mkdir(parents=True, exist_ok=True)
+    before = Path.cwd()
+    os.chdir(directory)
+    fix_rng_seed(seed)
+    try:
+        with tf.Graph().as_default():
+            tf.set_random_seed(seed)
+            result = main([str(argument) for argument in argv])
+        return ScriptRun(Path(logger.get_logger_dir() or "."), result)
+    finally:
+        fix_rng_seed(None)
+        logger.close_logger_dir()
+        os.chdir(before)

@@ -1,0 +1,78 @@
+"""Names of Keras layers, the same in each tower.
+
+Keras counts the layers of a kind and calls them ``dense``, ``dense_1`` and so on, through the whole process. The copies
+of a layer in several towers would have different names, and a model that is built twice would not find its checkpoint.
+In a tower the count starts anew; behind it, it goes on where it was. Nothing here imports Keras: if nobody has, there
+is nothing to count.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+
+class KerasNames:
+    """The counts of one tower, for Keras 3, which counts in each thread, and tf_keras, which counts in each graph.
+
+    Args:
+        graph: the graph of the tower.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._of_thread = _Swap(_exchange_keras_3)
+        self._of_graph = _Swap(partial(_exchange_tf_keras, graph))
+
+    def swap(self) -> None:
+        """Put the tower's counts in the place of those around it, or the other way round."""
+        self._of_thread()
+        self._of_graph()
+
+    def swap_of_graph(self) -> None:
+        """Do so with the counts of the graph, where the tower's thread goes on or pauses."""
+        self._of_graph()
+
+
+class _Swap:
+    """Exchanges what is there for what was there at the call before; the first time, for nothing."""
+
+    def __init__(self, exchange: Callable[[Any], Any]) -> None:
+        self._exchange = exchange
+        self._other: Any = None
+
+    def __call__(self) -> None:
+        self._other = self._exchange(self._other)
+
+
+def keep_keras_policy() -> Callable[[], None]:
+    """Return a function that makes Keras 3's current dtype policy that of the thread in which it is called."""
+    state = sys.modules.get("keras.src.backend.common.global_state")
+    policy = state and state.get_global_attribute("dtype_policy")
+
+    def install() -> None:
+        if state is not None and policy is not None:
+            state.set_global_attribute("dtype_policy", policy)
+
+    return install
+
+
+def _exchange_keras_3(counts: Any) -> Any:
+    """Set the counts of the calling thread, None for new ones; return those before."""
+    state = sys.modules.get("keras.src.backend.common.global_state")
+    if state is None:
+        return None
+    before = state.get_global_attribute("object_name_uids")
+    state.set_global_attribute("object_name_uids", defaultdict(int) if counts is None else counts)
+    return before
+
+
+def _exchange_tf_keras(graph: Any, counts: Any) -> Any:
+    """Set the counts of a graph, None for new ones; return those before."""
+    backend = sys.modules.get("tf_keras.src.backend")
+    if backend is None:
+        return None
+    before = backend.PER_GRAPH_OBJECT_NAME_UIDS.pop(graph, None)
+    if counts is not None:
+        backend.PER_GRAPH_OBJECT_NAME_UIDS[graph] = counts
+    return before
