@@ -43,9 +43,7 @@ from tpack import (
     launch_train_with_config,
     logger,
 )
-from tpack.callbacks.func_setter import HyperParamSetterWithFunc
-from tpack.callbacks.throughput import ThroughputTracker
-from tpack.callbacks.time_left import EstimatedTimeLeft
+from tpack.callbacks import EstimatedTimeLeft, HyperParamSetterWithFunc, ThroughputTracker
 from tpack.dataflow.dataset import ILSVRCMeta
 from tpack.errors import InputError
 from tpack.predict import OfflinePredictor, PredictConfig
