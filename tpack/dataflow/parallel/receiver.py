@@ -1,17 +1,16 @@
 """The consumer's end of a channel: data points from shared memory, as views of it or as copies.
 
-A large array is handed out as a view: the slot it lies in goes back to the producer when nobody uses the array any
-more. Small arrays are copied, since a copy costs less than keeping a slot, and so is everything when few slots are
-left: two always go round, so that a consumer that keeps what it gets cannot stop the producer.
+A large array is handed out as a view: the slot it lies in goes back to the producer with the first look for a message
+after nobody uses the array any more. Small arrays are copied, since a copy costs less than keeping a slot, and so is
+everything when few slots are left: two always go round, so that a consumer that keeps what it gets cannot stop the
+producer.
 """
 
 import array
 import contextlib
-import functools
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from tpack.dataflow.parallel.block import Block
 from tpack.dataflow.parallel.codec import ArraySpec, decode
-from tpack.dataflow.parallel.lease import lend
+from tpack.dataflow.parallel.lent import LentSlots
 from tpack.dataflow.parallel.pack import unpack
 from tpack.dataflow.parallel.slots import split
 from tpack.dataflow.parallel.wire import CANCEL, MAX_LENT, RECORD, RETURN, VIEW_BYTES, Kind, PeerGoneError
@@ -67,8 +66,7 @@ class Receiver:
         self._descriptors: deque[int] = deque()
         self._records: deque[tuple[_Generation, int, int, int, int, int]] = deque()
         self._generation = _Generation(0)
-        # The generations and numbers of slots that are handed out as views.
-        self._lent: set[tuple[int, int]] = set()
+        self._lent = LentSlots()
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when something comes or the other process is gone."""
@@ -88,6 +86,7 @@ class Receiver:
         Returns:
             False if there is nothing and never will be: the other process is gone.
         """
+        self._return_unused()
         while True:
             try:
                 data = self._read_some(0 if wait else socket.MSG_DONTWAIT)
@@ -129,6 +128,7 @@ class Receiver:
         Raises:
             IndexError: Nothing came that was not taken.
         """
+        self._return_unused()
         generation, kind, slot, points, start, size = self._records.popleft()
         if size == 0:
             return Message(Kind(kind), [None] * points, start)
@@ -175,41 +175,36 @@ class Receiver:
 
     def _unpack(self, generation: _Generation, slot: int, start: int, size: int) -> list[Any]:
         points = unpack(generation.slots[slot], start, size)
-        self._give_back(generation, slot)()
+        self._give_back(generation.number, slot)
         return points
 
     def _decode(self, generation: _Generation, slot: int, start: int, size: int) -> list[Any]:
         memory = generation.slots[slot]
-        give_back = self._give_back(generation, slot)
-        if not self._may_lend(generation):
-            point = decode(memory, start, size, functools.partial(_copy, memory))
-            give_back()
-            return [point]
-        self._lent.add((generation.number, slot))
-        lent = lend(memory, give_back)
-        # If no array is large enough for a view, the slot goes back when this function ends.
-        return [decode(lent, start, size, functools.partial(_view_or_copy, lent))]
+        lent: list[np.ndarray] = []
+
+        def take(spec: ArraySpec) -> np.ndarray:
+            if not lent and spec.size_bytes >= VIEW_BYTES and self._may_lend(generation):
+                lent.append(self._lent.lend(generation.number, slot, memory))
+            if lent and spec.size_bytes >= VIEW_BYTES:
+                return spec.view(lent[0])
+            return np.array(spec.view(memory), order="K")
+
+        point = decode(memory, start, size, take)
+        if not lent:
+            self._give_back(generation.number, slot)
+        return [point]
+
+    def _return_unused(self) -> None:
+        """Give back the slots that were lent and that nobody uses any more."""
+        for generation, slot in self._lent.pop_unused():
+            self._give_back(generation, slot)
 
     def _may_lend(self, generation: _Generation) -> bool:
         """Tell whether one more slot can be missed."""
-        of_this = sum(number == generation.number for number, _ in list(self._lent))
+        of_this = self._lent.count(generation.number)
         return len(self._lent) < MAX_LENT and of_this < len(generation.slots) - _CIRCULATING_SLOTS
 
-    def _give_back(self, generation: _Generation, slot: int) -> Callable[[], None]:
-        """Return a function that gives a slot back. It does not refer to this receiver, which it may outlive."""
-        return functools.partial(_give_back, self._sock, self._lent, generation.number, slot)
-
-
-def _copy(memory: np.ndarray, spec: ArraySpec) -> np.ndarray:
-    return np.array(spec.view(memory), order="K")
-
-
-def _view_or_copy(memory: np.ndarray, spec: ArraySpec) -> np.ndarray:
-    return spec.view(memory) if spec.size_bytes >= VIEW_BYTES else _copy(memory, spec)
-
-
-def _give_back(sock: socket.socket, lent: set[tuple[int, int]], generation: int, slot: int) -> None:
-    """Tell the producer that a slot is free; called from any thread."""
-    lent.discard((generation, slot))
-    with contextlib.suppress(OSError):
-        sock.sendall(RETURN.pack(generation, slot))
+    def _give_back(self, generation: int, slot: int) -> None:
+        """Tell the producer that a slot is free."""
+        with contextlib.suppress(OSError):
+            self._sock.sendall(RETURN.pack(generation, slot))
