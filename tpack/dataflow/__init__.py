@@ -23,6 +23,13 @@ from tpack.dataflow.lmdb_serializer import LMDBSerializer
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.mapping import MapData, MapDataComponent
 from tpack.dataflow.numpy_serializer import NumpySerializer
+from tpack.dataflow.parallel.failure import WorkerError
+from tpack.dataflow.parallel.process_map import MultiProcessMapData, MultiProcessMapDataZMQ
+from tpack.dataflow.parallel.process_map_batch import MultiProcessMapAndBatchData, MultiProcessMapAndBatchDataZMQ
+from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
+from tpack.dataflow.parallel.start_method import start_workers_by
+from tpack.dataflow.parallel.thread_map import MultiThreadMapData
+from tpack.dataflow.parallel.thread_runner import MultiThreadRunner
 from tpack.dataflow.print_data import PrintData
 from tpack.dataflow.random_choose import RandomChooseData
 from tpack.dataflow.random_mix import RandomMixData
@@ -70,6 +77,14 @@ __all__ = [
     "LocallyShuffleData",
     "MapData",
     "MapDataComponent",
+    "MultiProcessMapAndBatchData",
+    "MultiProcessMapAndBatchDataZMQ",
+    "MultiProcessMapData",
+    "MultiProcessMapDataZMQ",
+    "MultiProcessRunner",
+    "MultiProcessRunnerZMQ",
+    "MultiThreadMapData",
+    "MultiThreadRunner",
     "NumpySerializer",
     "PrintData",
     "ProxyDataFlow",
@@ -88,9 +103,11 @@ __all__ = [
     "TFRecordSerializer",
     "TestDataSpeed",
     "UnknownLengthError",
+    "WorkerError",
     "as_dataflow",
     "dataset",
     "imgaug",
     "make_curve_keys",
     "send_dataflow_zmq",
+    "start_workers_by",
 ]

@@ -57,3 +57,7 @@ class MultiProcessMapData(MapFlow):
         share = -(-self.buffer_size // self.num_proc)
         group = self._workers.start(serve_map, (self.map_func,), count=self.num_proc, results=share, jobs=share)
         return ProcessPool(group)
+
+
+MultiProcessMapDataZMQ = MultiProcessMapData
+"""The name that tensorpack had for another transport; here there is one, and it needs no ZeroMQ."""

@@ -89,6 +89,10 @@ class MultiProcessMapAndBatchData(MapFlow):
         return ProcessPool(group)
 
 
+MultiProcessMapAndBatchDataZMQ = MultiProcessMapAndBatchData
+"""The name that tensorpack had for another transport; here there is one, and it needs no ZeroMQ."""
+
+
 def _groups(ds: DataFlow, size: int) -> Iterator[list[Any]]:
     """Begin a pass over a flow, and yield lists of points of one length; the rest is dropped."""
     points = iter(ds)
