@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tpack.dataflow.placed_points import PlacedPoints
 from tpack.errors import ConfigError, DataPointError
 
 # The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
@@ -27,7 +28,8 @@ def aggregate(
     """Make a batch of data points.
 
     Args:
-        points: the data points, at least one: all lists or tuples, or all dicts.
+        points: the data points, at least one: all lists or tuples, or all dicts. In a `PlacedPoints` the arrays are
+            made already.
         use_list: whether a component of the batch is the list of the points' components, and not an array; then they
             may be of any type and shape.
         first_index: the index of the first point in its pass, for messages.
@@ -55,7 +57,10 @@ def aggregate(
         columns = [list(column) for column in zip(*points, strict=True)]
         keys = list(range(len(columns)))
     if not use_list:
-        columns = [_stack(column, key, first_index, empty) for key, column in zip(keys, columns, strict=True)]
+        placed = points.arrays if isinstance(points, PlacedPoints) else {}
+        columns = [
+            _stack(column, key, first_index, placed.get(key), empty) for key, column in zip(keys, columns, strict=True)
+        ]
     return dict(zip(keys, columns, strict=True)) if isinstance(points[0], Mapping) else columns
 
 
@@ -81,10 +86,18 @@ def _check_lengths(points: Sequence[Any], first_index: int) -> None:
             )
 
 
-def _stack(values: list[Any], key: Hashable, first_index: int, empty: Callable[..., np.ndarray]) -> np.ndarray:
-    """Make one array of a component of all points."""
+def _stack(
+    values: list[Any],
+    key: Hashable,
+    first_index: int,
+    placed: np.ndarray | None,
+    empty: Callable[..., np.ndarray],
+) -> np.ndarray:
+    """Make one array of a component of all points, unless it was placed: then those that are alike are rows of it."""
     if not _are_alike(values):
         _check_alike(values, key, first_index)
+    if placed is not None:
+        return placed[: len(values)]
     dtype, shape = _kind(values[0], key, first_index)
     if not shape:
         return np.array(values, dtype)

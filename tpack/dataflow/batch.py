@@ -1,12 +1,13 @@
 """Data points put together into batches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tpack.dataflow.aggregate import aggregate
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.passes import Passes
+from tpack.dataflow.placed_points import begin_batch
 from tpack.dataflow.state import make_state, read_flag, read_state
 from tpack.errors import ConfigError
 
@@ -49,15 +50,25 @@ class BatchData(ProxyDataFlow):
         return full + int(self.remainder and rest > 0)
 
     def __iter__(self) -> Iterator[Any]:
-        for points, first_index in self.groups():
-            yield aggregate(points, use_list=self.use_list, first_index=first_index)
+        for points, first_index in self.groups(None if self.use_list else begin_batch):
+            batches = [aggregate(points, use_list=self.use_list, first_index=first_index)]
+            # Neither the points nor the batch are kept here while the next is gathered: their memory is used again.
+            del points
+            yield batches.pop()
 
-    def groups(self) -> Iterator[tuple[list[Any], int]]:
-        """Begin a pass, and yield the data points of each batch, which is not made, and the index of the first."""
+    def groups(self, begin: Callable[[Any, int], list[Any]] | None = None) -> Iterator[tuple[list[Any], int]]:
+        """Begin a pass, and yield the data points of each batch, which is not made, and the index of the first.
+
+        Args:
+            begin: called with the first point and the batch size to get the list that they are gathered in; a plain
+                one unless given.
+        """
         one = self._passes.begin()
         held: list[Any] = []
         first_index = 0
         for point in () if one.value else self.ds:
+            if not held:
+                held = [] if begin is None else begin(point, self.batch_size)
             held.append(point)
             if len(held) == self.batch_size:
                 yield held, first_index
