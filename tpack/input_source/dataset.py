@@ -14,11 +14,15 @@ from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.base import FeedfreeInput
 from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.data_taker import DataTaker
+from tpack.input_source.data_wait import DataWaitReport
 from tpack.input_source.dataset_shapes import with_checked_shapes
-from tpack.input_source.dequeue_chain import DequeueChain
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
-from tpack.input_source.taken_counter import TakenCounter
+
+# How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
+_NUM_AHEAD = 8
+_MAX_UNDER_WAY = 1000
 
 
 class TFDatasetInput(ResumableInput, FeedfreeInput):
@@ -41,9 +45,8 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
     def __init__(self, dataset: Any) -> None:
         self._source = dataset
         self._iterator: Any = None
-        self._chain = DequeueChain()
         self._failures = _Failures()
-        self._taken: TakenCounter
+        self._taker: DataTaker
 
     @staticmethod
     def dataflow_to_dataset(df: DataFlow, types: Sequence[Any]) -> Any:
@@ -79,7 +82,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
 
     def _setup(self, signature: Sequence[Any]) -> None:
         with self.cached_name_scope(), tf.device("/device:CPU:0"):
-            self._taken = TakenCounter()
+            self._taker = DataTaker()
             dataset = self._make_dataset(signature)
             try:
                 self._iterator = tf.data.make_initializable_iterator(dataset)
@@ -92,8 +95,9 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
     def _make_dataset(self, signature: Sequence[Any]) -> Any:
         source = self._source
         if isinstance(source, DataFlow):
-            stream = self._open_stream(source, signature)
-            return _dataset_of_stream(stream, signature, self._failures)
+            # A thread of TensorFlow iterates: to run something in the session there would block its end.
+            stream = self._open_stream(source, signature, max_under_way=_MAX_UNDER_WAY)
+            return _dataset_of_stream(stream, signature, self._failures).prefetch(_NUM_AHEAD)
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(
@@ -104,23 +108,27 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
 
     def _get_input_tensors(self) -> Sequence[Any]:
         names = [spec.name for spec in self._require_setup()]
-        with self.cached_name_scope(), tf.device("/device:CPU:0"), self._chain.link(), self._taken.counting(1):
-            element = self._iterator.get_next()
-        for component in tf.nest.flatten(element)[:1]:
-            self._chain.append(component.op)
-        return _in_order(element, names)
+        with self.cached_name_scope():
+            parts = self._taker.take(self._next_parts, 1, timed=not self._num_held_back)
+        return _in_order(tf.nest.pack_sequence_as(self._iterator.element_spec, parts), names)
+
+    def _next_parts(self) -> list[Any]:
+        return tf.nest.flatten(self._iterator.get_next())
 
     def _get_callbacks(self) -> Sequence[Callback]:
-        return [self._failures]
+        return [self._failures, DataWaitReport(str(self), self._waited)]
 
     def _reset_state(self) -> None:
         session = self._require_session()
         # Before the initializer, after which TensorFlow may take the first elements at any time.
-        self._taken.connect(session)
+        self._taker.connect(session)
         session.run(self._iterator.initializer)
 
     def _num_used(self) -> int:
-        return self._taken.value() - self._num_held_back
+        return self._taker.num_taken() - self._num_held_back
+
+    def _waited(self) -> float | None:
+        return None if self._num_held_back else self._taker.waited()
 
 
 class _Failures(Callback):

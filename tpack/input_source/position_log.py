@@ -27,12 +27,15 @@ class PositionLog:
     Args:
         ds: the flow.
         count_used: returns how many points of this iteration the finished steps have used, or raises a StatelessError
-            because this is not known. It may be called by any thread.
+            because this is not known.
+        max_under_way: a number of points that are never exceeded by those that were given and not used. None lets the
+            thread that iterates call ``count_used``.
     """
 
-    def __init__(self, ds: DataFlow, count_used: Callable[[], int]) -> None:
+    def __init__(self, ds: DataFlow, count_used: Callable[[], int], max_under_way: int | None = None) -> None:
         self._ds = ds
         self._count_used = count_used
+        self._max_under_way = max_under_way
         self._lock = threading.Lock()
         # States, the oldest first, each with the number of points that had been given.
         self._states: deque[tuple[int, dict[str, Any]]] = deque()
@@ -79,7 +82,7 @@ class PositionLog:
         begin = time.monotonic()
         try:
             state = self._ds.state_dict()
-            num_used = self._count_used()
+            num_used = self._count_used() if self._max_under_way is None else self._num_given - self._max_under_way
         except StatelessError as error:
             with self._lock:
                 self._reason = str(error)

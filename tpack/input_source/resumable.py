@@ -62,11 +62,24 @@ class ResumableInput(InputSource):
         """
         self._num_held_back += num_times
 
-    def _open_stream(self, ds: DataFlow, specs: Sequence[Any], *, infinite: bool = True) -> DataPointStream:
-        """Return the stream of the data points of ``ds``, which begins where it is to begin."""
-        checker = DataPointChecker(specs, describe(ds))
+    def _open_stream(
+        self, ds: DataFlow, specs: Sequence[Any], *, infinite: bool = True, max_under_way: int | None = None
+    ) -> DataPointStream:
+        """Return the stream of the data points of ``ds``, which begins where it is to begin.
+
+        Args:
+            ds: the dataflow.
+            specs: what a data point is.
+            infinite: begin the dataflow again when it ends.
+            max_under_way: see `PositionLog`.
+        """
         self._stream = DataPointStream(
-            ds, checker, infinite=infinite, start=self._start, count_used=lambda: max(0, self._num_used())
+            ds,
+            DataPointChecker(specs, describe(ds)),
+            infinite=infinite,
+            start=self._start,
+            count_used=lambda: max(0, self._num_used()),
+            max_under_way=max_under_way,
         )
         return self._stream
 

@@ -28,6 +28,7 @@ class DataPointStream:
         start: where the first iteration begins; None is where the dataflow begins.
         count_used: how many points of the newest iteration were used, see `PositionLog`; all that were given, unless
             it is given.
+        max_under_way: see `PositionLog`.
     """
 
     def __init__(
@@ -38,13 +39,14 @@ class DataPointStream:
         infinite: bool = True,
         start: Position | None = None,
         count_used: Callable[[], int] | None = None,
+        max_under_way: int | None = None,
     ) -> None:
         self._ds = RepeatedData(ds, -1) if infinite else ds
         self._name = describe(ds)
         self._checker = checker
         self._was_reset = False
         self._start = start
-        self._log = PositionLog(self._ds, count_used or (lambda: self.num_given))
+        self._log = PositionLog(self._ds, count_used or (lambda: self.num_given), max_under_way)
 
     @property
     def dtypes(self) -> list[np.dtype]:
