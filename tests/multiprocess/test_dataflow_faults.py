@@ -21,14 +21,13 @@ from tests.helpers.worker_functions import Images, Sometimes, wait
 from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.from_generator import DataFromGenerator
 from tpack.dataflow.from_list import DataFromList
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.parallel.process_map_batch import MultiProcessMapAndBatchData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.parallel.start_method import start_workers_by
 from tpack.dataflow.parallel.thread_map import MultiThreadMapData
 from tpack.dataflow.parallel.thread_runner import MultiThreadRunner
-from tpack.errors import ConfigError, InputError
+from tpack.errors import ConfigError, DataWorkerError, InputError
 
 SECS = 60
 # A function that puts workers around a flow, by name.
@@ -74,7 +73,9 @@ def test_kill_of_a_worker_ends_the_iteration_and_says_so(wrap):
     next(points)
     pids = pids_of(ds)
     os.kill(pids[-1], signal.SIGKILL)
-    with pytest.raises(WorkerError, match=rf"worker {len(pids) - 1} \(process {pids[-1]}\) of .* killed by SIGKILL"):
+    with pytest.raises(
+        DataWorkerError, match=rf"worker {len(pids) - 1} \(process {pids[-1]}\) of .* killed by SIGKILL"
+    ):
         list(points)
     assert not any(psutil.pid_exists(pid) for pid in pids)
     with pytest.raises(DataFlowTerminated, match=r"reset_state\(\) starts new"):
@@ -183,7 +184,7 @@ def test_worker_that_hangs_is_named_after_the_timeout(name):
     ds.reset_state()
     pids = pids_of(ds)
     found = []
-    with pytest.raises(WorkerError, match=r"worker \d .* hangs: it has said nothing for .* s \(timeout=0.5\)"):
+    with pytest.raises(DataWorkerError, match=r"worker \d .* hangs: it has said nothing for .* s \(timeout=0.5\)"):
         for point in ds:
             found.append(point)
     # On a busy machine it may say nothing for as long already while it starts.
@@ -222,7 +223,7 @@ def test_result_that_cannot_be_pickled_is_named(name):
     else:
         ds = MultiProcessMapData(Counting(), 1, lambda point: [threading.Lock()])
     ds.reset_state()
-    with pytest.raises(WorkerError, match=r"type list cannot be sent to another process: .*_thread.lock"):
+    with pytest.raises(DataWorkerError, match=r"type list cannot be sent to another process: .*_thread.lock"):
         list(ds)
 
 

@@ -23,7 +23,6 @@ from tpack.dataflow.lmdb_serializer import LMDBSerializer
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.mapping import MapData, MapDataComponent
 from tpack.dataflow.numpy_serializer import NumpySerializer
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.process_map import MultiProcessMapData, MultiProcessMapDataZMQ
 from tpack.dataflow.parallel.process_map_batch import MultiProcessMapAndBatchData, MultiProcessMapAndBatchDataZMQ
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
@@ -103,7 +102,6 @@ __all__ = [
     "TFRecordSerializer",
     "TestDataSpeed",
     "UnknownLengthError",
-    "WorkerError",
     "as_dataflow",
     "dataset",
     "imgaug",

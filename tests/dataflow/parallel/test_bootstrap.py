@@ -47,7 +47,19 @@ def test_worker_is_set_up_before_its_work_is_read(owner):
     assert run_worker(task, get_work) == 1
     assert lifelines == [12345]
     assert seen[0] == ("Owner-1", random.Random(99).random(), np.random.RandomState(99).uniform())
+    assert receiver.receive().kind == Kind.READY
     assert receiver.receive().points == [[3]]
+
+
+def test_worker_whose_work_cannot_be_read_has_not_begun(owner):
+    task, receiver, _ = owner
+
+    def get_work():
+        raise ImportError("no such module")
+
+    assert run_worker(task, get_work) == 1
+    message = receiver.receive()
+    assert (message.kind, message.points[0].text) == (Kind.FATAL, "ImportError: no such module")
 
 
 def work_that_raises(error):
@@ -65,14 +77,19 @@ def test_exit_of_the_work_is_that_of_the_process(owner, error, code):
 def test_exception_is_sent_and_the_process_has_failed(owner):
     task, receiver, _ = owner
     assert run_worker(task, work_that_raises(OSError("gone"))) == 1
+    assert receiver.receive().kind == Kind.READY
     message = receiver.receive()
     assert (message.kind, message.points[0].text) == (Kind.FATAL, "OSError: gone")
 
 
 def test_exception_that_nobody_listens_to_is_printed(owner, capsys):
     task, receiver, _ = owner
-    receiver.close()
-    assert run_worker(task, work_that_raises(OSError("gone"))) == 1
+
+    def serve(link):
+        receiver.close()
+        raise OSError("gone")
+
+    assert run_worker(task, lambda: (serve, ())) == 1
     assert "OSError: gone" in capsys.readouterr().err
 
 

@@ -16,14 +16,13 @@ from tests.helpers.flows import COUNT, Counting, Unsized, same
 from tests.helpers.worker_functions import Randoms, Sometimes, fail
 from tpack.dataflow.base import DataFlow, DataFlowTerminated
 from tpack.dataflow.from_list import DataFromList
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.parallel.process_map_batch import MultiProcessMapAndBatchData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.parallel.thread_map import MultiThreadMapData
 from tpack.dataflow.parallel.thread_runner import MultiThreadRunner
 from tpack.dataflow.state import StatelessError
-from tpack.errors import ConfigError, InputError
+from tpack.errors import ConfigError, DataWorkerError, InputError
 from tpack.utils import serialize
 from tpack.utils.rng import fix_rng_seed
 
@@ -152,7 +151,7 @@ def test_exception_comes_out_as_a_worker_error_or_as_it_is(member):
                 # Threads and processes that run ahead yield the points of several passes before.
                 for _ in range(10):
                     list(ds)
-            except WorkerError as error:
+            except DataWorkerError as error:
                 assert str(error).count("raised OSError: the disk is gone") == 1
                 raise error.__cause__ from None
         assert isinstance(caught.value, OSError)

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from tpack.dataflow.parallel.failure import WorkerError, cause_of_death, failure_of
-from tpack.errors import InputError
+from tpack.dataflow.parallel.failure import cause_of_death, failure_of
+from tpack.errors import InputError, WorkerError
 
 
 class Picky(Exception):
@@ -76,6 +76,7 @@ def test_cause_of_death_in_words(code, words):
     assert cause_of_death(code) == words
 
 
-def test_worker_error_is_an_input_error():
-    with pytest.raises(InputError, match="it"):
-        raise WorkerError("it")
+@pytest.mark.parametrize("kind", [InputError, WorkerError])
+def test_error_is_one_of_the_input_and_one_of_a_worker(kind):
+    with pytest.raises(kind, match="worker 3 raised KeyError: 5"):
+        raise failure_of(KeyError(5)).error("worker 3")

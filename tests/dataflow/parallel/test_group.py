@@ -5,15 +5,16 @@ import os
 import select
 import signal
 import threading
+import time
 
 import psutil
 import pytest
 
 from tests.helpers.worker_functions import do, echo
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.group import WorkerGroup
 from tpack.dataflow.parallel.members import GroupOptions
 from tpack.dataflow.parallel.wire import Kind
+from tpack.errors import DataWorkerError
 
 SECS = 60
 
@@ -46,6 +47,13 @@ def receive_points(group, count):
     return found
 
 
+def exchange(group, count):
+    """Let workers answer once: the next that can be read from them is an answer, and not that they have begun."""
+    for index in range(count):
+        put(group, index, [index])
+    receive_points(group, count)
+
+
 def test_points_go_to_workers_and_come_back(start):
     group = start(echo, "hello", count=3)
     for index in range(3):
@@ -57,6 +65,7 @@ def test_points_go_to_workers_and_come_back(start):
 
 def test_every_worker_has_its_turn(start):
     group = start(echo, "", count=2)
+    exchange(group, 2)
     for k in range(6):
         put(group, 0, [k])
     put(group, 1, ["me"])
@@ -97,7 +106,7 @@ def test_worker_that_ends_is_named_with_the_reason(start, what, words):
     group = start(do, what, count=2)
     name = group.name_of(1)
     put(group, 1, 1)
-    with pytest.raises(WorkerError) as caught:
+    with pytest.raises(DataWorkerError) as caught:
         receive_points(group, 100)
     assert str(caught.value).startswith(f"{name} {words}")
     assert group.is_closed
@@ -108,7 +117,7 @@ def test_what_a_worker_sent_before_it_ended_comes_first(start):
     group = start(do, "system exit")
     put(group, 0, 1)
     assert receive_points(group, 5) == [(0, [k]) for k in range(5)]
-    with pytest.raises(WorkerError, match="exit code 7"):
+    with pytest.raises(DataWorkerError, match="exit code 7"):
         group.receive()
 
 
@@ -118,7 +127,7 @@ def test_arguments_that_cannot_be_read_are_named(start):
             return int, ("no number",)
 
     group = start(echo, Unreadable())
-    with pytest.raises(WorkerError, match="worker 0 .* raised ValueError: invalid literal") as caught:
+    with pytest.raises(DataWorkerError, match="worker 0 .* raised ValueError: invalid literal") as caught:
         group.receive()
     assert isinstance(caught.value.__cause__, ValueError)
 
@@ -127,13 +136,33 @@ def test_worker_that_hangs_is_named_and_the_others_are_not(start):
     group = start(do, "wait", count=3, timeout=0.1)
     for index in (0, 2):
         group.expect(index, is_expected=False)
-    with pytest.raises(WorkerError, match=r"worker 1 .* hangs: it has said nothing for .* s \(timeout=0.1\)"):
+    with pytest.raises(DataWorkerError, match=r"worker 1 .* hangs: it has said nothing for .* s \(timeout=0.1\)"):
         group.receive()
     assert group.is_closed
 
 
+def test_worker_may_take_longer_to_begin_than_to_answer(start):
+    class SlowToLoad:
+        def __reduce__(self):
+            return time.sleep, (1,)
+
+    group = start(echo, SlowToLoad(), timeout=0.5)
+    group.expect(0, is_expected=False)
+    group.expect(0, is_expected=True)
+    put(group, 0, [1])
+    assert receive_points(group, 1) == [(0, [None, [1]])]
+
+
+def test_worker_that_does_not_begin_is_named(start):
+    group = start(do, "wait", timeout=0.1)
+    group._silent_since = [time.monotonic() - 61]
+    with pytest.raises(DataWorkerError, match=r"worker 0 .* hangs: it has said nothing for 6\d\.\d s"):
+        group.receive()
+
+
 def test_worker_that_nothing_is_expected_of_may_be_silent(start):
     group = start(echo, "", count=2, timeout=SECS)
+    exchange(group, 2)
     group._silent_since = [-1e9, -1e9]
     group.expect(0, is_expected=False)
     group.expect(1, is_expected=False)
@@ -144,6 +173,7 @@ def test_worker_that_nothing_is_expected_of_may_be_silent(start):
 
 def test_worker_that_has_answered_while_nobody_looked_does_not_hang(start):
     group = start(echo, "", timeout=SECS)
+    exchange(group, 1)
     put(group, 0, [1])
     while not group._poll.poll():
         pass
@@ -166,7 +196,7 @@ def test_closing_wakes_who_waits_in_another_thread(start):
     def receive():
         try:
             group.receive()
-        except WorkerError as error:
+        except DataWorkerError as error:
             caught.append(str(error))
 
     thread = threading.Thread(target=receive)
@@ -174,16 +204,16 @@ def test_closing_wakes_who_waits_in_another_thread(start):
     group.close()
     thread.join(SECS)
     assert caught == ["the workers of Owner have been ended"]
-    with pytest.raises(WorkerError, match="have been ended"):
+    with pytest.raises(DataWorkerError, match="have been ended"):
         group.receive()
-    with pytest.raises(WorkerError, match="have been ended"):
+    with pytest.raises(DataWorkerError, match="have been ended"):
         group.bury(0)
 
 
 def test_command_to_a_worker_that_is_dead_says_how_it_died(start):
     group = start(do, "wait")
     os.kill(group.pids[0], signal.SIGKILL)
-    with pytest.raises(WorkerError, match="was killed by SIGKILL"):
+    with pytest.raises(DataWorkerError, match="was killed by SIGKILL"):
         for _ in range(1000):
             group.command(0, 1)
 
@@ -195,7 +225,7 @@ def test_waiting_for_room_ends_with_room_or_with_the_worker(start):
     assert group.senders[0].try_put(1)
     os.kill(group.pids[0], signal.SIGKILL)
     group._members.children[0].exit_code(SECS)
-    with pytest.raises(WorkerError, match="was killed by SIGKILL"):
+    with pytest.raises(DataWorkerError, match="was killed by SIGKILL"):
         group.wait_for_room(0)
 
 
@@ -204,7 +234,7 @@ def test_cancelling_reaches_the_worker(start):
     group.cancel(0, 1)
     for _ in range(3):
         put(group, 0, [1])
-    with pytest.raises(WorkerError, match="CancelledError"):
+    with pytest.raises(DataWorkerError, match="CancelledError"):
         receive_points(group, 3)
 
 

@@ -7,12 +7,11 @@ import threading
 import pytest
 
 from tests.helpers.worker_functions import wait
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.group import WorkerGroup
 from tpack.dataflow.parallel.members import GroupOptions
 from tpack.dataflow.parallel.process_pool import ProcessPool
 from tpack.dataflow.parallel.serve_map import serve_map
-from tpack.errors import DataPointError
+from tpack.errors import DataPointError, DataWorkerError
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def test_pool_may_idle_for_longer_than_its_timeout_and_a_worker_with_points_may_
     assert pool._group._expected == set()
     pool.submit(0, [0])
     assert len(pool._group._expected) == 1
-    with pytest.raises(WorkerError, match="hangs"):
+    with pytest.raises(DataWorkerError, match="hangs"):
         pool.receive()
     assert pool.is_closed
 
@@ -101,7 +100,7 @@ def test_dead_worker_is_noticed_wherever_the_pool_is(start):
         while True:
             pool.submit(0, [0])
 
-    with pytest.raises(WorkerError, match="SIGKILL"):
+    with pytest.raises(DataWorkerError, match="SIGKILL"):
         submit_for_ever(killed())
     pool = start(wait, 1)
     pool.submit(0, [0])
@@ -109,5 +108,5 @@ def test_dead_worker_is_noticed_wherever_the_pool_is(start):
     assert pool.submit(1, [1])
     assert pool.submit(2, [2])
     os.kill(pool._group.pids[0], signal.SIGKILL)
-    with pytest.raises(WorkerError, match="SIGKILL"):
+    with pytest.raises(DataWorkerError, match="SIGKILL"):
         pool.receive()

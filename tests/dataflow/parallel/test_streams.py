@@ -5,10 +5,10 @@ from itertools import islice
 import pytest
 
 from tests.helpers.fake_group import END, FakeGroup, begun, failure, points, state
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.position import Position
 from tpack.dataflow.parallel.streams import ManyStreams, OneStream, send_command
 from tpack.dataflow.state import StatelessError
+from tpack.errors import DataWorkerError
 
 
 def one(*messages):
@@ -72,7 +72,7 @@ def test_worker_whose_flow_has_no_state_just_begins_anew():
 
 def test_exception_comes_out_and_the_next_pass_is_begun():
     stream, group = one(state(0), points(1), failure(), begun(1), begun(1), state(3), points(2), END)
-    with pytest.raises(WorkerError, match="worker 0 raised OSError: gone"):
+    with pytest.raises(DataWorkerError, match="worker 0 raised OSError: gone"):
         values(stream)
     assert group.expected == {0: False}
     assert values(stream) == [2]
@@ -82,7 +82,7 @@ def test_exception_comes_out_and_the_next_pass_is_begun():
 
 def test_exception_before_the_first_point_does_not_give_up_anything():
     stream, group = one(state(0), failure(), begun(1), begun(1), points(2), END)
-    with pytest.raises(WorkerError, match="gone"):
+    with pytest.raises(DataWorkerError, match="gone"):
         values(stream)
     assert values(stream) == [2]
     assert group.commands == [(0, 1, Position({"at": 0}))]
@@ -102,7 +102,7 @@ def test_going_to_a_position_is_done_at_once_and_the_pass_is_its_rest():
 def test_position_that_is_refused_changes_nothing():
     stream, group = one(state(0), points(1, 2), END, begun(1), failure("no state"), begun(2), begun(2), points(1), END)
     assert stream.position() == Position({"at": 0})
-    with pytest.raises(WorkerError, match="no state"):
+    with pytest.raises(DataWorkerError, match="no state"):
         stream.go_to(Position({"at": 3}, 7))
     assert stream.position() == Position({"at": 0})
     assert values(stream) == [1]
@@ -168,7 +168,7 @@ def test_worker_that_raised_begins_anew_and_the_others_go_on():
     stream, group = many(
         2, (0, points(1)), (1, failure()), (0, points(2)), (1, begun(1)), (1, begun(1)), (1, points(11))
     )
-    with pytest.raises(WorkerError, match="worker 1 raised"):
+    with pytest.raises(DataWorkerError, match="worker 1 raised"):
         values(stream)
     assert values(stream) == [2, 11]
     assert group.commands == [(1, 1, None)]

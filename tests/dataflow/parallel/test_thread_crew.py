@@ -7,8 +7,8 @@ import pytest
 from tests.helpers.flows import COUNT, Broken, Counting
 from tests.helpers.worker_functions import Sometimes
 from tpack.dataflow.base import DataFlowTerminated
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.thread_crew import ThreadCrew
+from tpack.errors import DataWorkerError
 
 SECS = 30
 
@@ -68,7 +68,7 @@ def test_exception_comes_out_with_its_traceback_and_the_next_pass_is_whole(start
     crew = start([Broken()] if length is None else [Broken(), Broken()], length)
     failures = 0
     while failures < (1 if length is None else 2):
-        with pytest.raises(WorkerError, match=r"thread Crew-\d raised OSError: the disk is gone") as caught:
+        with pytest.raises(DataWorkerError, match=r"thread Crew-\d raised OSError: the disk is gone") as caught:
             for _ in range(10):
                 list(crew.iterate())
         assert isinstance(caught.value.__cause__, OSError)

@@ -1,6 +1,5 @@
 """Data points prepared in other threads and processes."""
 
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.process_map import MultiProcessMapData, MultiProcessMapDataZMQ
 from tpack.dataflow.parallel.process_map_batch import MultiProcessMapAndBatchData, MultiProcessMapAndBatchDataZMQ
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
@@ -17,6 +16,5 @@ __all__ = [
     "MultiProcessRunnerZMQ",
     "MultiThreadMapData",
     "MultiThreadRunner",
-    "WorkerError",
     "start_workers_by",
 ]

@@ -68,6 +68,7 @@ def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]
     link = Link(results, Receiver(socket.socket(fileno=task.jobs)))
     try:
         serve, arguments = get_work()
+        results.send(Kind.READY)
         serve(link, *arguments)
     except PeerGoneError:
         return 0

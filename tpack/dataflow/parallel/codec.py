@@ -9,6 +9,7 @@ unpickles.
 """
 
 import io
+import math
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class ArraySpec:
     @property
     def size_bytes(self) -> int:
         """The number of bytes of the array."""
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 class Encoded:

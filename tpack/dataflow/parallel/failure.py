@@ -7,11 +7,7 @@ from dataclasses import dataclass
 
 import cloudpickle
 
-from tpack.errors import InputError
-
-
-class WorkerError(InputError):
-    """A worker failed: it raised, died, was killed, or said nothing for too long. The message names it and says why."""
+from tpack.errors import DataWorkerError
 
 
 @dataclass(frozen=True)
@@ -28,13 +24,13 @@ class Failure:
     traceback: str
     pickled: bytes | None
 
-    def error(self, worker: str) -> WorkerError:
+    def error(self, worker: str) -> DataWorkerError:
         """Return an error to be raised, whose cause is the exception itself, if that could be brought here.
 
         Args:
             worker: what to call the worker.
         """
-        error = WorkerError(f"{worker} raised {self.text}\n\nIn the worker:\n{self.traceback}")
+        error = DataWorkerError(f"{worker} raised {self.text}\n\nIn the worker:\n{self.traceback}")
         error.__cause__ = self._cause()
         return error
 

@@ -12,12 +12,15 @@ from collections import deque
 from typing import Any, NoReturn
 
 from tpack.dataflow.parallel.bootstrap import Serve
-from tpack.dataflow.parallel.failure import WorkerError, cause_of_death
+from tpack.dataflow.parallel.failure import cause_of_death
 from tpack.dataflow.parallel.members import GroupOptions, Members
 from tpack.dataflow.parallel.receiver import Message
 from tpack.dataflow.parallel.wire import Kind, PeerGoneError
+from tpack.errors import DataWorkerError
 
 _DEATH_SECS = 5.0
+# What a worker may take longer before it has begun: to start Python, and to import what the flow refers to.
+_START_SECS = 60.0
 
 
 class WorkerGroup:
@@ -49,6 +52,7 @@ class WorkerGroup:
         # Workers that something is expected of; and since when they said nothing.
         self._expected = set(range(options.num_workers))
         self._silent_since = [time.monotonic()] * options.num_workers
+        self._begun: set[int] = set()
         self._ready: deque[int] = deque()
         self._poll = select.poll()
         self._index_of: dict[int, int] = {}
@@ -80,7 +84,8 @@ class WorkerGroup:
         """Say whether something is expected of a worker, so that its silence is wrong."""
         if is_expected and index not in self._expected:
             self._expected.add(index)
-            self._silent_since[index] = time.monotonic()
+            if index in self._begun:
+                self._silent_since[index] = time.monotonic()
         elif not is_expected:
             self._expected.discard(index)
 
@@ -88,8 +93,20 @@ class WorkerGroup:
         """Return what comes next from any worker, in turn, and the worker's index.
 
         Raises:
-            WorkerError: A worker is dead or has failed for good, or has said nothing for too long; all are ended.
+            DataWorkerError: A worker is dead or has failed for good, or has said nothing for too long; all are ended.
         """
+        index, message = self._take()
+        while message.kind == Kind.READY:
+            self._begun.add(index)
+            index, message = self._take()
+        if message.kind == Kind.FATAL:
+            error = message.points[0].error(self.name_of(index))
+            self.close()
+            raise error
+        return index, message
+
+    def _take(self) -> tuple[int, Message]:
+        """Return what comes next from any worker."""
         while not self._ready:
             self._wait()
         index = self._ready.popleft()
@@ -98,10 +115,6 @@ class WorkerGroup:
             self._ready.append(index)
         if self._timeout is not None:
             self._silent_since[index] = time.monotonic()
-        if message.kind == Kind.FATAL:
-            error = message.points[0].error(self.name_of(index))
-            self.close()
-            raise error
         return index, message
 
     def cancel(self, index: int, number: int) -> None:
@@ -117,7 +130,7 @@ class WorkerGroup:
         """Send a worker something that is no data point.
 
         Raises:
-            WorkerError: It is dead.
+            DataWorkerError: It is dead.
         """
         try:
             self.senders[index].send(Kind.COMMAND, command)
@@ -128,7 +141,7 @@ class WorkerGroup:
         """Wait until a worker that waits for data points has read some, or is dead.
 
         Raises:
-            WorkerError: It is dead.
+            DataWorkerError: It is dead.
         """
         poll = select.poll()
         sentinel = self._members.children[index].sentinel
@@ -142,20 +155,20 @@ class WorkerGroup:
         """End all workers, since one is dead.
 
         Raises:
-            WorkerError: Always; it says how the worker ended.
+            DataWorkerError: Always; it says how the worker ended.
         """
         if self.is_closed:
-            raise WorkerError(f"the workers of {self._owner} have been ended")
+            raise DataWorkerError(f"the workers of {self._owner} have been ended")
         name = self.name_of(index)
         code = self._members.children[index].exit_code(_DEATH_SECS)
         self.close()
-        raise WorkerError(f"{name} {cause_of_death(code)}")
+        raise DataWorkerError(f"{name} {cause_of_death(code)}")
 
     def _wait(self) -> None:
         """Wait until something came."""
         events = [] if self.is_closed else self._poll.poll(self._patience_ms())
         if self.is_closed:
-            raise WorkerError(f"the workers of {self._owner} have been ended")
+            raise DataWorkerError(f"the workers of {self._owner} have been ended")
         for index in sorted({self._index_of[descriptor] for descriptor, _ in events}):
             receiver = self._receivers[index]
             is_open = receiver.fill(wait=False)
@@ -171,7 +184,7 @@ class WorkerGroup:
         """Return how long to wait until the first worker has said nothing for too long."""
         if self._timeout is None or not self._expected:
             return None
-        deadline = min(self._silent_since[index] for index in self._expected) + self._timeout
+        deadline = min(self._silent_since[index] + self._limit_of(index) for index in self._expected)
         return max(0, math.ceil((deadline - time.monotonic()) * 1000))
 
     def _check_silence(self) -> None:
@@ -179,7 +192,14 @@ class WorkerGroup:
         now = time.monotonic()
         for index in self._expected - set(self._ready):
             silence = now - self._silent_since[index]
-            if self._timeout is not None and silence >= self._timeout:
+            if silence >= self._limit_of(index):
                 name = self.name_of(index)
                 self.close()
-                raise WorkerError(f"{name} hangs: it has said nothing for {silence:.1f} s (timeout={self._timeout})")
+                raise DataWorkerError(
+                    f"{name} hangs: it has said nothing for {silence:.1f} s (timeout={self._timeout})"
+                )
+
+    def _limit_of(self, index: int) -> float:
+        """Return how long a worker may say nothing."""
+        timeout = math.inf if self._timeout is None else self._timeout
+        return timeout if index in self._begun else timeout + _START_SECS

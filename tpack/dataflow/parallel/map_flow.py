@@ -72,7 +72,7 @@ class MapFlow(ProxyDataFlow):
 
         Raises:
             InputError: ``reset_state`` was not called, or another pass has not ended.
-            WorkerError: A worker raised, died, or hangs.
+            DataWorkerError: A worker raised, died, or hangs.
             DataFlowTerminated: The workers have been ended.
         """
         with self._guard:

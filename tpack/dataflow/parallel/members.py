@@ -28,7 +28,8 @@ class GroupOptions:
         num_workers: how many.
         results: how many data points of a worker may wait.
         jobs: how many data points for a worker may wait.
-        timeout: for how many seconds a worker may say nothing while something is expected of it; None is for ever.
+        timeout: for how many seconds a worker that has begun may say nothing while something is expected of it; None is
+            for ever.
         start_method: how they are started.
         seed: what their random numbers come from; worker k has ``seed + k``.
     """

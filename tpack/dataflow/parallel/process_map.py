@@ -21,9 +21,9 @@ class MultiProcessMapData(MapFlow):
     ``buffer_size`` of them stay with the processes for the next.
 
     Where the function returns None, the point is dropped; with ``strict`` too, where tensorpack refuses it. An
-    exception of the function comes out as a `WorkerError` when it is the turn of its point. A process that dies ends
-    the iteration with its exit code. See `MultiProcessRunner` for how processes are started, and for the memory that
-    large arrays lie in.
+    exception of the function comes out as a `DataWorkerError` when it is the turn of its point. A process that dies
+    ends the iteration with its exit code. See `MultiProcessRunner` for how processes are started, and for the memory
+    that large arrays lie in.
     """
 
     def __init__(
@@ -44,7 +44,8 @@ class MultiProcessMapData(MapFlow):
             map_func: gets a data point and returns one, or None to drop it. It is sent to the processes by cloudpickle.
             buffer_size: how many points are with the processes, or wait to be yielded.
             strict: whether the order and the passes of ``ds`` are kept.
-            timeout: after how many seconds without an answer a process that has points is taken to hang.
+            timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
+                while it starts.
 
         Raises:
             ConfigError: The function cannot be called, a number is less than 1, or the timeout is no number.

@@ -45,7 +45,8 @@ class MultiProcessMapAndBatchData(MapFlow):
             batch_size: the number of data points of a batch.
             buffer_size: how many data points are with the processes, or wait to be yielded in a batch; None is two
                 batches for each process.
-            timeout: after how many seconds without an answer a process that has points is taken to hang.
+            timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
+                while it starts.
 
         Raises:
             ConfigError: The function cannot be called, a number is less than 1, the timeout is no number, the buffer

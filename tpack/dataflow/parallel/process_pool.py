@@ -3,10 +3,10 @@
 from collections import deque
 from typing import Any
 
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.group import WorkerGroup
 from tpack.dataflow.parallel.pool import MapPool, Result
 from tpack.dataflow.parallel.wire import Kind, PeerGoneError
+from tpack.errors import DataWorkerError
 
 
 class ProcessPool(MapPool):
@@ -28,7 +28,7 @@ class ProcessPool(MapPool):
         """Hand a point to the worker with the fewest; return False if none has room and results are to come.
 
         Raises:
-            WorkerError: A worker is dead.
+            DataWorkerError: A worker is dead.
             DataPointError: The point cannot be pickled.
         """
         by_load = sorted(range(len(self._tags)), key=lambda index: len(self._tags[index]))
@@ -47,7 +47,7 @@ class ProcessPool(MapPool):
         """Return the next result.
 
         Raises:
-            WorkerError: A worker is dead, or hangs.
+            DataWorkerError: A worker is dead, or hangs.
         """
         while not self._results:
             self._flush()
@@ -97,5 +97,5 @@ class ProcessPool(MapPool):
         except PeerGoneError:
             self._group.bury(index)
 
-    def _error_of(self, index: int, failure: Any) -> WorkerError:
+    def _error_of(self, index: int, failure: Any) -> DataWorkerError:
         return failure.error(self._group.name_of(index))

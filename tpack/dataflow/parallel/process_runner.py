@@ -46,7 +46,7 @@ class _ProcessRunner(ProxyDataFlow):
 
         Raises:
             InputError: ``reset_state`` was not called, or another pass has not ended.
-            WorkerError: A worker raised, died, or hangs.
+            DataWorkerError: A worker raised, died, or hangs.
             DataFlowTerminated: A worker died before.
         """
         with self._guard:
@@ -106,9 +106,9 @@ class MultiProcessRunner(_ProcessRunner):
     comes from every process. If the flow does not know its length, a pass is one pass of each process together.
 
     ``reset_state`` starts the processes as new interpreters, or as forks (see ``start_workers_by``). An exception in
-    one comes out as a `WorkerError`; the next pass is begun anew. A process that dies ends the iteration with its exit
-    code. Arrays of 64 KiB and more are views of memory that is shared with the worker, which uses it again when they
-    are gone.
+    one comes out as a `DataWorkerError`; the next pass is begun anew. A process that dies ends the iteration with its
+    exit code. Arrays of 64 KiB and more are views of memory that is shared with the worker, which uses it again when
+    they are gone.
     """
 
     def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int, *, timeout: float | None = None) -> None:
@@ -119,7 +119,8 @@ class MultiProcessRunner(_ProcessRunner):
             num_prefetch: how many data points may wait, of all processes; fewer if they are large, and a few more if
                 they are small.
             num_proc: the number of processes.
-            timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang.
+            timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
+                minute more while it starts.
 
         Raises:
             ConfigError: A number is less than 1, or the timeout is no number.
@@ -142,7 +143,8 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
             num_proc: the number of processes.
             hwm: how many data points may wait, of each process; fewer if they are large, and a few more if they are
                 small.
-            timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang.
+            timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
+                minute more while it starts.
 
         Raises:
             ConfigError: A number is less than 1, or the timeout is no number.

@@ -6,16 +6,15 @@ order is that in which their points come.
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.group import WorkerGroup
 from tpack.dataflow.parallel.position import Position
 from tpack.dataflow.parallel.receiver import Message
 from tpack.dataflow.parallel.serve_flow import Command
 from tpack.dataflow.parallel.wire import MAX_NUMBER, Kind
 from tpack.dataflow.state import StatelessError
+from tpack.errors import DataWorkerError
 
 
 class OneStream:
@@ -25,7 +24,10 @@ class OneStream:
         """Begin where the worker begins."""
         self._group = group
         self._number = 0
-        self._position: Position | None = None
+        # The last state that the worker told, and the position of what was yielded since.
+        self._state: dict[str, Any] | None = None
+        self._skipped = 0
+        self._is_over = False
         self._reason: str | None = None
         # Whether a pass was begun and has not ended; and whether the worker is not where the next pass begins.
         self._is_inside = False
@@ -36,17 +38,17 @@ class OneStream:
         if self._is_inside:
             self.end_pass()
         if self._is_astray:
-            self._restart(self._position)
+            self._restart(self._known_position())
         self._is_inside = self._is_astray = True
         while True:
             message = self._receive()
             if message.kind == Kind.END:
                 self._is_inside = self._is_astray = False
                 return
-            for point in message.points if message.kind in (Kind.POINT, Kind.PACK) else ():
-                if self._position is not None:
-                    self._position = replace(self._position, skipped=self._position.skipped + 1)
-                yield point
+            if message.kind in (Kind.POINT, Kind.PACK):
+                for point in message.points:
+                    self._skipped += 1
+                    yield point
 
     def position(self) -> Position:
         """Return the position after the last point that was yielded.
@@ -54,28 +56,32 @@ class OneStream:
         Raises:
             StatelessError: The flow has none.
         """
-        while self._position is None and self._reason is None:
+        while self._state is None and self._reason is None:
             self._receive()
-        if self._position is None:
+        position = self._known_position()
+        if position is None:
             raise StatelessError(f"the flow in the worker cannot tell its position: {self._reason}")
-        return self._position
+        return position
+
+    def _known_position(self) -> Position | None:
+        return None if self._state is None else Position(self._state, self._skipped, self._is_over)
 
     def go_to(self, position: Position) -> None:
         """Let the next pass begin at a position.
 
         Raises:
-            WorkerError: The flow cannot go there; the next pass begins where it would have begun otherwise.
+            DataWorkerError: The flow cannot go there; the next pass begins where it would have begun otherwise.
         """
         self._is_astray = True
         self._restart(position)
-        self._position, self._is_inside, self._is_astray = position, False, False
+        self._state, self._skipped, self._is_over = position.state, position.skipped, position.is_over
+        self._is_inside = self._is_astray = False
 
     def end_pass(self) -> None:
         """Give up the rest of the pass."""
         # A pass of which no point was taken has not begun, for the flow.
-        if self._position is not None and self._position.skipped:
-            self._position = replace(self._position, is_over=True)
-            self._is_astray = True
+        if self._state is not None and self._skipped:
+            self._is_over = self._is_astray = True
         self._is_inside = False
 
     def _restart(self, position: Position | None) -> None:
@@ -94,7 +100,7 @@ class OneStream:
             raise failure_in(self._group, 0, message)
         if message.kind == Kind.STATE:
             state = message.points[0]
-            self._position = None if state.state is None else Position(state.state)
+            self._state, self._skipped, self._is_over = state.state, 0, False
             self._reason = state.reason
         return message
 
@@ -181,7 +187,7 @@ def send_command(group: WorkerGroup, index: int, last_number: int, position: Pos
     return number
 
 
-def failure_in(group: WorkerGroup, index: int, message: Message) -> WorkerError:
+def failure_in(group: WorkerGroup, index: int, message: Message) -> DataWorkerError:
     """Return the error that a worker has sent; nothing is expected of it until it is told to begin again."""
     group.expect(index, is_expected=False)
     return message.points[0].error(group.name_of(index))

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.mailbox import Mailbox, MailboxClosedError
+from tpack.errors import DataWorkerError
 
 
 class _Given(NamedTuple):
@@ -52,7 +52,7 @@ class ThreadCrew:
         """Yield a pass.
 
         Raises:
-            WorkerError: A thread raised.
+            DataWorkerError: A thread raised.
             DataFlowTerminated: The crew is closed.
         """
         running = set(range(len(self._orders)))
@@ -64,7 +64,7 @@ class ThreadCrew:
                 continue
             if kind == "error":
                 self._idle.add(index)
-                raise WorkerError(f"thread {self._names[index]} raised {type(value).__name__}: {value}") from value
+                raise DataWorkerError(f"thread {self._names[index]} raised {type(value).__name__}: {value}") from value
             if kind == "point":
                 taken += 1
                 yield value

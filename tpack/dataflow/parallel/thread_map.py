@@ -19,7 +19,7 @@ class MultiThreadMapData(MapFlow):
     ``buffer_size`` of them stay with the threads for the next.
 
     Where the function returns None, the point is dropped; with ``strict`` too, where tensorpack refuses it. An
-    exception of the function comes out as a `WorkerError` when it is the turn of its point.
+    exception of the function comes out as a `DataWorkerError` when it is the turn of its point.
     """
 
     def __init__(

@@ -5,9 +5,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tpack.dataflow.parallel.failure import WorkerError
 from tpack.dataflow.parallel.mailbox import Mailbox, MailboxClosedError
 from tpack.dataflow.parallel.pool import MapPool, Result
+from tpack.errors import DataWorkerError
 
 
 class ThreadPool(MapPool):
@@ -73,8 +73,8 @@ def _map(name: str, func: Callable[[Any], Any], tag: Any, point: Any) -> Result:
         return Result(tag, None, _failure(name, error))
 
 
-def _failure(name: str, error: BaseException) -> WorkerError:
+def _failure(name: str, error: BaseException) -> DataWorkerError:
     """Return an error to be raised in another thread. It is made here, since the traceback of its cause goes there."""
-    failure = WorkerError(f"thread {name} raised {type(error).__name__}: {error}")
+    failure = DataWorkerError(f"thread {name} raised {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure

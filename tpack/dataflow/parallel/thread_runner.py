@@ -18,7 +18,7 @@ class MultiThreadRunner(DataFlow):
     The function is called once for each thread, and must not give the same flow twice: each thread iterates its own.
     If the flow knows its length, passes are cut from the mixture: each has that length, and the next goes on where it
     stopped. Otherwise, and with one thread, a pass is one pass of each thread. An exception in a thread comes out as a
-    `WorkerError`; its flow is begun anew in the next pass.
+    `DataWorkerError`; its flow is begun anew in the next pass.
     """
 
     def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
@@ -63,7 +63,7 @@ class MultiThreadRunner(DataFlow):
 
         Raises:
             InputError: ``reset_state`` was not called, or another pass has not ended.
-            WorkerError: A thread raised.
+            DataWorkerError: A thread raised.
             MailboxClosedError: The threads have been ended.
         """
         with self._guard:

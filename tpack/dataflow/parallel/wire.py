@@ -54,6 +54,8 @@ class Kind(enum.IntEnum):
     """From the owner to a worker: begin a pass."""
     FATAL = 9
     """An exception that has ended the worker."""
+    READY = 10
+    """The worker has begun: what it works on is loaded. Without a slot."""
 
 
 class PeerGoneError(EOFError):
