@@ -46,8 +46,8 @@ def test_state_is_taken_as_often_as_a_hundredth_of_the_time_allows(ds, monkeypat
     points = 0
     while not taker.is_due():
         points += 1
-    # Taking took one second, each question from the sixteenth on takes another.
-    assert points == 15 + 99
+    # Taking took one second, and each look at the clock takes another: at one of sixteen questions.
+    assert points == 16 * 100 - 1
 
 
 def test_state_is_not_taken_for_a_few_points(ds, monkeypatch):

@@ -20,16 +20,17 @@ class Flusher:
             flush: sends what is held back, if there is something.
         """
         self._flush = flush
-        self._is_expected = False
+        # Whether it will flush in a moment.
+        self.is_expected = False
         self._due = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def expect(self) -> None:
         """Flush in a moment."""
-        if self._is_expected:
+        if self.is_expected:
             return
-        self._is_expected = True
+        self.is_expected = True
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="tpack-flusher", daemon=True)
             self._thread.start()
@@ -48,5 +49,5 @@ class Flusher:
                 self._due.clear()
                 if self._stopped.wait(HOLD_SECS):
                     return
-                self._is_expected = False
+                self.is_expected = False
                 self._flush()

@@ -55,11 +55,15 @@ class Layout:
         """Tell whether a point is like the one that was described, and small enough for a pack."""
         return self._is_packable and 0 <= self.measure(point) <= _SMALL_BYTES - self.array_bytes
 
+    def has_kind_of(self, point: Any) -> bool:
+        """Tell whether a point is the same kind of container with as many components, or the same keys."""
+        if point.__class__ is not self.kind or len(point) != len(self.columns):
+            return False
+        return self.keys is None or list(point) == self.keys
+
     def measure(self, point: Any) -> int:
         """Return at most how many bytes a pickle of all but the arrays has; -1 if the point is not alike."""
-        if type(point) is not self.kind or len(point) != len(self.columns):
-            return -1
-        if self.keys is not None and list(point) != self.keys:
+        if not self.has_kind_of(point):
             return -1
         other_bytes = 0
         for value, (kind, dtype, shape) in zip(self.values(point), self.columns, strict=True):
@@ -93,10 +97,14 @@ class Pack:
         self._end = 0
         for _, dtype, shape in layout.columns:
             self._add_column(dtype, shape)
+        # What to compare a component with, and where to put it.
+        self._places = [(*what, column) for what, column in zip(layout.columns, self._columns, strict=True)]
         # Which of the points so far are None.
         self._dropped: list[int] = []
         self._rows = 0
         self._other_bytes = 0
+        self.count = 0
+        self.is_full = False
 
     def _add_column(self, dtype: np.dtype | None, shape: tuple[int, ...]) -> None:
         self._starts.append(aligned(self._end))
@@ -107,30 +115,38 @@ class Pack:
         self._columns.append(column)
         self._end = self._starts[-1] + column.nbytes
 
-    @property
-    def count(self) -> int:
-        """The number of points, those that are None included."""
-        return self._rows + len(self._dropped)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no point fits any more."""
-        return self.count >= self._most or self._other_bytes >= _OTHER_BYTES
-
     def add(self, point: Any) -> bool:
         """Add a point, or None; return whether it is like the others, so that it could be."""
         if point is None:
             self._dropped.append(self.count)
-            return True
-        other_bytes = self._layout.measure(point)
-        if not 0 <= other_bytes <= _SMALL_BYTES - self._layout.array_bytes:
+        elif self._layout.has_kind_of(point):
+            other_bytes = self._place(point)
+            if not 0 <= other_bytes <= _SMALL_BYTES - self._layout.array_bytes:
+                return False
+            self._rows += 1
+            self._other_bytes += other_bytes
+        else:
             return False
-        row = self._rows
-        for column, value in zip(self._columns, self._layout.values(point), strict=True):
-            column[row] = value
-        self._rows += 1
-        self._other_bytes += other_bytes
+        self.count += 1
+        self.is_full = self.count >= self._most or self._other_bytes >= _OTHER_BYTES
         return True
+
+    def _place(self, point: Any) -> int:
+        """Put a point into the next row; return the bytes of all but the arrays, or -1 if the point is not alike.
+
+        The row is not counted yet, so it may be put there in part. This is most of what a small point costs.
+        """
+        row, other_bytes = self._rows, 0
+        for value, (kind, dtype, shape, column) in zip(self._layout.values(point), self._places, strict=True):
+            if dtype is None:
+                size = _plain_bytes(value)
+                if size < 0:
+                    return -1
+                other_bytes += size
+            elif value.__class__ is not kind or value.shape != shape or value.dtype != dtype:
+                return -1
+            column[row] = value
+        return other_bytes
 
     def finish(self) -> tuple[int, int]:
         """Write down what the columns are; return where that begins and its size."""

@@ -158,7 +158,7 @@ class Sender:
         elif self._pack is None or not self._pack.add(point):
             self._flush()
             return self._put_first(point, wait=wait)
-        self._flush_if_due()
+        self._flush_if_due(self._pack)
         return True
 
     def _put_first(self, point: Any, *, wait: bool) -> bool:
@@ -176,14 +176,13 @@ class Sender:
             return True
         self._pack, self._pack_slot = Pack(self._layout, self._slots.memory(slot), max(1, self._capacity // 4)), slot
         self._pack.add(point)
-        self._flush_if_due()
+        self._flush_if_due(self._pack)
         return True
 
-    def _flush_if_due(self) -> None:
-        is_full = self._pack is not None and self._pack.is_full
-        if is_full or time.monotonic() - self._last_sent >= HOLD_SECS:
+    def _flush_if_due(self, pack: Pack | None) -> None:
+        if (pack is not None and pack.is_full) or time.monotonic() - self._last_sent >= HOLD_SECS:
             self._flush()
-        elif self._flusher is not None:
+        elif self._flusher is not None and not self._flusher.is_expected:
             self._flusher.expect()
 
     def _flush(self) -> None:
