@@ -89,15 +89,16 @@ class StagingInput(ProxyInput, FeedfreeInput):
             self._fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage])
             if self.trainer.train_op is not None:
                 self._clock = WaitClock()
-                self._timed_fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage, self._time_step()])
+                timing = self._time_step(self._clock)
+                self._timed_fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage, timing])
 
-        def _time_step(self) -> Any:
+        def _time_step(self, clock: WaitClock) -> Any:
             """Return an operation that adds the time from the end of the step to the end of staging."""
             with tf.control_dependencies(tf.nest.flatten(self.trainer.train_op)):
                 trained = now()
             with tf.control_dependencies([self._stage]):
                 staged = now()
-            return self._clock.add(tf.maximum(staged - trained, 0))
+            return clock.add(tf.maximum(staged - trained, 0))
 
         def waited(self) -> float | None:
             """Return for how many seconds steps waited until data were staged; None where that is not known."""
