@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from tests.helpers.flows import Counting
-from tpack.dataflow.base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow, UnknownLengthError
+from tests.helpers.flows import Counting, Unsized
+from tpack.dataflow.base import (
+    DataFlow,
+    DataFlowTerminated,
+    ProxyDataFlow,
+    RNGDataFlow,
+    UnknownLengthError,
+    length_or_none,
+)
 from tpack.dataflow.state import StatelessError
 from tpack.errors import InputError
 
@@ -104,3 +111,8 @@ def test_giving_up_a_pass_is_passed_on_and_otherwise_nothing():
     ProxyDataFlow(ProxyDataFlow(inner)).end_pass()
     assert inner.num_given_up == 1
     assert Minimal().end_pass() is None
+
+
+def test_length_may_be_unknown():
+    assert length_or_none(Counting(3)) == 3
+    assert length_or_none(Unsized()) is None

@@ -59,6 +59,15 @@ def test_flipped_bits_are_noticed(path):
     assert noticed > 5
 
 
+def test_archive_of_an_unknown_version_is_refused(path):
+    data = bytearray(path.read_bytes())
+    directory = data.index(b"PK\x01\x02")
+    data[directory + 6] = 173
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="points.npz cannot be read .*NotImplementedError: zip file version 17.3"):
+        NumpySerializer.load(path)
+
+
 def test_cut_off_and_missing_files_are_named(path):
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(InputError, match=r"points.npz cannot be read as one that NumpySerializer wrote: BadZipFile"):

@@ -37,10 +37,15 @@ def test_pass_ends_when_the_drawn_flow_has_ended():
         len(ds)
 
 
-@pytest.mark.parametrize("probabilities", [[0.5, 0.6], [1.5, -0.5], [0, 0]])
+@pytest.mark.parametrize("probabilities", [[0.5, 0.6], [1.5, -0.5], [0, 0], [np.nan, 0.5]])
 def test_bad_probabilities_are_refused(probabilities):
     with pytest.raises(ConfigError, match="got the probabilities .*: wanted such that sum up to 1"):
         RandomChooseData([(Counting(), probability) for probability in probabilities])
+
+
+def test_probability_that_is_no_number_is_refused():
+    with pytest.raises(ConfigError, match="got a probability that is no number: could not convert string"):
+        RandomChooseData([(Counting(), "half"), (Counting(), 0.5)])
 
 
 def test_probabilities_for_some_flows_alone_are_refused():

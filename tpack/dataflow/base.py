@@ -156,3 +156,11 @@ class ProxyDataFlow(DataFlow):
     def end_pass(self) -> None:
         """Give up the rest of the wrapped flow's pass."""
         self.ds.end_pass()
+
+
+def length_or_none(ds: DataFlow) -> int | None:
+    """Return the length of a flow, or None if it does not know it."""
+    try:
+        return len(ds)
+    except NotImplementedError:
+        return None

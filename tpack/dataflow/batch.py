@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tpack.dataflow.aggregate import aggregate
-from tpack.dataflow.base import DataFlow, ProxyDataFlow
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, length_or_none
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.passes import Passes
 from tpack.dataflow.placed_points import begin_batch
@@ -38,7 +38,7 @@ class BatchData(ProxyDataFlow):
         self.use_list = use_list
         # Whether all data points were taken from ``ds``, and only the smaller batch of the last ones was left.
         self._passes: Passes[bool] = Passes(False)
-        length = _length_or_none(ds)
+        length = length_or_none(ds)
         if length is not None and length < self.batch_size and not remainder:
             raise ConfigError(
                 f"BatchData got batch_size={batch_size} and a flow of {length} data points: it would yield nothing; "
@@ -108,11 +108,3 @@ class BatchData(ProxyDataFlow):
     def aggregate_batch(data_holder: Sequence[Any], use_list: bool = False) -> Any:
         """Make a batch of a list of data points, as ``tpack.dataflow.aggregate.aggregate`` does."""
         return aggregate(data_holder, use_list=use_list)
-
-
-def _length_or_none(ds: DataFlow) -> int | None:
-    """Return the length of a flow, or None if it does not know it."""
-    try:
-        return len(ds)
-    except NotImplementedError:
-        return None

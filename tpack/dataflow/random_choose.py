@@ -29,7 +29,8 @@ class RandomChooseData(FlowList, RNGDataFlow):
         """
         flows, probabilities = _split(df_lists)
         super().__init__(flows)
-        if min(probabilities) < 0 or abs(sum(probabilities) - 1) > 1e-6:
+        # What is no number is neither less nor more than another.
+        if not (min(probabilities) >= 0 and abs(sum(probabilities) - 1) <= 1e-6):
             raise ConfigError(f"RandomChooseData got the probabilities {probabilities}: wanted such that sum up to 1")
         # Divided by the sum, so that no draw lies behind the last.
         self._bounds = np.cumsum(probabilities) / np.sum(probabilities)
@@ -87,4 +88,7 @@ def _split(df_lists: Any) -> tuple[list[Any], list[float]]:
         return list(df_lists), [1 / len(df_lists)] * len(df_lists)
     if len(pairs) < len(df_lists):
         raise ConfigError("RandomChooseData got flows with and without a probability: wanted it for all or none")
-    return [ds for ds, _ in pairs], [float(probability) for _, probability in pairs]
+    try:
+        return [ds for ds, _ in pairs], [float(probability) for _, probability in pairs]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"RandomChooseData got a probability that is no number: {error}") from error

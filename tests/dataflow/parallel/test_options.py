@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from tests.helpers.flows import Counting, Unsized
-from tpack.dataflow.parallel.options import check_map_func, check_timeout, length_or_none, usable_cores
+from tpack.dataflow.parallel.options import check_map_func, check_timeout, usable_cores
 from tpack.errors import ConfigError
 
 
@@ -25,11 +24,6 @@ def test_function_must_be_callable():
     assert check_map_func(object(), len) is len
     with pytest.raises(ConfigError, match="object got map_func=None: wanted a function"):
         check_map_func(object(), None)
-
-
-def test_length_that_is_not_known_is_none():
-    assert length_or_none(Counting(3)) == 3
-    assert length_or_none(Unsized()) is None
 
 
 def test_cores_are_counted(monkeypatch):

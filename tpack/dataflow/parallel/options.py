@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 
 
@@ -30,14 +29,6 @@ def check_map_func(owner: Any, map_func: Any) -> Callable[[Any], Any]:
     if not callable(map_func):
         raise ConfigError(f"{type(owner).__name__} got map_func={map_func!r}: wanted a function of one argument")
     return map_func
-
-
-def length_or_none(ds: DataFlow) -> int | None:
-    """Return the length of a flow, or None if it does not know it."""
-    try:
-        return len(ds)
-    except NotImplementedError:
-        return None
 
 
 def usable_cores() -> int:

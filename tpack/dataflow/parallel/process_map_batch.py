@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from tpack.dataflow.base import DataFlow
+from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.parallel.options import check_timeout, length_or_none
+from tpack.dataflow.parallel.options import check_timeout
 from tpack.dataflow.parallel.owned_workers import OwnedWorkers
 from tpack.dataflow.parallel.pool import MapPool
 from tpack.dataflow.parallel.process_pool import ProcessPool

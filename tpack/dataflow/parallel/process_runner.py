@@ -4,10 +4,10 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, ProxyDataFlow
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, length_or_none
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.guard import DataFlowReentrantGuard
-from tpack.dataflow.parallel.options import check_timeout, length_or_none
+from tpack.dataflow.parallel.options import check_timeout
 from tpack.dataflow.parallel.owned_workers import OwnedWorkers
 from tpack.dataflow.parallel.position import Position
 from tpack.dataflow.parallel.serve_flow import serve_flow

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tpack.dataflow.base import DataFlow
+from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.guard import DataFlowReentrantGuard
-from tpack.dataflow.parallel.options import length_or_none
 from tpack.dataflow.parallel.thread_crew import ThreadCrew
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
