@@ -78,7 +78,7 @@ def _spatial(pairs: Sequence[Any], channels_first: bool) -> Any:
 
 def _is_size(value: Any) -> bool:
     # A size that was computed may be a numpy integer.
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def _is_pair(value: Any) -> bool:
