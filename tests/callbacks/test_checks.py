@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -64,6 +65,20 @@ def test_constants_and_loop_bodies_are_left_alone(graph):
     looped = tf.while_loop(lambda i: i < 3.0, lambda i: i + 1.0, [finite])
     trainer = FakeTrainer(looped.op).train([CheckNumerics(run_step=True)])
     assert trainer.global_step == 4
+
+
+@pytest.mark.parametrize("factor", [1.0, float("inf")])
+def test_fused_batch_normalisation_is_checked(graph, factor):
+    x = tf.get_variable("x", initializer=np.arange(16, dtype="float32").reshape(2, 2, 2, 2), use_resource=True)
+    y, *_ = tf.nn.fused_batch_norm(x * factor, tf.ones(2), tf.zeros(2), name="norm")
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(y**2))
+    trainer = FakeTrainer(train_op)
+    if factor == 1.0:
+        trainer.train([CheckNumerics(run_step=True)], steps_per_epoch=3)
+        assert trainer.global_step == 6
+    else:
+        with pytest.raises(NumericsError, match="wanted: mul:0, norm"):
+            trainer.train([CheckNumerics(run_step=True)], steps_per_epoch=3)
 
 
 def test_trainer_without_train_op_has_only_variables_checked(graph):

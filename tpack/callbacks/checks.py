@@ -19,6 +19,8 @@ from tpack.utils import logger
 MAX_NAMED = 5
 """How many of the tensors that are not finite the error names."""
 
+_BATCH_NORM_OUTPUTS = 3
+
 
 class CheckNumerics(Callback):
     """Raise an error when a floating point tensor of the step, or a variable, holds NaN or infinity.
@@ -92,4 +94,12 @@ def _checkable_outputs(graph: Any, train_op: Any) -> Iterator[Any]:
         # Inside a loop or a branch a tensor can not be fetched. What the user wrote as a constant is meant.
         if op not in needed or op.type == "Const" or op._get_control_flow_context() is not None:
             continue
-        yield from (tensor for tensor in op.outputs if tensor.dtype.base_dtype.is_floating)
+        yield from (tensor for tensor in _outputs_with_meaning(op) if tensor.dtype.base_dtype.is_floating)
+
+
+def _outputs_with_meaning(op: Any) -> Sequence[Any]:
+    """Return an operation's outputs, less those in which fused batch normalisation keeps things for its gradient.
+
+    What is in those depends on the kernel; those of the gradient do not even have the shape that they are said to have.
+    """
+    return op.outputs[:_BATCH_NORM_OUTPUTS] if op.type.startswith("FusedBatchNorm") else op.outputs
