@@ -6,6 +6,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.checks import CheckNumerics
 from tpack.errors import NumericsError
+from tpack.tfutils.optimizer import AccumGradOptimizer
 
 
 def make_train_op(learning_rate=1.0):
@@ -79,6 +80,20 @@ def test_fused_batch_normalisation_is_checked(graph, factor):
     else:
         with pytest.raises(NumericsError, match="wanted: mul:0, norm"):
             trainer.train([CheckNumerics(run_step=True)], steps_per_epoch=3)
+
+
+@pytest.mark.parametrize("gradient", [1.0, float("inf")])
+def test_what_an_optimizer_does_on_some_steps_is_left_alone(graph, gradient):
+    weight = tf.get_variable("w", initializer=1.0, use_resource=True)
+    cost = tf.square(tf.multiply(weight, gradient, name="scaled"))
+    trainer = FakeTrainer(AccumGradOptimizer(tf.train.GradientDescentOptimizer(0.1), 2).minimize(cost))
+    callback = CheckNumerics(run_step=True)
+    if gradient == 1.0:
+        trainer.train([callback], steps_per_epoch=4)
+        assert "scaled:0" in [tensor.name for tensor in callback._tensors]
+    else:
+        with pytest.raises(NumericsError, match="where numbers were wanted: scaled:0"):
+            trainer.train([callback], steps_per_epoch=4)
 
 
 def test_trainer_without_train_op_has_only_variables_checked(graph):
