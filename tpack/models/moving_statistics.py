@@ -13,6 +13,7 @@ from tpack.models.data_format import layer_name
 from tpack.models.steps import OUTPUT
 from tpack.tower.compute_dtype import full_precision
 from tpack.tower.context import get_current_tower_context
+from tpack.tower.control_flow import is_in_control_flow
 from tpack.tower.model_variables import add_model_variable
 
 UPDATES = ("default", "collection", "internal", "skip")
@@ -46,9 +47,17 @@ class MovingStatistics:
 
         Returns:
             The output; with ``"internal"``, one that is there after the update.
+
+        Raises:
+            ConfigError: Updates are collected in a loop or condition, where nobody could run them.
         """
         if how == "skip" or not updates_statistics():
             return outputs
+        if how == "collection" and is_in_control_flow():
+            raise ConfigError(
+                f"{layer_name('a layer')} is in a loop, condition or function of TensorFlow, where updates of moving "
+                "averages cannot be collected: wanted ema_update='internal' or 'skip'"
+            )
         updates = [_move(self.mean, mean, self._momentum), _move(self.variance, variance, self._momentum)]
         if how == "internal":
             with tf.control_dependencies(updates):
