@@ -7,6 +7,7 @@ from tpack.dataflow.concat import ConcatData
 from tpack.dataflow.flow_list import FlowList
 from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.join import JoinData
+from tpack.dataflow.mapping import MapData
 from tpack.dataflow.random_choose import RandomChooseData
 from tpack.dataflow.random_mix import RandomMixData
 from tpack.dataflow.state import StatelessError
@@ -101,3 +102,12 @@ def test_flows_are_closed_when_a_pass_is_broken_off(kind):
 def test_it_is_a_base_and_no_flow():
     with pytest.raises(TypeError, match="__iter__"):
         FlowList([Counting()])
+
+
+@every_kind
+def test_flow_that_stands_inside_two_has_no_position(kind):
+    inner = DataFromList([[k] for k in range(7)], shuffle=False)
+    ds = kind([MapData(inner, list), kind([MapData(inner, list)])])
+    ds.reset_state()
+    with pytest.raises(StatelessError, match="more than once, maybe inside others; wanted flows of their own"):
+        ds.state_dict()

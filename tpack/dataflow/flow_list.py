@@ -61,12 +61,17 @@ class FlowList(DataFlow):
         """Return the positions of the flows.
 
         Raises:
-            StatelessError: A flow cannot tell its position, or stands in the list twice.
+            StatelessError: A flow cannot tell its position, or stands in the list twice, by itself or inside others.
         """
-        if len(self._distinct()) < len(self.df_lists):
-            raise StatelessError(
-                f"{type(self).__name__} cannot tell its position: one flow stands in its list more than once"
-            )
+        seen: set[int] = set()
+        for ds in self.df_lists:
+            inside = {id(part) for part in _parts(ds)}
+            if seen & inside:
+                raise StatelessError(
+                    f"{type(self).__name__} cannot tell its position: one flow stands in its list more than once, "
+                    "maybe inside others; wanted flows of their own"
+                )
+            seen |= inside
         return [ds.state_dict() for ds in self.df_lists]
 
     def _load_flow_states(self, states: Any) -> None:
@@ -93,3 +98,12 @@ class FlowList(DataFlow):
     def _distinct(self) -> list[DataFlow]:
         """Return each flow once."""
         return list({id(ds): ds for ds in self.df_lists}.values())
+
+
+def _parts(ds: DataFlow) -> Iterator[DataFlow]:
+    """Yield a flow and all that it wraps."""
+    yield ds
+    inside = [getattr(ds, "ds", None), *getattr(ds, "df_lists", ())]
+    for part in inside:
+        if isinstance(part, DataFlow):
+            yield from _parts(part)
