@@ -21,7 +21,7 @@ class Scaled(Line):
 
 
 class Watch(Callback):
-    """Reads a variable and all its copies before each step, in a run of its own: the step's would read while it writes."""
+    """Reads a variable and all its copies before each step, in a run of its own: the step would write meanwhile."""
 
     def __init__(self, name):
         self.name = name
