@@ -110,17 +110,22 @@ def measure(steps, rounds, seed=0):
     }
 
 
+def report(steps, rounds):
+    """Measure each kind of batch; print the tables and return the figures."""
+    logger.setLevel("WARNING")
+    figures = measure(steps, rounds)
+    for kind, of_kind in figures.items():
+        rows = [(name, rate, of_kind["ratios"].get(name, 1.0)) for name, rate in of_kind["batches_per_sec"].items()]
+        print_table(kind, ("way", "batches/s", "of feeding a constant"), rows)
+    return figures
+
+
 def main():
     parser = argument_parser(__doc__)
     parser.add_argument("--steps", type=int, default=200, help="steps of an epoch")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    logger.setLevel("WARNING")
-    figures = measure(args.steps, args.rounds)
-    for kind, of_kind in figures.items():
-        rows = [(name, rate, of_kind["ratios"].get(name, 1.0)) for name, rate in of_kind["batches_per_sec"].items()]
-        print_table(kind, ("way", "batches/s", "of feeding a constant"), rows)
-    write_json(args.out, figures)
+    write_json(args.out, report(args.steps, args.rounds))
 
 
 if __name__ == "__main__":

@@ -231,6 +231,15 @@ def measure(num_images, rounds, num_procs):
     }
 
 
+def report(num_images, rounds, num_procs):
+    """Measure with whole batches for each process; print the tables and return the figures."""
+    whole = BATCH * num_procs
+    figures = measure(max(num_images // whole, 1) * whole, rounds, num_procs)
+    print_table("images per second", ("way", "images/s"), figures["images_per_sec"].items())
+    print_table("ratios of images per second", ("ratio", ""), figures["ratios"].items())
+    return figures
+
+
 def main():
     parser = argument_parser(__doc__)
     parser.add_argument("--images", type=int, default=4000, help="images of a round; whole batches for each process")
@@ -239,11 +248,7 @@ def main():
         "--procs", type=int, default=len(os.sched_getaffinity(0)), help="processes; all cores if left out"
     )
     args = parser.parse_args()
-    whole = BATCH * args.procs
-    figures = measure(max(args.images // whole, 1) * whole, args.rounds, args.procs)
-    print_table("images per second", ("way", "images/s"), figures["images_per_sec"].items())
-    print_table("ratios of images per second", ("ratio", ""), figures["ratios"].items())
-    write_json(args.out, figures)
+    write_json(args.out, report(args.images, args.rounds, args.procs))
 
 
 if __name__ == "__main__":

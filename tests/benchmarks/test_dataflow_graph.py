@@ -9,12 +9,12 @@ from tests.helpers.source import ROOT
 
 
 def test_tiny_run_measures_every_way(tmp_path):
-    command = [sys.executable, ROOT / "benchmarks" / "dataflow_graph.py", "--out", tmp_path / "out.json"]
-    command += ["--steps", "3", "--rounds", "1"]
+    command = [sys.executable, ROOT / "benchmarks" / "dataflow.py", "--out", tmp_path / "out.json"]
+    command += ["--part", "graph", "--steps", "3", "--rounds", "1"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    figures = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    figures = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["graph"]
     for kind in ("64x224x224x3 uint8", "8 floats"):
         rates, ratios = figures[kind]["batches_per_sec"], figures[kind]["ratios"]
         assert len(rates) == len(ratios) + 1 == 6

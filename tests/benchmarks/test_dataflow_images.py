@@ -14,12 +14,12 @@ from tpack.dataflow import imgaug
 
 
 def test_tiny_run_measures_every_way(tmp_path):
-    command = [sys.executable, ROOT / "benchmarks" / "dataflow_images.py", "--out", tmp_path / "out.json"]
-    command += ["--images", "128", "--rounds", "1", "--procs", "1"]
+    command = [sys.executable, ROOT / "benchmarks" / "dataflow.py", "--out", tmp_path / "out.json"]
+    command += ["--part", "images", "--images", "128", "--rounds", "1", "--workers", "1"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    figures = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    figures = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["images"]
     assert len(figures["images_per_sec"]) >= 4
     assert all(rate > 0 for rate in figures["images_per_sec"].values())
     assert len(figures["ratios"]) >= 2
