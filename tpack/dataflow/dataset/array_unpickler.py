@@ -60,7 +60,7 @@ def load_arrays(path: str) -> dict[str, Any]:
     """Return the dict in a pickle, with text as str and arrays of unsigned bytes as arrays.
 
     Args:
-        path: the file, written by Python 2, or by Python 3 with a protocol up to 4.
+        path: the file, written by Python 2, or by Python 3 with protocol 3 or 4.
 
     Raises:
         InputError: The file holds something else, or is damaged.
