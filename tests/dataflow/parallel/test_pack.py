@@ -98,7 +98,7 @@ def test_dicts_with_other_keys_are_unlike(memory):
 ODD = [3, "text", np.zeros(3), [object()], [[1]], [np.array([None])], [np.ma.zeros(2)], [np.zeros(10_000)], [2**64]]
 
 
-@pytest.mark.parametrize("point", [*ODD, [], {}], ids=str)
+@pytest.mark.parametrize("point", [*ODD, [], {}], ids=range(len(ODD) + 2))
 def test_some_points_are_not_for_packs(point):
     assert not Layout(point).takes(point)
 
