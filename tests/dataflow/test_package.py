@@ -31,6 +31,14 @@ NAMES = [
     "LocallyShuffleData",
     "MapData",
     "MapDataComponent",
+    "MultiProcessMapAndBatchData",
+    "MultiProcessMapAndBatchDataZMQ",
+    "MultiProcessMapData",
+    "MultiProcessMapDataZMQ",
+    "MultiProcessRunner",
+    "MultiProcessRunnerZMQ",
+    "MultiThreadMapData",
+    "MultiThreadRunner",
     "NumpySerializer",
     "PrintData",
     "ProxyDataFlow",
@@ -54,6 +62,7 @@ NAMES = [
     "imgaug",
     "make_curve_keys",
     "send_dataflow_zmq",
+    "start_workers_by",
 ]
 
 
