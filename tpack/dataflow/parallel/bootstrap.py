@@ -1,6 +1,7 @@
 """The first thing that runs in a worker, and the last: it sets the process up, serves, and reports what went wrong."""
 
 import multiprocessing
+import os
 import random
 import socket
 import sys
@@ -17,6 +18,7 @@ from tpack.dataflow.parallel.lifeline import hang_on
 from tpack.dataflow.parallel.payload import Payload, read_payload
 from tpack.dataflow.parallel.receiver import Receiver
 from tpack.dataflow.parallel.sender import Sender
+from tpack.dataflow.parallel.streaming_stores import without_streaming_stores
 from tpack.dataflow.parallel.wire import Kind, PeerGoneError
 from tpack.utils.rng import fix_rng_seed
 
@@ -45,6 +47,7 @@ def main(told: dict[str, Any]) -> None:
         told: what ``spawn_child`` says.
     """
     sys.argv = told["argv"]
+    without_streaming_stores(os.environ)
     payload = Payload(**told["payload"])
     sys.exit(run_worker(Task(**told["task"]), lambda: read_payload(payload)))
 

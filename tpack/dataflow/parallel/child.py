@@ -14,6 +14,7 @@ from multiprocessing import spawn
 from typing import NoReturn
 
 from tpack.dataflow.parallel.payload import Payload
+from tpack.dataflow.parallel.streaming_stores import with_streaming_stores
 from tpack.utils.processes import mask_sigint
 
 _BOOT = (
@@ -112,6 +113,7 @@ def spawn_child(task: Task, payload: Payload) -> Child:
             [executable, "-c", _BOOT, json.dumps(told)],
             stdin=subprocess.DEVNULL,
             pass_fds=(*task.descriptors, payload.descriptor),
+            env=with_streaming_stores(os.environ),
         )
     return Child(process.pid, process)
 

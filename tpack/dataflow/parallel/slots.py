@@ -17,7 +17,7 @@ from tpack.errors import InputError
 MIN_SLOT_BYTES = 128 * 1024
 # Enough that the consumer may keep two while a third is read and a fourth is written.
 _FIRST_SLOTS = 4
-_BUDGET_BYTES = 64 * 1024 * 1024
+_BUDGET_BYTES = 96 * 1024 * 1024
 _PAGE_BYTES = 4096
 
 
@@ -33,7 +33,7 @@ class Slots:
             most: how many slots to have at most, if they are small; a few more than messages shall wait.
         """
         self._announce = announce
-        self._most = max(_FIRST_SLOTS, min(most, MAX_SLOTS))
+        self._wanted = self._most = max(_FIRST_SLOTS, min(most, MAX_SLOTS))
         self._memories: list[np.ndarray] = []
         self._free: list[int] = []
         self.generation = 0
@@ -67,15 +67,18 @@ class Slots:
 
     def _begin_generation(self, size_bytes: int) -> None:
         """Make slots of a new size, and forget the others."""
-        roomy = _whole_pages(max(MIN_SLOT_BYTES, size_bytes + size_bytes // 4))
+        # Messages that have grown may grow more.
+        room = size_bytes // 4 if self.generation else 0
+        slot_bytes = _whole_pages(max(MIN_SLOT_BYTES, size_bytes + room))
         try:
-            block, descriptor, count = _create(roomy, _FIRST_SLOTS)
+            block, descriptor, count = _create(slot_bytes, _FIRST_SLOTS)
         except InputError:
-            roomy = _whole_pages(size_bytes)
-            block, descriptor, count = _create(roomy, 1)
-        self.generation = (self.generation + 1) % CANCEL
-        self.slot_bytes = roomy
-        self._most = max(_FIRST_SLOTS, min(self._most, _BUDGET_BYTES // roomy)) if count == _FIRST_SLOTS else count
+            slot_bytes = _whole_pages(size_bytes)
+            block, descriptor, count = _create(slot_bytes, 1)
+        self.generation = self.generation % (CANCEL - 1) + 1
+        self.slot_bytes = slot_bytes
+        in_budget = max(_FIRST_SLOTS, min(self._wanted, _BUDGET_BYTES // slot_bytes))
+        self._most = in_budget if count == _FIRST_SLOTS else count
         self._memories, self._free = [], []
         self._append(block, descriptor, count, True)
 
