@@ -1,5 +1,6 @@
 """Run the main function of a training script as if it were the process: its own graph, directory and random numbers."""
 
+import gc
 import json
 import os
 import sys
@@ -54,4 +55,6 @@ def run_script(main: Callable[..., Any], directory: Path, *argv: Any, seed: int 
     finally:
         fix_rng_seed(None)
         logger.close_logger_dir()
+        # As the end of a process does: what the script made is in cycles, and workers end with the flows.
+        gc.collect()
         os.chdir(before)
