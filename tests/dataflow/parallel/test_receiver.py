@@ -2,12 +2,15 @@
 
 import gc
 import os
+import socket
 
 import numpy as np
 import pytest
 
 from tests.helpers.channels import channel, exchange
-from tpack.dataflow.parallel.wire import MAX_LENT, VIEW_BYTES, Kind, PeerGoneError
+from tpack.dataflow.parallel.receiver import Receiver
+from tpack.dataflow.parallel.wire import MAX_LENT, RECORD, VIEW_BYTES, Kind, PeerGoneError
+from tpack.errors import InputError
 
 
 def large(k, size=2 * VIEW_BYTES):
@@ -122,3 +125,13 @@ def test_nothing_to_read_is_not_the_end():
         assert not receiver.has_message
         with pytest.raises(IndexError):
             receiver.take()
+
+
+def test_memory_that_comes_without_a_descriptor_is_said_to_be_one_file_too_many():
+    here, there = socket.socketpair()
+    receiver = Receiver(there)
+    here.sendall(RECORD.pack(Kind.BLOCK, 1, 4, 4096, 1))
+    with pytest.raises(InputError, match="as many files open as it may"):
+        receiver.fill(wait=True)
+    here.close()
+    receiver.close()

@@ -6,7 +6,9 @@ import pytest
 
 from tests.helpers.fake_group import END, FakeGroup, begun, failure, points, state
 from tpack.dataflow.parallel.position import Position
+from tpack.dataflow.parallel.receiver import Message
 from tpack.dataflow.parallel.streams import ManyStreams, OneStream, send_command
+from tpack.dataflow.parallel.wire import Kind
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataWorkerError
 
@@ -31,6 +33,11 @@ def test_passes_of_one_worker_are_those_of_its_flow():
     stream, group = one(state(0), points(1, 2), points(3), state(5), END, points(4), END, END)
     assert [values(stream) for _ in range(3)] == [[1, 2, 3], [4], []]
     assert group.commands == []
+
+
+def test_none_is_a_point_like_any_other():
+    stream, _ = one(state(0), points(1), Message(Kind.DROPPED, [None, None]), END)
+    assert list(stream.iterate()) == [[1], None, None]
 
 
 def test_position_follows_what_was_yielded():

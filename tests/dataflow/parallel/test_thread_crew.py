@@ -77,15 +77,22 @@ def test_exception_comes_out_with_its_traceback_and_the_next_pass_is_whole(start
     assert len(list(crew.iterate())) == COUNT
 
 
-def test_closing_wakes_who_waits(start):
-    crew = start([Sometimes(threading.Event().wait, 0)])
-    threading.Timer(0, crew.close).start()
+def test_closing_wakes_who_waits_for_a_thread_that_gives_nothing(start):
+    waits, end = threading.Event(), threading.Event()
+
+    def wait():
+        waits.set()
+        end.wait()
+
+    crew = start([Sometimes(wait, 0)])
+    closer = threading.Thread(target=lambda: (waits.wait(SECS), crew.close()))
+    closer.start()
     with pytest.raises(DataFlowTerminated, match="have been ended"):
         list(crew.iterate())
-    # This one thread waits in its flow for ever.
-    (thread,) = own_threads()
-    assert thread.daemon
-    thread.name = "left"
+    closer.join()
+    # The thread itself goes on until its flow gives the next point.
+    assert len(own_threads()) == 1
+    end.set()
 
 
 def test_threads_end_with_the_crew(start):

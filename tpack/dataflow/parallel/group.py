@@ -166,6 +166,8 @@ class WorkerGroup:
 
     def _wait(self) -> None:
         """Wait until something came."""
+        for receiver in self._receivers:
+            receiver.return_unused()
         events = [] if self.is_closed else self._poll.poll(self._patience_ms())
         if self.is_closed:
             raise DataWorkerError(f"the workers of {self._owner} have been ended")

@@ -22,6 +22,7 @@ from tpack.dataflow.parallel.lent import LentSlots
 from tpack.dataflow.parallel.pack import unpack
 from tpack.dataflow.parallel.slots import split
 from tpack.dataflow.parallel.wire import CANCEL, MAX_LENT, RECORD, RETURN, VIEW_BYTES, Kind, PeerGoneError
+from tpack.errors import InputError
 
 _CIRCULATING_SLOTS = 2
 _READ_BYTES = 4096
@@ -85,8 +86,11 @@ class Receiver:
 
         Returns:
             False if there is nothing and never will be: the other process is gone.
+
+        Raises:
+            InputError: Memory came that cannot be opened.
         """
-        self._return_unused()
+        self.return_unused()
         while True:
             try:
                 data = self._read_some(0 if wait else socket.MSG_DONTWAIT)
@@ -128,7 +132,7 @@ class Receiver:
         Raises:
             IndexError: Nothing came that was not taken.
         """
-        self._return_unused()
+        self.return_unused()
         generation, kind, slot, points, start, size = self._records.popleft()
         if size == 0:
             return Message(Kind(kind), [None] * points, start)
@@ -145,6 +149,11 @@ class Receiver:
             if not self.fill(wait=True):
                 raise PeerGoneError("the process that the data points come from is gone")
         return self.take()
+
+    def return_unused(self) -> None:
+        """Give back the slots that were lent and that nobody uses any more."""
+        for generation, slot in self._lent.pop_unused():
+            self._give_back(generation, slot)
 
     def cancel(self, number: int) -> None:
         """Tell the producer to give up the pass. What it sent before still comes.
@@ -164,6 +173,12 @@ class Receiver:
 
     def _add_block(self, number: int, count: int, slot_bytes: int, is_new: int) -> None:
         """Map slots that the producer has made."""
+        if not self._descriptors:
+            # The kernel drops descriptors that a process has no number left for.
+            raise InputError(
+                "shared memory came from another process and could not be opened: this process has as many files open "
+                "as it may (`ulimit -n`); wanted a higher limit, or fewer workers"
+            )
         descriptor = self._descriptors.popleft()
         try:
             block = Block(descriptor, slot_bytes * count)
@@ -193,11 +208,6 @@ class Receiver:
         if not lent:
             self._give_back(generation.number, slot)
         return [point]
-
-    def _return_unused(self) -> None:
-        """Give back the slots that were lent and that nobody uses any more."""
-        for generation, slot in self._lent.pop_unused():
-            self._give_back(generation, slot)
 
     def _may_lend(self, generation: _Generation) -> bool:
         """Tell whether one more slot can be missed."""

@@ -45,7 +45,7 @@ class OneStream:
             if message.kind == Kind.END:
                 self._is_inside = self._is_astray = False
                 return
-            if message.kind in (Kind.POINT, Kind.PACK):
+            if message.kind in (Kind.POINT, Kind.PACK, Kind.DROPPED):
                 for point in message.points:
                     self._skipped += 1
                     yield point
