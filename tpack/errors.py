@@ -90,7 +90,7 @@ class WorkerError(TpackError):
     """A child process failed, or died."""
 
 
-class DataWorkerError(WorkerError, InputError):
+class DataWorkerError(InputError, WorkerError):
     """A worker of a dataflow, a process or a thread, raised, died, was killed, or said nothing for too long."""
 
 

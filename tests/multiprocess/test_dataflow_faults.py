@@ -230,9 +230,11 @@ def test_result_that_cannot_be_pickled_is_named(name):
 def test_flow_that_cannot_be_pickled_is_named_before_anything_is_started():
     flow = DataFromList([threading.Lock()])
     ds = MultiProcessRunner(flow, 3, 1)
+    # Helpers of multiprocessing, which another test may have started, stay.
+    before = set(psutil.Process().children())
     with pytest.raises(ConfigError, match="MultiProcessRunner cannot be sent to its workers"):
         ds.reset_state()
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= before
 
 
 def test_fork_in_a_process_with_threads_is_refused_and_without_them_needs_no_pickling():

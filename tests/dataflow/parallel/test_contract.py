@@ -188,10 +188,11 @@ def test_flow_can_be_iterated_in_another_thread_after_the_one_that_reset_it_has_
 
 @every_member
 def test_closed_flow_has_no_workers_and_reset_state_starts_new_ones(member):
+    before = set(psutil.Process().children())
     ds = ready(member)
     list(ds)
     ds.close()
-    assert psutil.Process().children() == [] or not isinstance(ds, (MultiProcessRunner, MultiProcessMapData))
+    assert set(psutil.Process().children()) <= before or not isinstance(ds, (MultiProcessRunner, MultiProcessMapData))
     for _ in range(2):
         with pytest.raises(DataFlowTerminated, match=r"reset_state\(\) starts new"):
             list(ds)
