@@ -51,6 +51,7 @@ def failure_of(error: BaseException) -> Failure:
     try:
         pickled = cloudpickle.dumps(error)
     except Exception:
+        # Not everything that is raised can be sent; its text and traceback always can.
         pickled = None
     return Failure(text, "".join(traceback.format_exception(type(error), error, error.__traceback__)), pickled)
 
