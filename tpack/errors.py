@@ -11,6 +11,7 @@
       InputError             data that does not reach the step
         DataPointError       a data point that does not fit the input signature
         DataExhaustedError   data that ended before training did
+        DataWorkerError      a thread or process of a dataflow that failed, died or hangs  (also a WorkerError)
       CheckpointError        a checkpoint that is missing, damaged or of other shapes
       CallbackError          a callback that is misused
       StepTimeoutError       a step that did not end in the time that it was given
@@ -92,6 +93,10 @@ class NumericsError(TpackError):
 
 class WorkerError(TpackError):
     """A child process failed, or died."""
+
+
+class DataWorkerError(InputError, WorkerError):
+    """A worker of a dataflow, a process or a thread, raised, died, was killed, or said nothing for too long."""
 
 
 class DependencyError(TpackError, ImportError):

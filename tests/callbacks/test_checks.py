@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -5,6 +6,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.checks import CheckNumerics
 from tpack.errors import NumericsError
+from tpack.tfutils.optimizer import AccumGradOptimizer
 
 
 def make_train_op(learning_rate=1.0):
@@ -64,6 +66,34 @@ def test_constants_and_loop_bodies_are_left_alone(graph):
     looped = tf.while_loop(lambda i: i < 3.0, lambda i: i + 1.0, [finite])
     trainer = FakeTrainer(looped.op).train([CheckNumerics(run_step=True)])
     assert trainer.global_step == 4
+
+
+@pytest.mark.parametrize("factor", [1.0, float("inf")])
+def test_fused_batch_normalisation_is_checked(graph, factor):
+    x = tf.get_variable("x", initializer=np.arange(16, dtype="float32").reshape(2, 2, 2, 2), use_resource=True)
+    y, *_ = tf.nn.fused_batch_norm(x * factor, tf.ones(2), tf.zeros(2), name="norm")
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(y**2))
+    trainer = FakeTrainer(train_op)
+    if factor == 1.0:
+        trainer.train([CheckNumerics(run_step=True)], steps_per_epoch=3)
+        assert trainer.global_step == 6
+    else:
+        with pytest.raises(NumericsError, match="wanted: mul:0, norm"):
+            trainer.train([CheckNumerics(run_step=True)], steps_per_epoch=3)
+
+
+@pytest.mark.parametrize("gradient", [1.0, float("inf")])
+def test_what_an_optimizer_does_on_some_steps_is_left_alone(graph, gradient):
+    weight = tf.get_variable("w", initializer=1.0, use_resource=True)
+    cost = tf.square(tf.multiply(weight, gradient, name="scaled"))
+    trainer = FakeTrainer(AccumGradOptimizer(tf.train.GradientDescentOptimizer(0.1), 2).minimize(cost))
+    callback = CheckNumerics(run_step=True)
+    if gradient == 1.0:
+        trainer.train([callback], steps_per_epoch=4)
+        assert "scaled:0" in [tensor.name for tensor in callback._tensors]
+    else:
+        with pytest.raises(NumericsError, match="where numbers were wanted: scaled:0"):
+            trainer.train([callback], steps_per_epoch=4)
 
 
 def test_trainer_without_train_op_has_only_variables_checked(graph):

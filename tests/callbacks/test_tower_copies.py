@@ -21,7 +21,7 @@ class Scaled(Line):
 
 
 class Watch(Callback):
-    """Reads a variable and all its copies in each step."""
+    """Reads a variable and all its copies before each step, in a run of its own: the step would write meanwhile."""
 
     def __init__(self, name):
         self.name = name
@@ -30,14 +30,10 @@ class Watch(Callback):
     def _setup_graph(self):
         variable = self.trainer.towers.training()[0].get_variable(self.name)
         self.copies = copies_of(self.trainer, variable)
-        # Read before the step changes anything.
         self.values = tf.stack([v.read_value() for v in (variable, *self.copies)])
 
     def _before_run(self, ctx):
-        return self.values
-
-    def _after_run(self, ctx, values):
-        self.seen.append(values.results.tolist())
+        self.seen.append(self.trainer.sess.run(self.values).tolist())
 
 
 def train(trainer, callbacks):

@@ -36,6 +36,10 @@ def test_curves_have_gaps_where_values_are_not_finite():
     assert y[0] == 3
     assert all(map(math.isnan, y[1:]))
     assert Run("run", ENTRIES).curve("accuracy", "step") == ([20, 30], [0.5, 0.75])
+    assert Run("run", [*ENTRIES, {"epoch_num": 4, "accuracy": "lost"}]).curve("accuracy", "epoch") == (
+        [2, 3],
+        [0.5, 0.75],
+    )
     assert Run("run", ENTRIES).stats() == ["accuracy", "cost", "rate"]
 
 

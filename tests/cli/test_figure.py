@@ -26,7 +26,7 @@ def visible(figure):
 
 
 def test_each_statistic_has_a_panel_with_a_line_for_each_run():
-    figure = draw([make_run("a"), make_run("b", num_epochs=3)], ["cost", "accuracy", "rate", "norm"], "epoch")
+    figure = draw([make_run("a"), make_run("_b", num_epochs=3)], ["cost", "accuracy", "rate", "norm"], "epoch")
     panels = visible(figure)
     assert [panel.get_title(loc="left") for panel in panels] == ["cost", "accuracy", "rate", "norm"]
     for number, panel in enumerate(panels, 1):
@@ -36,7 +36,7 @@ def test_each_statistic_has_a_panel_with_a_line_for_each_run():
         assert first.get_color() != second.get_color()
     # The first row has three panels, of which the first stands above the second row's.
     assert [panel.get_xlabel() for panel in panels] == ["", "epoch", "epoch", "epoch"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
+    assert [text.get_text().strip() for text in figure.legends[0].get_texts()] == ["a", "_b"]
 
 
 def test_one_run_is_named_by_a_title():

@@ -18,7 +18,9 @@ def failing(error):
     return run
 
 
-@pytest.mark.parametrize(("error", "code"), [(ConfigError("too many"), 2), (DeviceError("too few"), 1)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(ConfigError("too many"), 2), (DeviceError("too few"), 1), (OSError("no disk"), 1)]
+)
 def test_errors_become_messages_and_exit_codes(monkeypatch, capsys, error, code):
     monkeypatch.setattr(reduce, "run", failing(error))
     assert main(["reduce"]) == code

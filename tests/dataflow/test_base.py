@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from tests.helpers.flows import Counting
-from tpack.dataflow.base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow, UnknownLengthError
+from tests.helpers.flows import Counting, Unsized
+from tpack.dataflow.base import (
+    DataFlow,
+    DataFlowTerminated,
+    ProxyDataFlow,
+    RNGDataFlow,
+    UnknownLengthError,
+    length_or_none,
+)
+from tpack.dataflow.state import StatelessError
 from tpack.errors import InputError
 
 
@@ -65,3 +73,46 @@ def test_proxy_yields_what_it_wraps():
     ds = ProxyDataFlow(Counting(3))
     assert list(ds) == [[0, "0"], [1, "1"], [2, "2"]]
     assert len(ds) == 3
+
+
+def test_flow_without_state_says_so():
+    with pytest.raises(StatelessError, match=r"Minimal cannot tell its position: it has no state_dict\(\)"):
+        Minimal().state_dict()
+    with pytest.raises(StatelessError, match=r"Minimal cannot go to a position: it has no load_state_dict\(\)"):
+        Minimal().load_state_dict({})
+
+
+def test_proxy_has_the_position_of_what_it_wraps():
+    class Seekable(Minimal):
+        at = 0
+
+        def state_dict(self):
+            return {"flow": "Seekable", "at": self.at}
+
+        def load_state_dict(self, state):
+            self.at = state["at"]
+
+    first, second = ProxyDataFlow(Seekable()), ProxyDataFlow(Seekable())
+    first.ds.at = 2
+    second.load_state_dict(first.state_dict())
+    assert second.ds.at == 2
+    with pytest.raises(InputError, match="ProxyDataFlow got the state of a Seekable"):
+        second.load_state_dict(first.ds.state_dict())
+
+
+def test_giving_up_a_pass_is_passed_on_and_otherwise_nothing():
+    class Watched(Minimal):
+        num_given_up = 0
+
+        def end_pass(self):
+            self.num_given_up += 1
+
+    inner = Watched()
+    ProxyDataFlow(ProxyDataFlow(inner)).end_pass()
+    assert inner.num_given_up == 1
+    assert Minimal().end_pass() is None
+
+
+def test_length_may_be_unknown():
+    assert length_or_none(Counting(3)) == 3
+    assert length_or_none(Unsized()) is None

@@ -1,10 +1,13 @@
 """Flows of batches."""
 
+import weakref
+
 import numpy as np
 import pytest
 
 from tests.helpers.flows import Counting, Unsized
 from tpack.dataflow.batch import BatchData
+from tpack.dataflow.from_generator import DataFromGenerator
 from tpack.dataflow.from_list import DataFromList
 from tpack.errors import ConfigError, DataPointError
 
@@ -50,3 +53,50 @@ def test_bad_point_is_named_by_its_index_in_the_pass():
 def test_aggregate_batch_can_be_called_alone():
     assert BatchData.aggregate_batch([[1], [2]])[0].tolist() == [1, 2]
     assert BatchData.aggregate_batch([[1], [2]], use_list=True) == [[1, 2]]
+
+
+class OneBuffer(Counting):
+    """Yields the same array again and again, with other content, and counts the points that were taken."""
+
+    num_taken = 0
+
+    def __iter__(self):
+        image = np.empty((64, 64), np.uint8)
+        for k in range(self.count):
+            image[...] = k
+            self.num_taken += 1
+            yield (image, k)
+
+
+def test_large_arrays_are_copied_as_they_come():
+    ds = OneBuffer(5)
+    batches = list(BatchData(ds, 2, remainder=True))
+    assert [batch[0][:, 0, 0].tolist() for batch in batches] == [[0, 1], [2, 3], [4]]
+    assert [batch[1].tolist() for batch in batches] == [[0, 1], [2, 3], [4]]
+    assert batches[-1][0].shape == (1, 64, 64)
+
+
+def test_no_point_is_taken_ahead_of_a_batch():
+    ds = OneBuffer(5)
+    batches = iter(BatchData(ds, 2))
+    next(batches)
+    assert ds.num_taken == 2
+
+
+def test_batches_share_no_memory():
+    first, second = BatchData(OneBuffer(4), 2)
+    assert not np.shares_memory(first[0], second[0])
+
+
+def test_batch_is_not_kept_while_the_next_is_gathered():
+    alive = []
+
+    def points():
+        for _ in range(4):
+            alive.append([memory() is not None for memory in memories])
+            yield [np.zeros((64, 64), np.uint8)]
+
+    memories = []
+    for batch in map(list.copy, BatchData(DataFromGenerator(points), 2)):
+        memories.append(weakref.ref(batch.pop().base))
+    assert alive == [[], [], [False], [False]]

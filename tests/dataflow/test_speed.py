@@ -3,6 +3,7 @@
 import pytest
 
 from tests.helpers.flows import Counting
+from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.speed import TestDataSpeed
 from tpack.errors import ConfigError, DataExhaustedError
@@ -49,3 +50,23 @@ def test_flow_that_ends_in_the_warmup_raises():
 def test_bad_number_is_refused(size, warmup):
     with pytest.raises(ConfigError, match="TestDataSpeed got .*: wanted an integer of at least [01]"):
         TestDataSpeed(Counting(), size, warmup)
+
+
+def test_measuring_is_no_part_of_the_data_that_was_taken():
+    ds = TestDataSpeed(DataFromList([[k] for k in range(7)], shuffle=False), 3)
+    ds.start()
+    assert ds.ds.state_dict()["index"] == 0
+
+
+def test_flow_that_goes_on_is_not_measured_again(capsys):
+    def make():
+        return TestDataSpeed(DataFromList([[k] for k in range(7)], shuffle=False), 3)
+
+    ds = make()
+    points = iter(ds)
+    next(points)
+    capsys.readouterr()
+    other = make()
+    other.load_state_dict(ds.state_dict())
+    assert [point[0] for point in other] == [1, 2, 3, 4, 5, 6]
+    assert "a second" not in capsys.readouterr().err

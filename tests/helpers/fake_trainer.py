@@ -43,6 +43,7 @@ class FakeTrainer:
     """
 
     is_chief = True
+    input_source: Any = None
 
     def __init__(self, train_op: Any = None, tower_func: Any = None) -> None:
         self.graph = tf.get_default_graph()

@@ -1,5 +1,7 @@
 """Flows that the tests of flows wrap. They live in a module, so that they can be pickled."""
 
+import numpy as np
+
 from tpack.dataflow.base import DataFlow
 
 COUNT = 7
@@ -38,6 +40,9 @@ class Broken(DataFlow):
         self.good_points = good_points
         self.num_passes = 0
 
+    def __len__(self):
+        return COUNT
+
     def __iter__(self):
         self.num_passes += 1
         for k in range(COUNT):
@@ -54,3 +59,8 @@ def generate():
 def same(value):
     """Return the argument."""
     return value
+
+
+def widen(point):
+    """Make an array of the first component, of one of three shapes."""
+    return [np.full(point[0] % 3, point[0]), *point[1:]]

@@ -1,11 +1,14 @@
 """Run the main function of a training script as if it were the process: its own graph, directory and random numbers."""
 
+import gc
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import tensorflow.compat.v1 as tf
 
@@ -42,12 +45,16 @@ def run_script(main: Callable[..., Any], directory: Path, *argv: Any, seed: int 
     before = Path.cwd()
     os.chdir(directory)
     fix_rng_seed(seed)
+    # What runs the tests may be no file, such as a worker of pytest-xdist.
+    as_script = mock.patch.object(sys.modules["__main__"], "__file__", main.__code__.co_filename, create=True)
     try:
-        with tf.Graph().as_default():
+        with as_script, tf.Graph().as_default():
             tf.set_random_seed(seed)
             result = main([str(argument) for argument in argv])
         return ScriptRun(Path(logger.get_logger_dir() or "."), result)
     finally:
         fix_rng_seed(None)
         logger.close_logger_dir()
+        # As the end of a process does: what the script made is in cycles, and workers end with the flows.
+        gc.collect()
         os.chdir(before)

@@ -106,3 +106,12 @@ def test_refill_before_training_does_nothing(graph):
     source.setup(SIGNATURE)
     source.refill_queue()
     assert not source.get_callbacks()[1].is_running
+
+
+def test_large_data_that_were_fetched_stay_as_they_are(graph):
+    ds = DataFromList([[np.full([20_000, 2], k, np.float32), k] for k in range(5)], shuffle=False)
+    with running(QueueInput(ds), num_towers=2) as run:
+        kept = [values for _ in range(100) for values in run.step()]
+    # Memory is used again as soon as nobody holds it, and these are held.
+    assert [label for _, label in kept] == [k % 5 for k in range(200)]
+    assert all((image == label).all() for image, label in kept)

@@ -1,5 +1,7 @@
 """Staging: where the areas are, how far ahead they run, and that an end of the data comes through."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -40,9 +42,10 @@ def test_all_areas_are_on_a_device_that_is_given(graph):
 
 def test_what_a_step_fetches_is_always_the_same_object(graph):
     with running(StagingInput(TensorInput(counter))) as run:
-        callback = run.callbacks[-1]
-        assert isinstance(callback, StagingInput.StagingCallback)
-        assert callback.before_run(None) is callback.before_run(None)
+        callback = next(cb for cb in run.callbacks if isinstance(cb, StagingInput.StagingCallback))
+        for fetches in (run.trainer.train_op, run.towers):
+            ctx = SimpleNamespace(original_args=SimpleNamespace(fetches=fetches))
+            assert callback.before_run(ctx) is callback.before_run(ctx)
 
 
 def test_the_end_of_the_data_comes_through(graph):

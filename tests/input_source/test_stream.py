@@ -3,7 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.dataflow import DataFlow, DataFlowTerminated, DataFromList
+from tpack.dataflow import DataFlow, DataFlowTerminated, DataFromList, JoinData, MapData
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 from tpack.input_source.data_point import DataPointChecker
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
@@ -83,6 +83,20 @@ def test_an_infinite_stream_without_data_is_an_error():
     _, points = stream([])
     with pytest.raises(DataExhaustedError, match="Counting yielded nothing"):
         next(iter(points))
+
+
+def test_interrupt_reaches_flows_that_are_wrapped():
+    class Waiting(Counting):
+        is_interrupted = False
+
+        def interrupt(self):
+            self.is_interrupted = True
+
+    waiting = [Waiting([]) for _ in range(3)]
+    joined = JoinData([MapData(waiting[0], str), waiting[1], DataFromList([])])
+    DataPointStream(joined, DataPointChecker(SPECS, "")).interrupt()
+    DataPointStream(waiting[2], DataPointChecker(SPECS, ""), infinite=False).interrupt()
+    assert all(ds.is_interrupted for ds in waiting)
 
 
 def test_check_dataflow():

@@ -10,36 +10,43 @@ from tests.helpers.source import ROOT, modules_under
 
 EXPORTS = {
     "tpack": """
-        AsyncMultiGPUBuilder AsyncMultiGPUTrainer AutoResumeTrainConfig AvgPooling BNReLU BatchData BatchNorm
-        BatchQueueInput BatchRenorm BinaryClassificationStats BuildResult BuilderTrainer Callback CallbackFactory
-        CallbackToHook Callbacks ChainInit CheckNumerics ClassificationError ConcatWith Conv2D Conv2DTranspose
-        DEFAULT_CALLBACKS DEFAULT_MONITORS DataFlow DataFlowTerminated DataFromGenerator DataFromIterable
-        DataFromList DataParallelBuilder DataParallelInferenceRunner DataParallelOfflinePredictor
-        DatasetPredictorBase Deconv2D DictRestore Dropout DummyConstantInput DumpParamAsImage DumpTensor
-        DumpTensorAsImage DumpTensors EMA EarlyStopping EnableCallbackIf EstimatedTimeLeft FakeData FeedInput
-        FeedfreeInput FeedfreePredictor FixedSizeData FixedUnPooling FullyConnected GPUMemoryTracker
-        GPUUtilizationTracker GlobalAvgPooling GraphBuilder GraphProfiler GraphVarParam GroupNorm HookToCallback
-        HostMemoryTracker HumanHyperParamSetter HyperParam HyperParamSetter HyperParamSetterWithFunc InferenceRunner
-        InferenceRunnerBase Inferencer InputSource InstanceNorm JSONWriter JustCurrentSession LayerNorm
-        LeastLoadedDeviceSetter LinearWrap MapData MapDataComponent MaxPooling MaxSaver Maxout MergeAllSummaries
-        MinSaver ModelDesc ModelDescBase ModelSaver MonitorBase Monitors MovingAverageSummary
-        MultiProcessDatasetPredictor MultiThreadAsyncPredictor MultiTowerOfflinePredictor NoOpTrainer ObjAttrParam
-        OfflinePredictor OnlinePredictor PReLU PeakMemoryTracker PeriodicCallback PeriodicTrigger PlaceholderInput
-        PredictConfig PredictorBase ProcessTensors ProgressBar ProxyCallback ProxyDataFlow QueueInput RNGDataFlow
-        RepeatedData RunOp RunUpdateOps SaverRestore SaverRestoreRelaxed ScalarPrinter ScalarStats
-        ScheduledHyperParamSetter SendMonitorData SendStat SessionInit SessionRunTimeout SimpleBuilder
-        SimpleDatasetPredictor SimpleMovingAverage SimpleTrainer SingleCostTrainer SmartInit StagingInput
-        StartProcOrThread StatMonitorParamSetter StopTraining SyncMultiGPUParameterServerBuilder
+        AdaptedData AsyncMultiGPUBuilder AsyncMultiGPUTrainer AugmentImageComponent AugmentImageComponents
+        AugmentImageCoordinates AutoResumeTrainConfig AvgPooling BNReLU BatchData BatchDataByShape BatchNorm
+        BatchQueueInput BatchRenorm BinaryClassificationStats BuildResult BuilderTrainer CacheData Callback
+        CallbackFactory CallbackToHook Callbacks ChainInit CheckNumerics ClassificationError ConcatData ConcatWith
+        Conv2D Conv2DTranspose CurveKeys DEFAULT_CALLBACKS DEFAULT_MONITORS DataFlow DataFlowTerminated
+        DataFromGenerator DataFromIterable DataFromList DataFromQueue DataParallelBuilder
+        DataParallelInferenceRunner DataParallelOfflinePredictor DatasetPredictorBase Deconv2D DictRestore Dropout
+        DummyConstantInput DumpParamAsImage DumpTensor DumpTensorAsImage DumpTensors EMA EarlyStopping
+        EnableCallbackIf EstimatedTimeLeft FakeData FeedInput FeedfreeInput FeedfreePredictor FixedSizeData
+        FixedUnPooling FullyConnected GPUMemoryTracker GPUUtilizationTracker GlobalAvgPooling GraphBuilder
+        GraphProfiler GraphVarParam GroupNorm HDF5Data HDF5Serializer HookToCallback HostMemoryTracker
+        HumanHyperParamSetter HyperParam HyperParamSetter HyperParamSetterWithFunc ImageFromFile IndexedDataFlow
+        InferenceRunner InferenceRunnerBase Inferencer InputSource InstanceNorm JSONWriter JoinData
+        JustCurrentSession LMDBData LMDBDataDecoder LMDBSerializer LayerNorm LeastLoadedDeviceSetter LinearWrap
+        LocallyShuffleData MapData MapDataComponent MaxPooling MaxSaver Maxout MergeAllSummaries MinSaver ModelDesc
+        ModelDescBase ModelSaver MonitorBase Monitors MovingAverageSummary MultiProcessDatasetPredictor
+        MultiProcessMapAndBatchData MultiProcessMapAndBatchDataZMQ MultiProcessMapData MultiProcessMapDataZMQ
+        MultiProcessRunner MultiProcessRunnerZMQ MultiThreadAsyncPredictor MultiThreadMapData MultiThreadRunner
+        MultiTowerOfflinePredictor NoOpTrainer NumpySerializer ObjAttrParam OfflinePredictor OnlinePredictor PReLU
+        PeakMemoryTracker PeriodicCallback PeriodicTrigger PlaceholderInput PredictConfig PredictorBase PrintData
+        ProcessTensors ProgressBar ProxyCallback ProxyDataFlow QueueInput RNGDataFlow RandomChooseData RandomMixData
+        RemoteDataZMQ RemoteOptions RemoteStats RepeatedData RepeatedDataPoint RunOp RunUpdateOps SVMLightData
+        SaverRestore SaverRestoreRelaxed ScalarPrinter ScalarStats ScheduledHyperParamSetter SelectComponent
+        SendMonitorData SendStat SessionInit SessionRunTimeout SimpleBuilder SimpleDatasetPredictor
+        SimpleMovingAverage SimpleTrainer SingleCostTrainer SmartInit StagingInput StartProcOrThread
+        StatMonitorParamSetter StatelessError StopTraining SyncMultiGPUParameterServerBuilder
         SyncMultiGPUReplicatedBuilder SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical
-        SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated TFDatasetInput TFEventWriter TensorInput
-        TensorPrinter TestDataSpeed ThroughputTracker TowerContext TowerTrainer TrainConfig TrainLoop Trainer
-        VariableHolder Watchdog add_keras_losses allreduce_grads argscope change_env collect_env_info
-        disable_layer_logging enable_argscope_for_function enable_argscope_for_module execute_only_once fix_rng_seed
-        get_arg_scope get_current_tower_context get_default_sess_config get_global_step_value get_global_step_var
-        get_model_loader get_rng get_tf_version_tuple get_tqdm gradproc humanize_time_delta l1_regularizer
-        l2_regularizer launch_train_with_config layer_register logger optimizer regularize_cost
-        regularize_cost_from_collection remap_input_source rename_tflayer_get_variable sesscreate sessinit summary
-        varreplace
+        SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated TFDatasetInput TFEventWriter TFRecordData
+        TFRecordSerializer TensorInput TensorPrinter TestDataSpeed ThroughputTracker TowerContext TowerTrainer
+        TrainConfig TrainLoop Trainer UnknownLengthError VariableHolder Watchdog ZMQInput add_keras_losses
+        allreduce_grads argscope as_dataflow change_env collect_env_info dataset disable_layer_logging
+        enable_argscope_for_function enable_argscope_for_module execute_only_once fix_rng_seed get_arg_scope
+        get_current_tower_context get_default_sess_config get_global_step_value get_global_step_var get_model_loader
+        get_rng get_tf_version_tuple get_tqdm gradproc humanize_time_delta imgaug l1_regularizer l2_regularizer
+        launch_train_with_config layer_register logger make_curve_keys optimizer regularize_cost
+        regularize_cost_from_collection remap_input_source rename_tflayer_get_variable send_dataflow_zmq sesscreate
+        sessinit start_workers_by summary varreplace
     """,
     "tpack.callbacks": """
         BinaryClassificationStats Callback CallbackFactory CallbackToHook Callbacks CheckNumerics
@@ -64,8 +71,32 @@ EXPORTS = {
         main
     """,
     "tpack.dataflow": """
-        BatchData DataFlow DataFlowTerminated DataFromGenerator DataFromIterable DataFromList FakeData FixedSizeData
-        MapData MapDataComponent ProxyDataFlow RNGDataFlow RepeatedData TestDataSpeed
+        AdaptedData AugmentImageComponent AugmentImageComponents AugmentImageCoordinates BatchData BatchDataByShape
+        CacheData ConcatData CurveKeys DataFlow DataFlowTerminated DataFromGenerator DataFromIterable DataFromList
+        DataFromQueue FakeData FixedSizeData HDF5Data HDF5Serializer ImageFromFile IndexedDataFlow JoinData LMDBData
+        LMDBDataDecoder LMDBSerializer LocallyShuffleData MapData MapDataComponent MultiProcessMapAndBatchData
+        MultiProcessMapAndBatchDataZMQ MultiProcessMapData MultiProcessMapDataZMQ MultiProcessRunner
+        MultiProcessRunnerZMQ MultiThreadMapData MultiThreadRunner NumpySerializer PrintData ProxyDataFlow
+        RNGDataFlow RandomChooseData RandomMixData RemoteDataZMQ RemoteOptions RemoteStats RepeatedData
+        RepeatedDataPoint SVMLightData SelectComponent StatelessError TFRecordData TFRecordSerializer TestDataSpeed
+        UnknownLengthError as_dataflow dataset imgaug make_curve_keys send_dataflow_zmq start_workers_by
+    """,
+    "tpack.dataflow.dataset": """
+        BSDS500 Caltech101Silhouettes Cifar10 Cifar100 CifarBase Digits FashionMnist ILSVRC12 ILSVRC12Files
+        ILSVRCMeta Mnist Places365Standard SVHNDigit TinyImageNet
+    """,
+    "tpack.dataflow.imgaug": """
+        Affine Albumentations Augmentor AugmentorList BackgroundFiller Brightness BrightnessScale CenterCrop
+        CenterPaste Clip ColorSpace ConstantBackgroundFiller Contrast CropTransform Flip FlipTransform Gamma
+        GaussianBlur GaussianNoise GoogleNetRandomCropAndResize Grayscale Hue IAAugmentor Identity ImageAugmentor
+        JpegNoise Lighting MapImage MeanVarianceNormalize MinMaxNormalize PhotometricAugmentor RandomApplyAug
+        RandomChooseAug RandomCrop RandomCropRandomShape RandomCutout RandomOrderAug RandomPaste RandomResize Resize
+        ResizeShortestEdge ResizeTransform Rotation RotationAndCropValid SaltPepperNoise Saturation Shift ToFloat32
+        ToUint8 Transform TransformFactory TransformList Transpose
+    """,
+    "tpack.dataflow.parallel": """
+        MultiProcessMapAndBatchData MultiProcessMapAndBatchDataZMQ MultiProcessMapData MultiProcessMapDataZMQ
+        MultiProcessRunner MultiProcessRunnerZMQ MultiThreadMapData MultiThreadRunner start_workers_by
     """,
     "tpack.graph_builder": """
         AsyncMultiGPUBuilder BuildResult DataParallelBuilder GradientOptions GradientPacker GraphBuilder
@@ -76,7 +107,7 @@ EXPORTS = {
     """,
     "tpack.input_source": """
         BatchQueueInput DummyConstantInput FeedInput FeedfreeInput InputSource PlaceholderInput QueueInput
-        StagingInput TFDatasetInput TensorInput remap_input_source
+        StagingInput TFDatasetInput TensorInput ZMQInput remap_input_source
     """,
     "tpack.models": """
         AvgPooling BNReLU BatchNorm BatchRenorm ConcatWith Conv2D Conv2DTranspose Deconv2D Dropout FixedUnPooling

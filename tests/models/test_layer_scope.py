@@ -145,3 +145,15 @@ def test_variable_in_no_collection_is_regularised_where_it_is_made(graph: Any) -
             scale("s", regularizer=l2)
             counts.append(len(tf.get_collection(LOSSES)))
     assert counts == [1, 0]
+
+
+def test_the_loss_of_a_layer_in_a_condition_is_collected_once(session8: Any) -> None:
+    def branch() -> Any:
+        return scale("s", regularizer=lambda w: 3 * tf.reduce_sum(w))
+
+    with TowerContext("", is_training=True):
+        with tf.variable_scope("", reuse=tf.AUTO_REUSE):
+            result = tf.cond(tf.constant(True), branch, lambda: 2 * branch())
+        (loss,) = tf.get_collection(LOSSES)
+    session8.run(tf.global_variables_initializer())
+    assert session8.run([loss, result[0]]) == [6, 1]

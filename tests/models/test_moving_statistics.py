@@ -45,6 +45,25 @@ def test_an_internal_update_comes_before_the_output(session8):
     assert session8.run(after) == [7.0]
 
 
+@pytest.mark.parametrize(("how", "is_updated"), [("internal", True), ("skip", False), ("collection", None)])
+def test_averages_in_a_condition_cannot_be_collected(session8, how, is_updated):
+    moving = MovingStatistics(1, tf.float32, 0.0)
+
+    def branch():
+        return moving.update(tf.constant([7.0]), tf.constant([1.0]), tf.ones([1]), how)
+
+    if is_updated is None:
+        with pytest.raises(
+            ConfigError, match="is in a loop, condition or function of TensorFlow.*'internal' or 'skip'"
+        ):
+            tf.cond(tf.constant(True), branch, lambda: tf.zeros([1]))
+        return
+    output = tf.cond(tf.constant(True), branch, lambda: tf.zeros([1]))
+    session8.run(tf.global_variables_initializer())
+    assert session8.run(output) == 1
+    assert session8.run(moving.mean) == 7 * is_updated
+
+
 @pytest.mark.parametrize(
     ("ema_update", "internal_update", "expected"),
     [

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ConfigError
+from tpack.models.fc import FullyConnected
 from tpack.models.registry import layer_register
 from tpack.models.steps import activation_steps, run_steps, with_bias
 from tpack.models.variable_holder import VariableHolder
@@ -55,6 +57,13 @@ def test_the_name_may_be_at_the_top(graph: Any) -> None:
 
 def test_no_activation_is_no_step() -> None:
     assert activation_steps(None) == []
+
+
+@pytest.mark.parametrize("wrong", [{"activation": "relu"}, {"activation": None, "activity_regularizer": "l2"}])
+def test_what_is_no_function_is_refused_before_the_layer_is_made(graph: Any, wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^fc wants a function or None as its .*, got '{[*wrong.values()][-1]}'"):
+        FullyConnected("fc", tf.ones([2, 3]), 4, **wrong)
+    assert tf.global_variables() == []
 
 
 def test_output_is_regularised_except_in_prediction(graph: Any) -> None:

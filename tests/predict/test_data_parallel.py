@@ -63,7 +63,23 @@ def pair(x, y):
 
 
 def vectors(*shapes):
-    return [tf.TensorSpec(shape, tf.float32, name) for shape, name in zip(shapes, "xy", strict=True)]
+    return [tf.TensorSpec(shape, tf.float32, name) for shape, name in zip(shapes, "xy", strict=False)]
+
+
+def never_empty(x):
+    """A model that cannot work on nothing."""
+    with tf.control_dependencies([tf.debugging.assert_positive(tf.size(x))]):
+        return tf.identity(x, name="same")
+
+
+def test_towers_without_a_row_do_not_run():
+    config = make_config(
+        tower_func=never_empty, input_signature=vectors([None]), output_names=["same"], session_init=None
+    )
+    predictor = DataParallelOfflinePredictor(config, 3)
+    with predictor.sess:
+        for size in (1, 2, 4):
+            np.testing.assert_array_equal(predictor(np.arange(size)), [np.arange(size)])
 
 
 def test_batches_of_different_sizes_are_an_error():

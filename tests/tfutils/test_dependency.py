@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.dependency import dependency_of_fetches, dependency_of_targets
+from tpack.tfutils.dependency import ancestors, dependency_of_fetches, dependency_of_targets
 
 
 def test_inputs_and_control_inputs_are_dependencies(graph: Any) -> None:
@@ -20,6 +20,17 @@ def test_inputs_and_control_inputs_are_dependencies(graph: Any) -> None:
     assert not dependency_of_targets([a, b], total)
     assert not dependency_of_targets([], a)
     assert dependency_of_targets((unrelated, total), a)
+
+
+def test_ancestors_are_the_targets_and_all_that_they_need(graph: Any) -> None:
+    first = tf.constant(1.0, name="first")
+    barrier = tf.no_op(name="barrier")
+    with tf.control_dependencies([barrier]):
+        second = tf.identity(first, name="second")
+    tf.constant(2.0, name="stranger")
+    assert {op.name for op in ancestors([second])} == {"first", "barrier", "second"}
+    assert ancestors([barrier]) == {barrier}
+    assert ancestors([]) == set()
 
 
 def test_loops_end_the_search_once(graph: Any) -> None:

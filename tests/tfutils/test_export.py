@@ -159,6 +159,13 @@ def test_an_export_that_fails_leaves_nothing(tmp_path: Any, monkeypatch: pytest.
     assert os.listdir(tmp_path) == []
 
 
+def test_directories_of_exports_are_made(tmp_path: Any) -> None:
+    ModelExporter(config()).export_compact(tmp_path / "new" / "directory" / "frozen.pb")
+    assert os.listdir(tmp_path / "new" / "directory") == ["frozen.pb"]
+    ModelExporter(config()).export_serving(tmp_path / "other" / "1")
+    assert os.listdir(tmp_path / "other") == ["1"]
+
+
 def test_toco_compatible_wants_optimize(tmp_path: Any) -> None:
     with pytest.raises(ConfigError, match="optimize=False forbids it"):
         ModelExporter(config()).export_compact(tmp_path / "m.pb", optimize=False, toco_compatible=True)

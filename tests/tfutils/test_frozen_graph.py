@@ -24,7 +24,10 @@ def build() -> tuple[Any, Any]:
         ordered = tf.identity(chain, name="ordered")
     unused = tf.reduce_sum(weight, name="unused")
     assert unused.shape == ()
-    return weight, tf.multiply(tf.identity(weight), ordered, name="output")
+    with tf.colocate_with(ordered.op):
+        factor = tf.identity(weight)
+    with tf.device("/device:CPU:1"):
+        return weight, tf.multiply(factor, ordered, name="output")
 
 
 def test_frozen_graph_holds_values_and_only_what_is_needed(session8: Any) -> None:
@@ -34,6 +37,7 @@ def test_frozen_graph_holds_values_and_only_what_is_needed(session8: Any) -> Non
     assert weight.op.name in {node.name for node in frozen.node}
     assert "unused" not in {node.name for node in frozen.node}
     assert {node.device for node in frozen.node} == {""}
+    assert not any("_class" in node.attr for node in frozen.node)
     np.testing.assert_array_equal(run(frozen, "output:0", {"x:0": [1, 2]}), [6, 8])
 
 

@@ -81,6 +81,13 @@ def test_missing_and_damaged_npz_are_named(tmp_path: Path) -> None:
         load_npz(str(path))
 
 
+def test_a_lone_array_is_no_npz(tmp_path: Path) -> None:
+    with open(tmp_path / "model.npz", "wb") as file:
+        np.save(file, np.ones(3))
+    with pytest.raises(CheckpointError, match=r"model\.npz holds one array without a name"):
+        load_npz(str(tmp_path / "model.npz"))
+
+
 def test_npz_with_python_objects_is_not_unpickled(tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
     np.savez(path, W=np.array([{}], dtype=object))

@@ -6,7 +6,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
-from tpack.tfutils import tower_scope
 from tpack.tfutils.moving_summary import add_moving_summary
 from tpack.tfutils.tower_scope import (
     name_without_tower,
@@ -14,6 +13,7 @@ from tpack.tfutils.tower_scope import (
     variable_name_without_tower,
     writes_summaries,
 )
+from tpack.tower import isolation
 from tpack.tower.context import PredictTowerContext, TrainTowerContext
 
 
@@ -48,7 +48,7 @@ def test_summaries_are_written_in_the_main_training_tower(graph: Any, context: A
 
 def test_why_summaries_are_dropped_is_said_once(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # Another test may have been the first.
-    monkeypatch.setattr(tower_scope, "_DROPPED", f"{tower_scope._DROPPED}!")
+    monkeypatch.setattr(isolation, "_DROPPED", f"{isolation._DROPPED}!")
     with captured_log() as lines:
         for index in range(1, 4):
             with TrainTowerContext(f"tower{index}", index=index, total=4, reuse=True):

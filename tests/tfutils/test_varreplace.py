@@ -14,6 +14,7 @@ from tpack.graph_builder.predict import build_predict_tower
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.tfutils.varreplace import custom_getter_scope, freeze_variables, remap_variables
+from tpack.tower.compute_dtype import compute_in
 from tpack.tower.func import TowerFunc
 
 BUILDERS = {
@@ -93,6 +94,16 @@ def test_stop_gradient_leaves_the_variable_in_the_collection(graph: Any) -> None
     assert isinstance(frozen, tf.Tensor)
     assert tf.gradients(frozen * 3, tf.trainable_variables()) == [None]
     assert skipped is tf.global_variables()[1]
+    assert tf.model_variables() == [skipped]
+
+
+@pytest.mark.parametrize("stop_gradient", [True, False])
+def test_frozen_variables_are_part_of_the_model_in_16_bits_too(graph: Any, stop_gradient: bool) -> None:
+    with compute_in(tf.bfloat16), freeze_variables(stop_gradient, skip_collection=True), freeze_variables():
+        weight("W", 1.0)
+        weight("counter", 1.0, trainable=False)
+    assert [v.op.name for v in tf.model_variables()] == ["W"]
+    assert tf.trainable_variables() == []
 
 
 def test_variables_that_are_not_trained_keep_their_updates(session8: Any) -> None:

@@ -3,6 +3,8 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.log_lines import captured_log
+from tpack.tower import isolation
 from tpack.tower.isolation import TowerCollections
 
 KEYS = tf.GraphKeys
@@ -105,3 +107,20 @@ def test_update_operations_of_a_tower_are_kept_if_that_is_wanted(graph, keeps_up
     collections.close()
     assert tf.get_collection(KEYS.UPDATE_OPS) == (["own"] if keeps_updates else [])
     assert (tf.get_collection(KEYS.SUMMARIES), tf.get_collection(KEYS.LOSSES)) == ([], [])
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_summaries_of_plain_tensorflow_are_dropped_with_a_reason(graph, monkeypatch, is_training):
+    # Another test may have been the first.
+    monkeypatch.setattr(isolation, "_DROPPED", f"dropped {is_training}")
+    with captured_log() as lines:
+        for is_main in (is_training, False, False):
+            collections = TowerCollections(is_training=is_training, has_own_variables=False, is_main=is_main)
+            collections.open()
+            tf.summary.scalar("plain", tf.constant(1.0))
+            said_before = list(lines)
+            collections.close()
+            if is_main:
+                assert lines == said_before == []
+    assert lines == [f"dropped {is_training}"]
+    assert len(tf.get_collection(KEYS.SUMMARIES)) == is_training

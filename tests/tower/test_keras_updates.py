@@ -32,6 +32,7 @@ def test_moving_averages_are_updated_in_training(session8, module):
     with PredictTowerContext("predict", reuse=True):
         func()
     assert len(update_ops()) == 2
+    assert {v.op.name.rpartition("/")[2] for v in tf.model_variables()} == {"moving_mean", "moving_variance"}
     session8.run(tf.global_variables_initializer())
     session8.run(update_ops())
     (mean,) = [v for v in tf.global_variables() if v.op.name.endswith("moving_mean")]
@@ -42,6 +43,7 @@ def test_moving_averages_are_updated_in_training(session8, module):
 def test_each_set_of_variables_is_updated_once(graph, own_variables, expected):
     build_towers(call(keras), ["/cpu:0", "/cpu:1", "/cpu:2"], [own_variables] * 3)
     assert len(update_ops()) == expected
+    assert len(tf.model_variables()) == 2
 
 
 def test_random_numbers_are_drawn_before_their_state_is_updated(session8):

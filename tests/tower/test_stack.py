@@ -6,7 +6,7 @@ import weakref
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.stack import context_stack, innermost_context
+from tpack.tower.stack import context_stack
 
 
 def test_stack_belongs_to_the_default_graph(graph):
@@ -40,19 +40,3 @@ def test_stack_does_not_keep_a_graph_alive():
     del short_lived
     gc.collect()
     assert reference() is None
-
-
-def test_the_innermost_context_is_that_of_the_graph_or_of_the_one_around_it(graph):
-    seen = []
-
-    def look():
-        seen.append(innermost_context())
-        return tf.constant(1)
-
-    assert innermost_context() is None
-    context_stack().extend(["outer", "inner"])
-    assert innermost_context() == "inner"
-    tf.compat.v2.function(look)()
-    with tf.Graph().as_default():
-        assert innermost_context() is None
-    assert seen == ["inner"]

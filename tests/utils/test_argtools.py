@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 
 from tpack.errors import ConfigError
@@ -88,6 +89,10 @@ def test_only_arguments_that_exist_can_be_mapped():
 @pytest.mark.parametrize(("a", "expected"), [(3, [3, 3]), ((2, 3), [2, 3]), ([4, 5], [4, 5])])
 def test_shape2d_takes_one_or_two_integers(a, expected):
     assert shape2d(a) == expected
+
+
+def test_shape2d_returns_plain_integers():
+    assert [type(size) for size in shape2d(np.int64(3)) + shape2d([np.int32(4), 5])] == [int] * 4
 
 
 @pytest.mark.parametrize("a", [(1, 2, 3), 1.5, "12", True, None, (1, 2.0)])

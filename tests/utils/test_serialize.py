@@ -3,6 +3,7 @@
 import datetime
 import pickle
 
+import ml_dtypes
 import msgpack
 import numpy as np
 import pytest
@@ -10,7 +11,28 @@ import pytest
 from tpack.errors import DataPointError, InputError
 from tpack.utils.serialize import dumps, loads
 
-DTYPES = ["?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "c8", "c16", ">f4", "S3", "U2", "M8[ns]", "m8[s]"]
+DTYPES = [
+    *(
+        "?",
+        "i1",
+        "u1",
+        "i8",
+        "u8",
+        "f2",
+        "f4",
+        "f8",
+        "f16",
+        "c8",
+        "c16",
+        "S3",
+        "U2",
+        "M8[ns]",
+        "M8[25us]",
+        "m8[s]",
+        "m8",
+    ),
+    *(">u2", ">f4", ">c16", ">U2", ">M8[D]"),
+]
 
 
 def make_array(dtype, shape):
@@ -86,10 +108,13 @@ def test_array_inside_a_data_point_comes_back():
         (datetime.date(2020, 1, 1), "type datetime.date cannot be serialized"),
         (np.array([None]), "array of dtype object cannot be serialized"),
         (np.zeros(2, "i4,f4"), "cannot be serialized: wanted numbers, strings or times"),
+        (np.ma.masked_array([1, 2], [0, 1]), "a masked array cannot be serialized"),
+        (np.zeros(2, [("a", "S0")])["a"], "cannot be serialized: wanted numbers"),
+        (ml_dtypes.bfloat16(1), "array of dtype bfloat16 cannot be serialized"),
         (2**64, "type builtins.int cannot be serialized: wanted numbers of up to 64 bits"),
         ("\ud800", "type str cannot be serialized: .*surrogates"),
     ],
-    ids=["set", "object", "date", "object array", "records", "long", "surrogate"],
+    ids=["set", "object", "date", "object array", "records", "masked", "no bytes", "bfloat16", "long", "surrogate"],
 )
 def test_what_cannot_be_serialized_raises(obj, message):
     with pytest.raises(DataPointError, match=message):
@@ -108,12 +133,23 @@ def extension(code, header, payload):
         (b"", "0 bytes are damaged"),
         (dumps(1) + b"\0", "damaged"),
         (extension(9, ("<f4", (1,), False), b"1234"), "extension type 9 is unknown"),
-        (extension(1, ("|O", (1,), False), b"12345678"), "dtype object is not allowed"),
+        (extension(1, ("|O", (1,), False), b"12345678"), "dtype '|O' is not allowed"),
         (extension(1, ("<f4", (2,), False), b"1234"), r"shape \[2\] and dtype float32 has 4 bytes"),
-        (extension(1, ("nonsense", (1,), False), b"1234"), "nonsense"),
+        (extension(1, ("nonsense", (1,), False), b"1234"), "dtype 'nonsense' is not allowed"),
+        (extension(1, (None, (1,), False), b"12345678"), "dtype None is not allowed"),
+        (extension(1, ("|S0", (2**40,), False), b""), r"dtype '\|S0' is not allowed"),
+        (extension(1, ("<f4,<f4", (1,), False), b"12345678"), "dtype '<f4,<f4' is not allowed"),
+        (extension(1, ("<f3", (1,), False), b"123"), "damaged"),
+        (extension(1, ("<f4", (2**40, 2**40), False), b"1234"), "has 4 bytes"),
+        (extension(1, ("<f4", (2**63, 0), False), b""), "damaged"),
+        (extension(1, ("<f4", (-1, -1), False), b"1234"), "damaged"),
+        (extension(1, ("<f4", 1, False), b"1234"), "damaged"),
+        (extension(1, ("<f4", (1,)), b"1234"), "damaged"),
+        (b"\xdd\xff\xff\xff\xff", "5 bytes are damaged"),
+        (b"\x91" * 5000 + b"\x00", "damaged"),
+        (msgpack.packb({(1, 2): 3}), "damaged"),
         (pickle.dumps(np.zeros(3)), "not made by tpack"),
     ],
-    ids=["cut", "empty", "too long", "unknown extension", "objects", "too short", "no dtype", "pickle"],
 )
 def test_damaged_bytes_raise(data, message):
     with pytest.raises(InputError, match=message):

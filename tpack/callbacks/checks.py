@@ -11,13 +11,15 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.ancestors import ancestors
 from tpack.callbacks.base import Callback
 from tpack.errors import NumericsError
+from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
 
 MAX_NAMED = 5
 """How many of the tensors that are not finite the error names."""
+
+_BATCH_NORM_OUTPUTS = 3
 
 
 class CheckNumerics(Callback):
@@ -88,8 +90,27 @@ def _are_finite(tensors: Sequence[Any]) -> Any:
 
 def _checkable_outputs(graph: Any, train_op: Any) -> Iterator[Any]:
     needed = ancestors([train_op])
+    conditional: set[Any] = set()
     for op in graph.get_operations():
-        # Inside a loop or a branch a tensor can not be fetched. What the user wrote as a constant is meant.
-        if op not in needed or op.type == "Const" or op._get_control_flow_context() is not None:
-            continue
-        yield from (tensor for tensor in op.outputs if tensor.dtype.base_dtype.is_floating)
+        # Inside a loop or a branch a tensor can not be fetched, nor what an optimizer does on some of the steps only.
+        if op._get_control_flow_context() is not None or _runs_sometimes(op, conditional):
+            conditional.add(op)
+        # What the user wrote as a constant is meant.
+        elif op in needed and op.type != "Const":
+            yield from (tensor for tensor in _outputs_with_meaning(op) if tensor.dtype.base_dtype.is_floating)
+
+
+def _runs_sometimes(op: Any, conditional: set[Any]) -> bool:
+    """Tell whether an operation chooses a way, or hangs on one that is not taken in every step."""
+    if op.type in ("Merge", "Exit"):
+        return False
+    needs = [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return op.type == "Switch" or any(each in conditional for each in needs)
+
+
+def _outputs_with_meaning(op: Any) -> Sequence[Any]:
+    """Return an operation's outputs, less those in which fused batch normalisation keeps things for its gradient.
+
+    What is in those depends on the kernel; those of the gradient do not even have the shape that they are said to have.
+    """
+    return op.outputs[:_BATCH_NORM_OUTPUTS] if op.type.startswith("FusedBatchNorm") else op.outputs

@@ -11,7 +11,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.checkpoint_writing import make_saver, prepare_checkpoint_dir, save_checkpoint
+from tpack.dataflow.state import StatelessError
 from tpack.errors import CheckpointError
+from tpack.tfutils.data_state import write_data_state
 from tpack.tfutils.train_state import TrainState, prune_train_states, write_train_state
 from tpack.utils import logger
 
@@ -19,9 +21,10 @@ from tpack.utils import logger
 class ModelSaver(Callback):
     """Save a checkpoint ``model-<global step>`` when triggered, that is after each epoch unless wrapped.
 
-    Beside each checkpoint lies a small file with the epoch and the step in it, written first, so that every complete
-    checkpoint knows where training was. When training is interrupted by a signal, the last steps are saved too. The
-    limit of checkpoints holds over restarts: those of a former run in the same directory count.
+    Beside each checkpoint lies a small file with the epoch and the step in it, and another with the position in the
+    data if they have one. Both are written first, so that every complete checkpoint knows where training was. When
+    training is interrupted by a signal, the last steps are saved too. The limit of checkpoints holds over restarts:
+    those of a former run in the same directory count.
 
     The graph itself is written once, before training, as ``graph-<time>.meta``.
 
@@ -50,6 +53,7 @@ class ModelSaver(Callback):
         self._dir = ""
         self._saver: Any = None
         self._saved_step = -1
+        self._said_stateless = False
 
     def _setup_graph(self) -> None:
         self._dir = prepare_checkpoint_dir(self, self._given_dir)
@@ -83,6 +87,7 @@ class ModelSaver(Callback):
         path = os.path.join(self._dir, "model")
         prefix = f"{path}-{step}"
         try:
+            write_data_state(prefix, self._data_state())
             write_train_state(prefix, self._train_state())
         except OSError as error:
             raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {error}") from error
@@ -90,6 +95,17 @@ class ModelSaver(Callback):
         prune_train_states(self._dir)
         self._saved_step = step
         logger.info(f"Model saved to {prefix}.")
+
+    def _data_state(self) -> Any:
+        """Return the position in the data, None if there is none."""
+        source = self.trainer.input_source
+        try:
+            return None if source is None else source.data_state()
+        except StatelessError as error:
+            if not self._said_stateless:
+                logger.info(f"Checkpoints do not hold a position in the data, which begin anew on a restart: {error}")
+                self._said_stateless = True
+            return None
 
     def _train_state(self) -> TrainState:
         if self.epoch_num < self.trainer.starting_epoch:

@@ -28,13 +28,17 @@ class Run:
 
     def curve(self, stat: str, axis: str) -> tuple[list[float], list[float]]:
         """Return the points of a statistic over ``"epoch"`` or ``"step"``; what is not finite is a NaN, a gap."""
-        points = [(e[AXES[axis]], e[stat]) for e in self.entries if stat in e and AXES[axis] in e]
+        points = [(e[AXES[axis]], e[stat]) for e in self.entries if _is_number(e.get(stat)) and AXES[axis] in e]
         return [float(x) for x, _ in points], [float(y) if math.isfinite(y) else math.nan for _, y in points]
 
     def stats(self) -> list[str]:
         """Return the names of all statistics that are numbers, sorted."""
-        names = {name for entry in self.entries for name, value in entry.items() if isinstance(value, int | float)}
+        names = {name for entry in self.entries for name, value in entry.items() if _is_number(value)}
         return sorted(names - set(AXES.values()))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
 
 
 def read_runs(paths: Sequence[str]) -> list[Run]:

@@ -79,6 +79,7 @@ def _name_runs(figure: Any, runs: Sequence[Run]) -> None:
     if len(runs) == 1:
         figure.suptitle(runs[0].label, fontsize=11, color=_INK, x=0.01, ha="left")
         return
-    handles, names = figure.axes[0].get_legend_handles_labels()
+    # With an underscore in front, matplotlib would leave a run out.
+    handles, names = figure.axes[0].get_lines(), [f" {run.label}" for run in runs]
     columns = min(len(runs), 4)
     figure.legend(handles, names, loc="outside upper left", ncols=columns, frameon=False, fontsize=9, labelcolor=_INK)

@@ -30,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TpackError as error:
         sys.stderr.write(f"tpack {options.command}: {error}\n")
         return EXIT_BAD_ARGUMENTS if isinstance(error, ConfigError) else EXIT_FAILED
+    except OSError as error:
+        sys.stderr.write(f"tpack {options.command}: {error}\n")
+        return EXIT_FAILED
     return 0
 
 

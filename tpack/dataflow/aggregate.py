@@ -4,11 +4,12 @@ The points must be alike: the same components, each of one dtype and one shape. 
 never cast or broadcast: a batch of other numbers than the data is found late.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tpack.dataflow.placed_points import PlacedPoints
 from tpack.errors import ConfigError, DataPointError
 
 # The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
@@ -17,14 +18,22 @@ _OBJECT = np.dtype(object)
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
 
-def aggregate(points: Sequence[Any], *, use_list: bool = False, first_index: int = 0) -> Any:
+def aggregate(
+    points: Sequence[Any],
+    *,
+    use_list: bool = False,
+    first_index: int = 0,
+    empty: Callable[..., np.ndarray] = np.empty,
+) -> Any:
     """Make a batch of data points.
 
     Args:
-        points: the data points, at least one: all lists or tuples, or all dicts.
+        points: the data points, at least one: all lists or tuples, or all dicts. In a `PlacedPoints` the arrays are
+            made already.
         use_list: whether a component of the batch is the list of the points' components, and not an array; then they
             may be of any type and shape.
         first_index: the index of the first point in its pass, for messages.
+        empty: called with a shape and a dtype to get the memory of an array; not for arrays of numbers or of objects.
 
     Returns:
         A list, or a dict with the keys of the points, of arrays with a new first dimension. Python's bool, int and
@@ -48,7 +57,10 @@ def aggregate(points: Sequence[Any], *, use_list: bool = False, first_index: int
         columns = [list(column) for column in zip(*points, strict=True)]
         keys = list(range(len(columns)))
     if not use_list:
-        columns = [_stack(column, key, first_index) for key, column in zip(keys, columns, strict=True)]
+        placed = points.arrays if isinstance(points, PlacedPoints) else {}
+        columns = [
+            _stack(column, key, first_index, placed.get(key), empty) for key, column in zip(keys, columns, strict=True)
+        ]
     return dict(zip(keys, columns, strict=True)) if isinstance(points[0], Mapping) else columns
 
 
@@ -74,15 +86,26 @@ def _check_lengths(points: Sequence[Any], first_index: int) -> None:
             )
 
 
-def _stack(values: list[Any], key: Hashable, first_index: int) -> np.ndarray:
-    """Make one array of a component of all points."""
+def _stack(
+    values: list[Any],
+    key: Hashable,
+    first_index: int,
+    placed: np.ndarray | None,
+    empty: Callable[..., np.ndarray],
+) -> np.ndarray:
+    """Make one array of a component of all points, unless it was placed: then those that are alike are rows of it."""
     if not _are_alike(values):
         _check_alike(values, key, first_index)
+    if placed is not None:
+        return placed[: len(values)]
     dtype, shape = _kind(values[0], key, first_index)
     if not shape:
         return np.array(values, dtype)
     # As np.stack, without its view for each value: less than half its time for small arrays.
-    return np.concatenate(values).reshape(len(values), *shape)
+    if dtype.hasobject:
+        return np.concatenate(values).reshape(len(values), *shape)
+    memory = empty((len(values) * shape[0], *shape[1:]), dtype)
+    return np.concatenate(values, out=memory).reshape(len(values), *shape)
 
 
 def _are_alike(values: list[Any]) -> bool:

@@ -1,8 +1,8 @@
 """What a DataFlow is: an object that can be iterated any number of times and yields data points.
 
 A data point is a list or tuple of components (arrays, numbers, strings), or a dict of them. Flows are combined by
-wrapping: ``BatchData(MapData(source, func), 32)`` is a DataFlow again. Every flow has the same three methods, and
-whoever iterates it calls ``reset_state`` once before, in the process that iterates.
+wrapping: ``BatchData(MapData(source, func), 32)`` is a DataFlow again. Every flow has the same methods, and whoever
+iterates it calls ``reset_state`` once before, in the process that iterates.
 """
 
 from abc import ABC, abstractmethod
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tpack.dataflow.state import StatelessError, make_state, read_state
 from tpack.errors import ConfigError, InputError
 from tpack.utils.rng import get_rng
 
@@ -48,6 +49,43 @@ class DataFlow(ABC):
         Called once before the first iteration. A flow that wraps others passes it on, once to each.
         """
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position right after the last data point that was taken from the newest iteration.
+
+        Before the first iteration, and after a pass has ended, it is the beginning of the next pass. It may be asked
+        for after ``reset_state``, by the thread that iterates or while nothing iterates.
+
+        Returns:
+            Numbers, strings, arrays, lists and dicts (see ``tpack.dataflow.state``) that nothing changes later on.
+
+        Raises:
+            StatelessError: The flow cannot tell; that is what a flow says that does not override this.
+        """
+        raise StatelessError(f"{type(self).__name__} cannot tell its position: it has no state_dict()")
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Make the next iteration go on at a position: it yields the rest of the pass that was interrupted.
+
+        Called after ``reset_state``, on a flow built as the one that gave the state. The passes after that one are
+        those that would have come without the interruption.
+
+        Args:
+            state: what ``state_dict`` returned.
+
+        Raises:
+            StatelessError: The flow cannot go to a position.
+            InputError: The state is none of a flow of this kind; nothing was changed.
+        """
+        raise StatelessError(f"{type(self).__name__} cannot go to a position: it has no load_state_dict()")
+
+    def end_pass(self) -> None:  # noqa: B027 (a flow without a position has nothing to do)
+        """Give up the rest of the newest pass: the position becomes the beginning of the next one.
+
+        Without this call a pass that was broken off can still be gone on with from ``state_dict()``. A flow that ends
+        its own pass before those of the flows it wraps, as ``JoinData`` does, calls it on them; every flow that tells
+        its position has it. The next iteration yields what it would have yielded without the call.
+        """
+
 
 class RNGDataFlow(DataFlow):
     """A flow with a generator of random numbers, ``self.rng``, from ``reset_state`` on."""
@@ -75,7 +113,11 @@ class RNGDataFlow(DataFlow):
 
 
 class ProxyDataFlow(DataFlow):
-    """A flow that wraps another, ``self.ds``, and yields the same; subclasses change what they want."""
+    """A flow that wraps another, ``self.ds``, and yields the same; subclasses change what they want.
+
+    Its position is that of the wrapped flow. A subclass that takes points before they are asked for, or keeps some
+    back, overrides ``state_dict``, ``load_state_dict`` and ``end_pass`` too.
+    """
 
     def __init__(self, ds: DataFlow) -> None:
         """Wrap a flow.
@@ -101,3 +143,24 @@ class ProxyDataFlow(DataFlow):
     def reset_state(self) -> None:
         """Reset the wrapped flow."""
         self.ds.reset_state()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the wrapped flow as this one's."""
+        return make_state(self, ds=self.ds.state_dict())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Send the wrapped flow to a position."""
+        (inner,) = read_state(self, state, "ds")
+        self.ds.load_state_dict(inner)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the wrapped flow's pass."""
+        self.ds.end_pass()
+
+
+def length_or_none(ds: DataFlow) -> int | None:
+    """Return the length of a flow, or None if it does not know it."""
+    try:
+        return len(ds)
+    except NotImplementedError:
+        return None

@@ -1,5 +1,6 @@
 """Data points made of random numbers, to try and to time what comes after the data."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,8 @@ import numpy as np
 
 from tpack.dataflow.base import RNGDataFlow
 from tpack.dataflow.checks import check_at_least
+from tpack.dataflow.passes import Passes
+from tpack.dataflow.state import make_state, read_count, read_state, rng_from_state, rng_state
 from tpack.errors import ConfigError
 
 
@@ -58,14 +61,52 @@ class FakeData(RNGDataFlow):
             if len(values) != count:
                 raise ConfigError(f"FakeData got {count} shapes and {len(values)} of {name}: wanted one for each")
         self._components = [_make(k, *spec) for k, spec in enumerate(zip(shapes, dtypes, domains, strict=True))]
+        self._passes: Passes[int] = Passes(0)
+        # What the one data point of the newest pass was drawn from.
+        self._begun_with: list[Any] = []
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[list[np.ndarray]]:
+        begun_with = [] if self._random else rng_state(self.rng)
         fixed = None if self._random else self._draw()
-        for _ in range(self._size):
-            yield self._draw() if fixed is None else fixed
+        one = self._passes.begin()
+        self._begun_with = begun_with
+        while one.value < self._size:
+            point = self._draw() if fixed is None else fixed
+            one.value += 1
+            yield point
+        self._passes.end(one)
+
+    def reset_state(self) -> None:
+        """Get a new generator and forget the position."""
+        super().reset_state()
+        self._passes.reset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how many points were taken, and the generator that the next ones are drawn from."""
+        is_drawn_once = self._passes.has_newest and not self._random
+        rng = copy.deepcopy(self._begun_with) if is_drawn_once else rng_state(self.rng)
+        return make_state(self, index=self._passes.value, rng=rng)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind of flow or of another size; nothing was changed.
+        """
+        index, rng = read_state(self, state, "index", "rng")
+        index = read_count(self, "index", index, at_most=self._size)
+        self.rng = rng_from_state(rng)
+        self._passes.go_to(index)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        if self._passes.is_sent and not self._random:
+            # The point of the pass that is given up was drawn in the run that this one goes on with.
+            self._draw()
+        self._passes.reset()
 
     def _draw(self) -> list[np.ndarray]:
         return [component.draw(self.rng) for component in self._components]

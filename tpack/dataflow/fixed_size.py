@@ -6,6 +6,8 @@ from typing import Any
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.guard import DataFlowReentrantGuard
+from tpack.dataflow.passes import Passes
+from tpack.dataflow.state import make_state, read_count, read_flag, read_state
 from tpack.errors import DataExhaustedError
 
 
@@ -33,6 +35,7 @@ class FixedSizeData(ProxyDataFlow):
         self._keep_state = keep_state
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._points: Iterator[Any] | None = None
+        self._passes: Passes[int] = Passes(0)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_points": None}
@@ -44,6 +47,7 @@ class FixedSizeData(ProxyDataFlow):
         """Reset the wrapped flow and forget the position in it."""
         super().reset_state()
         self._points = None
+        self._passes.reset()
 
     def __iter__(self) -> Iterator[Any]:
         """Begin a pass.
@@ -53,12 +57,45 @@ class FixedSizeData(ProxyDataFlow):
             DataExhaustedError: The wrapped flow ended without one data point.
         """
         with self._guard:
+            one = self._passes.begin()
             try:
-                for _ in range(self._size):
-                    yield self._next()
+                while one.value < self._size:
+                    point = self._next()
+                    one.value += 1
+                    yield point
             finally:
                 if not self._keep_state:
                     self._points = None
+            self._passes.end(one)
+            if not self._keep_state:
+                self.ds.end_pass()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how many points of the pass were taken, and the position of the wrapped flow."""
+        index = self._passes.value
+        is_open = index > 0 or self._points is not None
+        return make_state(self, ds=self.ds.state_dict(), index=index, is_open=is_open)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind of flow or of another size; nothing was changed.
+        """
+        inner, index, is_open = read_state(self, state, "ds", "index", "is_open")
+        index = read_count(self, "index", index, at_most=self._size)
+        is_open = read_flag(self, "is_open", is_open)
+        self.ds.load_state_dict(inner)
+        # The wrapped flow's own pass goes on, so that it may end at once without being empty.
+        self._points = iter(self.ds) if is_open else None
+        self._passes.go_to(index)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass; the wrapped flow stays where it is if a pass goes on there."""
+        self._passes.reset()
+        if not self._keep_state:
+            self._points = None
+            self.ds.end_pass()
 
     def _next(self) -> Any:
         """Return the next data point, from the beginning if the end is reached."""

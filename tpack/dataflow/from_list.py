@@ -1,15 +1,13 @@
 """Data points that are in memory already."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from tpack.dataflow.base import RNGDataFlow
+from tpack.dataflow.indexed import IndexedDataFlow
 from tpack.errors import ConfigError
 
 
-class DataFromList(RNGDataFlow):
+class DataFromList(IndexedDataFlow):
     """Yield the elements of a sequence, in a new random order on each pass or in their own.
 
     The elements are yielded themselves, not copies.
@@ -27,15 +25,11 @@ class DataFromList(RNGDataFlow):
         """
         if not (hasattr(lst, "__len__") and hasattr(lst, "__getitem__")):
             raise ConfigError(f"DataFromList got a {type(lst).__name__}: wanted a sequence; or use DataFromIterable")
+        super().__init__(shuffle)
         self.lst = lst
-        self.shuffle = shuffle
 
     def __len__(self) -> int:
         return len(self.lst)
 
-    def __iter__(self) -> Iterator[Any]:
-        order = np.arange(len(self.lst))
-        if self.shuffle:
-            self.rng.shuffle(order)
-        for index in order.tolist():
-            yield self.lst[index]
+    def _read(self, index: int) -> Any:
+        return self.lst[index]

@@ -1,10 +1,11 @@
 """Data points changed, or dropped, by a function."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
-from tpack.errors import ConfigError, DataPointError
+from tpack.dataflow.point import Point
+from tpack.errors import ConfigError
 
 
 class MapData(ProxyDataFlow):
@@ -57,21 +58,14 @@ class MapDataComponent(ProxyDataFlow):
 
     def __iter__(self) -> Iterator[Any]:
         for number, point in enumerate(self.ds):
-            mapped = self.func(self._select(number, point))
+            is_list = isinstance(point, (list, tuple))
+            # The usual case, for speed; `Point` knows the others, and what to say where there is no such component.
+            is_there = is_list and type(self.index) is int and 0 <= self.index < len(point)
+            mapped = self.func(point[self.index] if is_there else Point(number, point).get(self.index))
             if mapped is not None:
-                copied: Any = dict(point) if isinstance(point, Mapping) else list(point)
+                copied: Any = list(point) if is_list else dict(point)
                 copied[self.index] = mapped
                 yield copied
-
-    def _select(self, number: int, point: Any) -> Any:
-        """Return the component of a point, or say that the point has none such."""
-        if not isinstance(point, (list, tuple, Mapping)):
-            raise DataPointError(f"data point {number} is a {type(point).__name__}: wanted a list, a tuple or a dict")
-        try:
-            return point[self.index]  # type: ignore[index]
-        except (LookupError, TypeError) as error:
-            has = f"the keys {list(point)}" if isinstance(point, Mapping) else f"{len(point)} components"
-            raise DataPointError(f"data point {number} has no component {self.index!r}: it has {has}") from error
 
 
 def _check_callable(owner: DataFlow, func: Any) -> Callable[[Any], Any]:

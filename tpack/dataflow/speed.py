@@ -6,6 +6,8 @@ from typing import Any
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.checks import check_at_least
+from tpack.dataflow.passes import leave
+from tpack.dataflow.state import make_state, read_flag, read_state
 from tpack.errors import DataExhaustedError
 from tpack.utils import logger
 from tpack.utils.progress import get_tqdm
@@ -39,6 +41,21 @@ class TestDataSpeed(ProxyDataFlow):
             self._measure()
         yield from self.ds
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the wrapped flow, and whether it was measured."""
+        return make_state(self, ds=self.ds.state_dict(), is_measured=self._is_measured)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Send the wrapped flow to a position; it is measured again only if it was not before.
+
+        Raises:
+            InputError: The state is of another kind of flow; nothing was changed.
+        """
+        inner, is_measured = read_state(self, state, "ds", "is_measured")
+        is_measured = read_flag(self, "is_measured", is_measured)
+        self.ds.load_state_dict(inner)
+        self._is_measured = is_measured
+
     def start(self) -> float:
         """Reset the flow, measure it with a progress bar, log and return the speed.
 
@@ -58,8 +75,11 @@ class TestDataSpeed(ProxyDataFlow):
         taken = sum(1 for _ in islice(points, self.warmup))
         timer = Timer()
         count = sum(1 for _ in get_tqdm(islice(points, self.test_size), total=self.test_size))
+        seconds = timer.seconds()
+        leave(points)
+        self.ds.end_pass()
         if count == 0:
             raise DataExhaustedError(f"{type(self.ds).__name__} ended after {taken} data points: none is left to time")
-        speed = count / max(timer.seconds(), 1e-9)
+        speed = count / max(seconds, 1e-9)
         logger.info("%s: %d data points, %.1f a second", type(self.ds).__name__, count, speed)
         return speed

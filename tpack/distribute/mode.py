@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tpack.errors import StrategyError
 from tpack.tower.context import TowerContext as Tower
-from tpack.tower.stack import context_stack, innermost_context
+from tpack.tower.stack import context_stack
 
 
 class CrossTowerMode(NamedTuple):
@@ -41,7 +41,8 @@ def entered(mode: CrossTowerMode | InTowerMode) -> Iterator[None]:
 
 def current_mode() -> Any:
     """Return the mode of this graph and thread: of the two kinds above, a trainer's or strategy's tower, or None."""
-    return innermost_context()
+    stack = context_stack()
+    return stack[-1] if stack else None
 
 
 def strategy_of(mode: Any) -> Any:

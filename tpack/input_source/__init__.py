@@ -10,6 +10,7 @@ from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.remap import remap_input_source
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensor import TensorInput
+from tpack.input_source.zmq_input import ZMQInput
 
 __all__ = [
     "BatchQueueInput",
@@ -22,5 +23,6 @@ __all__ = [
     "StagingInput",
     "TFDatasetInput",
     "TensorInput",
+    "ZMQInput",
     "remap_input_source",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, CallbackFactory
+from tpack.dataflow.state import StatelessError
 from tpack.errors import DataPointError, InputError
 from tpack.input_source.component import Component, Misfit
 from tpack.tower.func import check_signature
@@ -108,6 +109,37 @@ class InputSource:
             NotImplementedError: It is not known.
         """
         return self._size()
+
+    def data_state(self) -> dict[str, Any] | None:
+        """Return the position right after the last data point that a finished step used; no step may be running.
+
+        Returns:
+            What `tpack.utils.serialize` takes; None where there is no position, as in a source that computes its
+            data in the graph.
+
+        Raises:
+            StatelessError: There is a position, and the source cannot tell it.
+        """
+        return None
+
+    def load_data_state(self, state: Any) -> None:
+        """Let the data begin at a position; to be called before `setup`.
+
+        Args:
+            state: what `data_state` returned.
+
+        Raises:
+            StatelessError: The data of this source have no position.
+            InputError: It is no such state, or the source was set up.
+        """
+        raise StatelessError(f"the data of {self} have no position to go to")
+
+    def hold_back(self, num_times: int) -> None:
+        """Count the last data that were taken out of this source as not used yet.
+
+        Args:
+            num_times: how many times a tower's data were taken out.
+        """
 
     @contextmanager
     def cached_name_scope(self) -> Iterator[str]:

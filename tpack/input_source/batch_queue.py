@@ -36,6 +36,10 @@ class BatchQueueInput(QueueInput):
             raise ConfigError(f"wanted a batch size of at least 1, got {batch_size}")
         self.batch_size = int(batch_size)
 
+    @property
+    def _points_at_once(self) -> int:
+        return self.batch_size
+
     def _specs_to_enqueue(self, signature: Sequence[Any]) -> Sequence[Any]:
         return [self._without_batch_dimension(spec) for spec in signature]
 

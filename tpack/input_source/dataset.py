@@ -10,19 +10,27 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
+from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.base import FeedfreeInput
 from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.data_taker import DataTaker
+from tpack.input_source.data_wait import DataWaitReport
 from tpack.input_source.dataset_shapes import with_checked_shapes
-from tpack.input_source.dequeue_chain import DequeueChain
+from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
 
+# How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
+_NUM_AHEAD = 8
+_MAX_UNDER_WAY = 1000
 
-class TFDatasetInput(FeedfreeInput):
+
+class TFDatasetInput(ResumableInput, FeedfreeInput):
     """Take the elements of a ``tf.data.Dataset``; each tower takes the next one.
 
     A step that finds the dataset at its end fails: call its ``repeat()`` to train for several epochs. Elements whose
-    shapes TensorFlow does not know in advance are held against the signature one by one.
+    shapes TensorFlow does not know in advance are held against the signature one by one. The position of a DataFlow is
+    saved with checkpoints; that of a dataset is not.
 
     Args:
         dataset: a dataset of the current graph, a function that makes one, or a DataFlow, which is repeated for
@@ -37,8 +45,8 @@ class TFDatasetInput(FeedfreeInput):
     def __init__(self, dataset: Any) -> None:
         self._source = dataset
         self._iterator: Any = None
-        self._chain = DequeueChain()
         self._failures = _Failures()
+        self._taker: DataTaker
 
     @staticmethod
     def dataflow_to_dataset(df: DataFlow, types: Sequence[Any]) -> Any:
@@ -62,8 +70,19 @@ class TFDatasetInput(FeedfreeInput):
         stream = DataPointStream(df, DataPointChecker(specs, describe(df)), infinite=False)
         return _dataset_of_stream(stream, specs, _Failures())
 
+    def load_data_state(self, state: Any) -> None:
+        """Let a DataFlow begin at a position; see `ResumableInput`.
+
+        Raises:
+            StatelessError: The data are a ``tf.data.Dataset``.
+        """
+        if not isinstance(self._source, DataFlow):
+            raise StatelessError(f"{self} of a tf.data.Dataset has no position to go to")
+        super().load_data_state(state)
+
     def _setup(self, signature: Sequence[Any]) -> None:
         with self.cached_name_scope(), tf.device("/device:CPU:0"):
+            self._taker = DataTaker()
             dataset = self._make_dataset(signature)
             try:
                 self._iterator = tf.data.make_initializable_iterator(dataset)
@@ -76,8 +95,9 @@ class TFDatasetInput(FeedfreeInput):
     def _make_dataset(self, signature: Sequence[Any]) -> Any:
         source = self._source
         if isinstance(source, DataFlow):
-            stream = DataPointStream(source, DataPointChecker(signature, describe(source)))
-            return _dataset_of_stream(stream, signature, self._failures)
+            # A thread of TensorFlow iterates: to run something in the session there would block its end.
+            stream = self._open_stream(source, signature, max_under_way=_MAX_UNDER_WAY)
+            return _dataset_of_stream(stream, signature, self._failures).prefetch(_NUM_AHEAD)
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(
@@ -88,17 +108,27 @@ class TFDatasetInput(FeedfreeInput):
 
     def _get_input_tensors(self) -> Sequence[Any]:
         names = [spec.name for spec in self._require_setup()]
-        with self.cached_name_scope(), tf.device("/device:CPU:0"), self._chain.link():
-            element = self._iterator.get_next()
-        for component in tf.nest.flatten(element)[:1]:
-            self._chain.append(component.op)
-        return _in_order(element, names)
+        with self.cached_name_scope():
+            parts = self._taker.take(self._next_parts, 1, timed=not self._num_held_back)
+        return _in_order(tf.nest.pack_sequence_as(self._iterator.element_spec, parts), names)
+
+    def _next_parts(self) -> list[Any]:
+        return tf.nest.flatten(self._iterator.get_next())
 
     def _get_callbacks(self) -> Sequence[Callback]:
-        return [self._failures]
+        return [self._failures, DataWaitReport(str(self), self._waited)]
 
     def _reset_state(self) -> None:
-        self._require_session().run(self._iterator.initializer)
+        session = self._require_session()
+        # Before the initializer, after which TensorFlow may take the first elements at any time.
+        self._taker.connect(session)
+        session.run(self._iterator.initializer)
+
+    def _num_used(self) -> int:
+        return self._taker.num_taken() - self._num_held_back
+
+    def _waited(self) -> float | None:
+        return None if self._num_held_back else self._taker.waited()
 
 
 class _Failures(Callback):

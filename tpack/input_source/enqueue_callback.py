@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.compat import make_callable
+from tpack.input_source.data_taker import DataTaker
 from tpack.input_source.enqueue_thread import EnqueueThread
 from tpack.input_source.stream import DataPointStream
 from tpack.utils import logger
@@ -43,14 +44,16 @@ class EnqueueCallback(Callback):
     Args:
         stream: the data points, without an end.
         ops: the operations on the queue.
+        taker: what steps take data out of the queue with.
         name: the name of the thread.
     """
 
     _chief_only = False
 
-    def __init__(self, stream: DataPointStream, ops: QueueOps, name: str) -> None:
+    def __init__(self, stream: DataPointStream, ops: QueueOps, taker: DataTaker, name: str) -> None:
         self._stream = stream
         self._ops = ops
+        self._taker = taker
         self._name = name
         self._thread: EnqueueThread | None = None
 
@@ -66,6 +69,8 @@ class EnqueueCallback(Callback):
             InputError: The thread has failed.
         """
         if self._thread is not None:
+            # Before the thread begins the data again, which takes down where they were.
+            self._taker.restart()
             self._thread.restart(self._drain)
 
     def failure(self) -> BaseException | None:
@@ -74,6 +79,7 @@ class EnqueueCallback(Callback):
 
     def _before_train(self) -> None:
         session, ops = self.trainer.sess, self._ops
+        self._taker.connect(session)
         self._get_size = make_callable(session, fetches=[ops.size])
         self._dequeue = make_callable(session, targets=[ops.dequeue])
         self._close = make_callable(session, targets=[ops.close])

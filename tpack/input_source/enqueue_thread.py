@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from tpack.errors import InputError
-from tpack.input_source.aligned import aligned_copy
+from tpack.input_source.aligned import AlignedCopies
 from tpack.input_source.stream import DataPointStream
 from tpack.utils import logger
 from tpack.utils.threads import StoppableThread
@@ -87,13 +87,16 @@ class EnqueueThread(StoppableThread):
         """Ask the thread to end; one that waits for room ends when the queue is closed."""
         super().stop()
         self._may_go_on.set()
+        self._stream.interrupt()
 
     def _run_from_first(self) -> None:
-        dtypes = self._stream.dtypes
+        # One for each component, whose arrays are about equally large.
+        components = [(dtype, AlignedCopies()) for dtype in self._stream.dtypes]
         with closing(iter(self._stream)) as points:
             while not (self.stopped() or self._restart_wanted.is_set()):
                 point = next(points)
-                self._enqueue(*(aligned_copy(array, dtype) for array, dtype in zip(point, dtypes, strict=True)))
+                arrays = zip(point, components, strict=True)
+                self._enqueue(*(copies.copy(array, dtype) for array, (dtype, copies) in arrays))
 
     def _park(self) -> None:
         self._parked.set()

@@ -4,6 +4,7 @@ It is the simplest way and the slowest: producing a data point and computing a s
 on small data and looking for errors; use `QueueInput` to train.
 """
 
+import time
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -13,12 +14,12 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
 from tpack.errors import DataExhaustedError
-from tpack.input_source.base import InputSource
-from tpack.input_source.data_point import DataPointChecker
-from tpack.input_source.stream import DataPointStream, check_dataflow, describe
+from tpack.input_source.data_wait import DataWaitReport
+from tpack.input_source.resumable import ResumableInput
+from tpack.input_source.stream import DataPointStream, check_dataflow
 
 
-class FeedInput(InputSource):
+class FeedInput(ResumableInput):
     """Feed the data points of a DataFlow, one for each tower at each step.
 
     In tensorpack all towers get the same data point; here each has its own, as with every other source.
@@ -41,9 +42,8 @@ class FeedInput(InputSource):
         self._callback: _FeedCallback
 
     def _setup(self, signature: Sequence[Any]) -> None:
-        checker = DataPointChecker(signature, describe(self.ds))
         self._specs = signature
-        self._callback = _FeedCallback(DataPointStream(self.ds, checker, infinite=self._infinite))
+        self._callback = _FeedCallback(self._open_stream(self.ds, signature, infinite=self._infinite))
 
     def _get_input_tensors(self) -> Sequence[Any]:
         with self.cached_name_scope():
@@ -52,7 +52,7 @@ class FeedInput(InputSource):
         return placeholders
 
     def _get_callbacks(self) -> Sequence[Callback]:
-        return [self._callback]
+        return [self._callback, DataWaitReport(str(self), lambda: self._callback.waited)]
 
     def _reset_state(self) -> None:
         self._callback.restart()
@@ -71,6 +71,7 @@ class _FeedCallback(Callback):
         self._stream = stream
         self._points: Generator[list[np.ndarray], None, None] | None = None
         self._num_taken = 0
+        self.waited = 0.0
 
     def restart(self) -> None:
         """Go back to the first data point."""
@@ -80,10 +81,12 @@ class _FeedCallback(Callback):
         self._num_taken = 0
 
     def _before_run(self, ctx: Any) -> Any:
+        begin = time.perf_counter()
         feeds = {}
         for placeholders in self.towers:
             for placeholder, array, dtype in zip(placeholders, self._take(), self._stream.dtypes, strict=True):
                 feeds[placeholder] = array.astype(dtype, copy=False)
+        self.waited += time.perf_counter() - begin
         return tf.train.SessionRunArgs(fetches=[], feed_dict=feeds)
 
     def _take(self) -> list[np.ndarray]:

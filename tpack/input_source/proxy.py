@@ -23,6 +23,18 @@ class ProxyInput(InputSource):
             raise ConfigError(f"{self} wraps an InputSource, got {input!r}")
         self.input = input
 
+    def data_state(self) -> dict[str, Any] | None:
+        """Return the position of the inner source."""
+        return self.input.data_state()
+
+    def load_data_state(self, state: Any) -> None:
+        """Send the inner source to a position."""
+        self.input.load_data_state(state)
+
+    def hold_back(self, num_times: int) -> None:
+        """Pass it on to the inner source."""
+        self.input.hold_back(num_times)
+
     def _setup(self, signature: Sequence[Any]) -> None:
         self.input.setup(signature)
 

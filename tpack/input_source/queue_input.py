@@ -11,18 +11,20 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
+from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
 from tpack.input_source.base import FeedfreeInput
-from tpack.input_source.data_point import DataPointChecker
-from tpack.input_source.dequeue_chain import DequeueChain
+from tpack.input_source.data_taker import DataTaker
+from tpack.input_source.data_wait import DataWaitReport
 from tpack.input_source.enqueue_callback import EnqueueCallback, QueueOps
 from tpack.input_source.queue_size import QueueSizeSummary
-from tpack.input_source.stream import DataPointStream, check_dataflow, describe
+from tpack.input_source.resumable import ResumableInput
+from tpack.input_source.stream import check_dataflow
 
 QUEUE_CAPACITY = 50
 
 
-class QueueInput(FeedfreeInput):
+class QueueInput(ResumableInput, FeedfreeInput):
     """Dequeue the data points of a DataFlow, which is repeated for ever.
 
     When the dataflow raises, has no data, or gives a data point that does not fit, steps may still use what was
@@ -33,7 +35,8 @@ class QueueInput(FeedfreeInput):
         queue: a ``tf.QueueBase`` with the dtypes of the signature; a FIFO queue of 50 data points unless given.
 
     Creates:
-        The queue, on ``/device:CPU:0``, and the summary ``queue_size``.
+        The queue, on ``/device:CPU:0``, local variables for what was taken out and how long that took, the summary
+        ``queue_size``, and the statistic ``data_wait_ratio``: the part of an epoch that steps waited for data.
 
     Raises:
         ConfigError: `ds` is no DataFlow; in `setup`, the queue has other dtypes, or the signature is empty.
@@ -42,8 +45,8 @@ class QueueInput(FeedfreeInput):
     def __init__(self, ds: DataFlow, queue: Any = None) -> None:
         self.ds = check_dataflow(ds, type(self).__name__)
         self.queue = queue
-        self._chain = DequeueChain()
         self._thread_owner: EnqueueCallback
+        self._taker: DataTaker
 
     def refill_queue(self) -> None:
         """Empty the queue, then fill it from the first data point of the dataflow on.
@@ -60,12 +63,13 @@ class QueueInput(FeedfreeInput):
     def _setup(self, signature: Sequence[Any]) -> None:
         self._check_queue(signature)
         enqueued = self._specs_to_enqueue(signature)
-        stream = DataPointStream(self.ds, DataPointChecker(enqueued, describe(self.ds)))
+        stream = self._open_stream(self.ds, enqueued)
         with self.cached_name_scope(), tf.device("/device:CPU:0"):
             if self.queue is None:
                 self.queue = self._make_queue(enqueued)
             ops = self._make_ops(enqueued)
-        self._thread_owner = EnqueueCallback(stream, ops, f"{self} of {type(self.ds).__name__}")
+            self._taker = DataTaker()
+        self._thread_owner = EnqueueCallback(stream, ops, self._taker, f"{self} of {type(self.ds).__name__}")
 
     def _check_queue(self, signature: Sequence[Any]) -> None:
         wanted = [spec.dtype.name for spec in signature]
@@ -89,9 +93,8 @@ class QueueInput(FeedfreeInput):
         return isinstance(self.queue, (tf.FIFOQueue, tf.PaddingFIFOQueue))
 
     def _get_input_tensors(self) -> Sequence[Any]:
-        with self.cached_name_scope(), tf.device("/device:CPU:0"), self._chain.link():
-            tensors = self._dequeue()
-        self._chain.append(tensors[0].op)
+        with self.cached_name_scope():
+            tensors = self._taker.take(self._dequeue, self._points_at_once, timed=not self._num_held_back)
         for tensor, spec in zip(tensors, self._require_setup(), strict=True):
             # The shapes of a queue that was given are checked with all others by the caller.
             if tensor.shape.is_compatible_with(spec.shape):
@@ -99,7 +102,7 @@ class QueueInput(FeedfreeInput):
         return tensors
 
     def _get_callbacks(self) -> Sequence[Callback]:
-        return [self._thread_owner, QueueSizeSummary(self, self.queue)]
+        return [self._thread_owner, QueueSizeSummary(self, self.queue), DataWaitReport(str(self), self._waited)]
 
     def _reset_state(self) -> None:
         if self._thread_owner.is_running:
@@ -108,7 +111,21 @@ class QueueInput(FeedfreeInput):
     def _size(self) -> int:
         return len(self.ds)
 
+    def _num_used(self) -> int:
+        if not self._can_be_emptied():
+            raise StatelessError(
+                f"{self} cannot tell which data points were used: its {type(self.queue).__name__} changes their order"
+            )
+        return self._taker.num_taken() - self._num_held_back * self._points_at_once
+
+    def _waited(self) -> float | None:
+        return None if self._num_held_back else self._taker.waited()
+
     # How the queue is used, which `BatchQueueInput` does differently.
+
+    @property
+    def _points_at_once(self) -> int:
+        return 1
 
     def _specs_to_enqueue(self, signature: Sequence[Any]) -> Sequence[Any]:
         return signature

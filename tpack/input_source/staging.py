@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
 from tpack.input_source.base import FeedfreeInput, InputSource
+from tpack.input_source.data_wait import DataWaitReport, WaitClock, now
 from tpack.input_source.proxy import ProxyInput
 from tpack.input_source.staging_area import StagingArea
 from tpack.tower.devices import resolve_device
@@ -42,6 +43,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
             raise ConfigError(f"StagingInput wants nr_stage of at least 1, got {nr_stage}")
         self._device = None if device is None else resolve_device(device)
         self._areas: list[StagingArea] = []
+        self._nr_stage = nr_stage
         self._callback = StagingInput.StagingCallback(self, nr_stage)
 
     class StagingCallback(Callback):
@@ -60,6 +62,8 @@ class StagingInput(ProxyInput, FeedfreeInput):
             self._stage: Any = None
             self._clear: Any = None
             self._fetches: Any = None
+            self._timed_fetches: Any = None
+            self._clock: WaitClock | None = None
 
         def refill(self, session: Any) -> None:
             """Empty the areas and fill them; nothing before the graph is set up.
@@ -83,17 +87,40 @@ class StagingInput(ProxyInput, FeedfreeInput):
             self._clear = tf.group(*(area.clear for area in areas), name="clear")
             unstage = tf.group(*(area.outputs[0].op for area in areas), name="unstage")
             self._fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage])
+            if self.trainer.train_op is not None:
+                self._clock = WaitClock()
+                timing = self._time_step(self._clock)
+                self._timed_fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage, timing])
+
+        def _time_step(self, clock: WaitClock) -> Any:
+            """Return an operation that adds the time from the end of the step to the end of staging."""
+            with tf.control_dependencies(tf.nest.flatten(self.trainer.train_op)):
+                trained = now()
+            with tf.control_dependencies([self._stage]):
+                staged = now()
+            return clock.add(tf.maximum(staged - trained, 0))
+
+        def waited(self) -> float | None:
+            """Return for how many seconds steps waited until data were staged; None where that is not known."""
+            return None if self._clock is None else self._clock.value()
 
         def _before_train(self) -> None:
+            if self._clock is not None:
+                self._clock.connect(self.trainer.sess)
             self.refill(self.trainer.sess)
 
         def _before_run(self, ctx: Any) -> Any:
-            return self._fetches
+            # Other runs must not carry the step along.
+            is_step = self._clock is not None and ctx.original_args.fetches is self.trainer.train_op
+            return self._timed_fetches if is_step else self._fetches
 
     @property
     def areas(self) -> Sequence[StagingArea]:
         """The staging area of each tower."""
         return tuple(self._areas)
+
+    def hold_back(self, num_times: int) -> None:
+        """Do nothing: who takes data in advance takes them out of the areas, and those are counted already."""
 
     def raise_failure(self) -> None:
         """Raise what made the inner source fail, if it did."""
@@ -103,6 +130,8 @@ class StagingInput(ProxyInput, FeedfreeInput):
                 raise failure
 
     def _get_input_tensors(self) -> Sequence[Any]:
+        # What is in the areas is taken out of the inner source, and no step has used it.
+        self.input.hold_back(self._nr_stage)
         tensors = super()._get_input_tensors()
         # tf.device(None) would not mean "as it is": it takes the tower's device away.
         place = nullcontext() if self._device is None else tf.device(self._device)
@@ -112,7 +141,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
         return area.outputs
 
     def _get_callbacks(self) -> Sequence[Callback]:
-        return [self._callback]
+        return [self._callback, DataWaitReport(str(self), self._callback.waited)]
 
     def _reset_state(self) -> None:
         super()._reset_state()

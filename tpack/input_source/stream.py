@@ -1,19 +1,21 @@
 """A DataFlow as one checked stream of data points.
 
 The dataflow's state is reset once, whatever happens later; each iteration over the stream is a new pass from the
-first data point on. Whatever the dataflow raises becomes an `InputError` that says at which data point, with the
-dataflow's own error and traceback as its cause.
+first data point on, but the first iteration may begin where an earlier run stopped. Whatever the dataflow raises
+becomes an `InputError` that says at which data point, with the dataflow's own error and traceback as its cause.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
 
 from tpack.dataflow.base import DataFlow
+from tpack.dataflow.parallel.position import Position, go_to
 from tpack.dataflow.repeat import RepeatedData
 from tpack.errors import ConfigError, InputError
 from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.position_log import PositionLog
 
 
 class DataPointStream:
@@ -23,31 +25,60 @@ class DataPointStream:
         ds: the dataflow.
         checker: holds the data points against the signature.
         infinite: begin the dataflow again when it ends.
+        start: where the first iteration begins; None is where the dataflow begins.
+        count_used: how many points of the newest iteration were used, see `PositionLog`; all that were given, unless
+            it is given.
+        max_under_way: see `PositionLog`.
     """
 
-    def __init__(self, ds: DataFlow, checker: DataPointChecker, *, infinite: bool = True) -> None:
+    def __init__(
+        self,
+        ds: DataFlow,
+        checker: DataPointChecker,
+        *,
+        infinite: bool = True,
+        start: Position | None = None,
+        count_used: Callable[[], int] | None = None,
+        max_under_way: int | None = None,
+    ) -> None:
         self._ds = RepeatedData(ds, -1) if infinite else ds
         self._name = describe(ds)
         self._checker = checker
         self._was_reset = False
+        self._start = start
+        self._log = PositionLog(self._ds, count_used or (lambda: self.num_given), max_under_way)
 
     @property
     def dtypes(self) -> list[np.dtype]:
         """The numpy dtype that each component must have when it is fed."""
         return self._checker.dtypes
 
+    @property
+    def num_given(self) -> int:
+        """How many points of the newest iteration were given."""
+        return self._log.num_given
+
+    def position(self) -> Position | None:
+        """Return the position right after the last point that was used; that of the start before the first iteration.
+
+        Raises:
+            StatelessError: The dataflow cannot tell its position, or it is not known what was used.
+        """
+        return self._start or self._log.position()
+
     def __iter__(self) -> Generator[list[np.ndarray], None, None]:
         """Yield the components of one data point after the other, not copied and not cast yet.
 
         Raises:
-            InputError: The dataflow raised.
+            InputError: The dataflow raised, or it cannot go on where it is to begin.
             DataPointError: A data point does not fit the signature.
             DataExhaustedError: The dataflow is to be repeated, and a pass has no data point.
         """
         index = 0
         try:
             self._reset_once()
-            for data_point in self._ds:
+            for data_point in self._begin():
+                self._log.point_given()
                 yield self._checker.check(data_point, index)
                 index += 1
         except InputError:
@@ -55,10 +86,38 @@ class DataPointStream:
         except Exception as error:
             raise InputError(f"{self._name} raised {type(error).__name__} at data point {index}: {error}") from error
 
+    def interrupt(self) -> None:
+        """Let an iteration in another thread end, if the dataflow waits for others and can be interrupted.
+
+        Such a dataflow, or one that is wrapped in it, has a method ``interrupt``, as ``RemoteDataZMQ`` has.
+        """
+        flows: list[Any] = [self._ds]
+        while flows:
+            ds = flows.pop()
+            if hasattr(ds, "interrupt"):
+                ds.interrupt()
+            flows += [ds.ds] if hasattr(ds, "ds") else getattr(ds, "df_lists", [])
+
     def _reset_once(self) -> None:
         if not self._was_reset:
             self._was_reset = True
             self._ds.reset_state()
+
+    def _begin(self) -> Iterator[Any]:
+        """Begin an iteration over the dataflow, and write down where it begins."""
+        points = iter(self._ds) if self._start is None else self._go_to(self._start)
+        self._log.begin()
+        self._start = None
+        return points
+
+    def _go_to(self, start: Position) -> Iterator[Any]:
+        try:
+            return go_to(self._ds, self._ds, start)
+        except InputError as error:
+            raise InputError(
+                f"{self._name} cannot go on where the data of the earlier run stopped: {error}. Build the dataflow as "
+                "in that run, or let the data begin anew: AutoResumeTrainConfig(resume_data=False)"
+            ) from error
 
 
 def describe(ds: DataFlow) -> str:

@@ -7,12 +7,18 @@ from tpack.errors import ConfigError
 from tpack.models.aliases import WEIGHT_ALIASES, argument_aliases
 from tpack.models.convolution import Geometry, convolve
 from tpack.models.cpu_kernels import steps_in_format
-from tpack.models.data_format import check_floating, check_rank, is_channels_first, layer_name, static_channels
+from tpack.models.data_format import (
+    check_floating,
+    check_rank,
+    check_sizes,
+    is_channels_first,
+    layer_name,
+    static_channels,
+)
 from tpack.models.padding import parse_padding
 from tpack.models.registry import layer_register
 from tpack.models.steps import activation_steps, run_steps, with_bias
 from tpack.models.weights import WeightOptions, check_units
-from tpack.utils.argtools import shape2d
 
 __all__ = ["Conv2D"]
 
@@ -72,29 +78,23 @@ def Conv2D(  # noqa: N802
     filters = check_units("Conv2D", "filters", filters)
     channels_first = is_channels_first(data_format)
     geometry = Geometry(
-        strides=_positive("strides", strides),
-        dilations=_positive("dilation_rate", dilation_rate),
+        strides=check_sizes("Conv2D", "strides", strides),
+        dilations=check_sizes("Conv2D", "dilation_rate", dilation_rate),
         padding=parse_padding("Conv2D", padding, channels_first=channels_first),
         groups=_check_groups(split, channels, filters),
     )
-    kernel_shape = [*_positive("kernel_size", kernel_size), channels // geometry.groups, filters]
+    kernel_shape = [*check_sizes("Conv2D", "kernel_size", kernel_size), channels // geometry.groups, filters]
     options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
+    last_steps = activation_steps(activation, activity_regularizer)
     variables = options.create(dtype, kernel_shape, filters)
 
     def operation(x: Any, short_format: str, name: str | None) -> Any:
         return convolve(x, variables.W, geometry, short_format, name)
 
     steps = steps_in_format(with_bias(operation, variables), dtype, channels_first=channels_first)
-    outputs = run_steps(inputs, [*steps, *activation_steps(activation, activity_regularizer)])
+    outputs = run_steps(inputs, [*steps, *last_steps])
     outputs.variables = variables
     return outputs
-
-
-def _positive(argument: str, sizes: int | Sequence[int]) -> tuple[int, int]:
-    height, width = shape2d(sizes)
-    if height < 1 or width < 1:
-        raise ConfigError(f"{layer_name('Conv2D')} wants a positive {argument}, got {sizes!r}")
-    return height, width
 
 
 def _check_groups(split: int, channels: int, filters: int) -> int:

@@ -5,14 +5,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.models.aliases import WEIGHT_ALIASES, argument_aliases
 from tpack.models.cpu_kernels import steps_in_format
 from tpack.models.data_format import (
     check_floating,
     check_rank,
+    check_sizes,
     is_channels_first,
-    layer_name,
     sizes_of,
     static_channels,
 )
@@ -20,7 +19,6 @@ from tpack.models.padding import parse_rule
 from tpack.models.registry import layer_register, register_alias
 from tpack.models.steps import activation_steps, run_steps, with_bias
 from tpack.models.weights import WeightOptions, check_units
-from tpack.utils.argtools import shape2d
 
 __all__ = ["Conv2DTranspose", "Deconv2D"]
 
@@ -75,16 +73,19 @@ def Conv2DTranspose(  # noqa: N802
     dtype = check_floating("Conv2DTranspose", inputs)
     channels = static_channels("Conv2DTranspose", inputs, data_format)
     filters = check_units("Conv2DTranspose", "filters", filters)
-    rule, stride = parse_rule("Conv2DTranspose", padding), _positive("strides", strides)
+    rule, stride = parse_rule("Conv2DTranspose", padding), check_sizes("Conv2DTranspose", "strides", strides)
     options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
-    variables = options.create(dtype, [*_positive("kernel_size", kernel_size), filters, channels], filters)
+    last_steps = activation_steps(activation, activity_regularizer)
+    variables = options.create(
+        dtype, [*check_sizes("Conv2DTranspose", "kernel_size", kernel_size), filters, channels], filters
+    )
 
     def operation(x: Any, short_format: str, name: str | None) -> Any:
         shape = _output_shape(x, variables.W, stride, rule, short_format)
         return tf.nn.conv2d_transpose(x, variables.W, shape, stride, rule, data_format=short_format, name=name)
 
     steps = steps_in_format(with_bias(operation, variables), dtype, channels_first=is_channels_first(data_format))
-    outputs = run_steps(inputs, [*steps, *activation_steps(activation, activity_regularizer)])
+    outputs = run_steps(inputs, [*steps, *last_steps])
     outputs.variables = variables
     return outputs
 
@@ -92,14 +93,7 @@ def Conv2DTranspose(  # noqa: N802
 Deconv2D = register_alias("Deconv2D", Conv2DTranspose)
 
 
-def _positive(argument: str, sizes: int | Sequence[int]) -> list[int]:
-    shape = shape2d(sizes)
-    if min(shape) < 1:
-        raise ConfigError(f"{layer_name('Conv2DTranspose')} wants a positive {argument}, got {sizes!r}")
-    return shape
-
-
-def _output_shape(x: Any, kernel: Any, stride: list[int], rule: str, data_format: str) -> list[Any]:
+def _output_shape(x: Any, kernel: Any, stride: tuple[int, int], rule: str, data_format: str) -> list[Any]:
     """Return the shape of what comes out: numbers where they are known, else tensors."""
     shape = sizes_of(x)
     kernel_height, kernel_width, filters, _ = kernel.shape.as_list()

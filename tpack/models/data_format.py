@@ -5,12 +5,13 @@ The two formats go by the names of Keras (``"channels_last"``, ``"channels_first
 graph is built.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.utils.argtools import get_data_format
+from tpack.utils.argtools import get_data_format, shape2d
 
 CHANNELS_FIRST = "channels_first"
 CHANNELS_LAST = "channels_last"
@@ -72,6 +73,26 @@ def check_rank(kind: str, inputs: Any, *ranks: int) -> int:
             f"{layer_name(kind)} wants an input of {wanted} dimensions, got shape {inputs.shape} ({inputs.name})"
         )
     return int(rank)
+
+
+def check_sizes(kind: str, argument: str, sizes: int | Sequence[int]) -> tuple[int, int]:
+    """Return height and width of a kernel, window or stride.
+
+    Args:
+        kind: the name of the layer's function, for the message.
+        argument: what the layer calls them.
+        sizes: one number for both, or two.
+
+    Raises:
+        ConfigError: They are not one or two integers, or not positive.
+    """
+    try:
+        height, width = shape2d(sizes)
+    except ConfigError as error:
+        raise ConfigError(f"{layer_name(kind)} wants one or two integers as its {argument}, got {sizes!r}") from error
+    if height < 1 or width < 1:
+        raise ConfigError(f"{layer_name(kind)} wants a positive {argument}, got {sizes!r}")
+    return height, width
 
 
 def check_floating(kind: str, inputs: Any) -> Any:

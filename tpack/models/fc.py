@@ -55,12 +55,13 @@ def FullyConnected(  # noqa: N802
     size = _size(inputs)
     units = check_units("FullyConnected", "units", units)
     options = WeightOptions(use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer)
+    last_steps = activation_steps(activation, activity_regularizer)
     variables = options.create(dtype, [size, units], units)
     steps: list[Step] = [lambda x, name: tf.matmul(x, variables.W, name=name)]
     if use_bias:
         steps.append(lambda x, name: tf.nn.bias_add(x, variables.b, name=name))
     flat = inputs if inputs.shape.rank == 2 else tf.reshape(inputs, [-1, size])
-    outputs = run_steps(flat, [*steps, *activation_steps(activation, activity_regularizer)])
+    outputs = run_steps(flat, [*steps, *last_steps])
     outputs.variables = variables
     return outputs
 

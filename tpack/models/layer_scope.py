@@ -122,16 +122,18 @@ def _regularize_in_this_tower(name: str, variable: Any, regularizer: Callable[[A
     tower = get_current_tower_context()
     if variable is None or (tower is not None and not tower.is_training):
         return
-    losses = tf.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES)
-    if any(getattr(loss, "regularized_variable_name", None) == name for loss in losses):
-        return
-    # Variables are made outside of name scopes, so this is one at the top of the graph.
-    with tf.name_scope(f"{name}/Regularizer"):
-        loss = regularizer(variable)
-    if loss is not None:
-        loss = tf.convert_to_tensor(loss)
-        loss.regularized_variable_name = name
-        losses.append(loss)
+    # The loss of a layer in a loop or condition belongs to the graph around that, as the variable does.
+    with tf.init_scope():
+        losses = tf.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES)
+        if any(getattr(loss, "regularized_variable_name", None) == name for loss in losses):
+            return
+        # Variables are made outside of name scopes, so this is one at the top of the graph.
+        with tf.name_scope(f"{name}/Regularizer"):
+            loss = regularizer(variable)
+        if loss is not None:
+            loss = tf.convert_to_tensor(loss)
+            loss.regularized_variable_name = name
+            losses.append(loss)
 
 
 def _find_variable(name: str) -> Any:

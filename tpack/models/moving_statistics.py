@@ -13,6 +13,8 @@ from tpack.models.data_format import layer_name
 from tpack.models.steps import OUTPUT
 from tpack.tower.compute_dtype import full_precision
 from tpack.tower.context import get_current_tower_context
+from tpack.tower.control_flow import is_in_control_flow
+from tpack.tower.model_variables import add_model_variable
 
 UPDATES = ("default", "collection", "internal", "skip")
 
@@ -37,11 +39,8 @@ class MovingStatistics:
         with full_precision():
             self.mean = tf.get_variable("mean/EMA", [count], dtype, tf.zeros_initializer(), **options)
             self.variance = tf.get_variable("variance/EMA", [count], dtype, tf.ones_initializer(), **options)
-        tower = get_current_tower_context()
-        if tower is None or tower.is_main_training_tower:
-            # Copies in other towers are not part of the model.
-            for variable in (self.mean, self.variance):
-                _add_model_variable(variable)
+        add_model_variable(self.mean)
+        add_model_variable(self.variance)
 
     def update(self, mean: Any, variance: Any, outputs: Any, how: str) -> Any:
         """Add the statistics of a batch to the averages, if it is for this tower to do so.
@@ -54,9 +53,17 @@ class MovingStatistics:
 
         Returns:
             The output; with ``"internal"``, one that is there after the update.
+
+        Raises:
+            ConfigError: Updates are collected in a loop or condition, where nobody could run them.
         """
         if how == "skip" or not updates_statistics():
             return outputs
+        if how == "collection" and is_in_control_flow():
+            raise ConfigError(
+                f"{layer_name('a layer')} is in a loop, condition or function of TensorFlow, where updates of moving "
+                "averages cannot be collected: wanted ema_update='internal' or 'skip'"
+            )
         updates = [_move(self.mean, mean, self._momentum), _move(self.variance, variance, self._momentum)]
         if how == "internal":
             with tf.control_dependencies(updates):
@@ -99,8 +106,3 @@ def _move(average: Any, value: Any, momentum: Any) -> Any:
     with tf.name_scope("moving_average"):
         rate = tf.cast(1.0 - momentum, average.dtype.base_dtype)
         return average.assign_sub((average - value) * rate, read_value=False)
-
-
-def _add_model_variable(variable: Any) -> None:
-    if not any(known is variable for known in tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)):
-        tf.add_to_collection(tf.GraphKeys.MODEL_VARIABLES, variable)

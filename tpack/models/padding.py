@@ -1,6 +1,7 @@
 """How a convolution pads its input: by a rule, or by numbers that are given."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -48,7 +49,7 @@ def parse_padding(kind: str, padding: Any, *, channels_first: bool) -> Padding:
     if isinstance(numbers, Sequence) and len(numbers) == 2:
         pairs = [[n, n] if _is_size(n) else n for n in numbers]
         if all(map(_is_pair, pairs)):
-            return [list(pair) for pair in pairs]
+            return [[int(n) for n in pair] for pair in pairs]
     raise ConfigError(
         f"{layer_name(kind)} wants padding 'same', 'valid', a number, [vertical, horizontal] or [[top, bottom], [left, "
         f"right]], got {padding!r}"
@@ -76,7 +77,8 @@ def _spatial(pairs: Sequence[Any], channels_first: bool) -> Any:
 
 
 def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    # A size that was computed may be a numpy integer.
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def _is_pair(value: Any) -> bool:

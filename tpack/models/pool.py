@@ -5,14 +5,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.models.aliases import argument_aliases
 from tpack.models.cpu_kernels import steps_in_format
-from tpack.models.data_format import check_rank, is_channels_first, layer_name, spatial_axes
+from tpack.models.data_format import check_rank, check_sizes, is_channels_first, spatial_axes
 from tpack.models.padding import parse_rule
 from tpack.models.registry import layer_register
 from tpack.models.steps import Step, run_steps
-from tpack.utils.argtools import shape2d
 
 __all__ = ["AvgPooling", "GlobalAvgPooling", "MaxPooling"]
 
@@ -92,10 +90,8 @@ def GlobalAvgPooling(x: Any, data_format: str = "channels_last") -> Any:  # noqa
 def _pool(kind: str, operation: Callable[..., Any], inputs: Any, window: tuple[Any, Any, Any], data_format: str) -> Any:
     pool_size, strides, padding = window
     check_rank(kind, inputs, 4)
-    size, rule = shape2d(pool_size), parse_rule(kind, padding)
-    stride = size if strides is None else shape2d(strides)
-    if min(*size, *stride) < 1:
-        raise ConfigError(f"{layer_name(kind)} wants a positive pool size and strides, got {pool_size} and {strides}")
+    size, rule = check_sizes(kind, "pool_size", pool_size), parse_rule(kind, padding)
+    stride = size if strides is None else check_sizes(kind, "strides", strides)
 
     def make_steps(short_format: str) -> list[Step]:
         return [lambda x, name: operation(x, size, stride, rule, data_format=short_format, name=name)]

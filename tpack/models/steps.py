@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ConfigError
 from tpack.tower.context import get_current_tower_context
 
 Step = Callable[[Any, str | None], Any]
@@ -52,14 +53,23 @@ def with_bias(operation: Callable[[Any, str, str | None], Any], variables: Any) 
     return make_steps
 
 
-def activation_steps(activation: Callable[..., Any] | None, activity_regularizer: Any = None) -> list[Step]:
+def activation_steps(
+    activation: Callable[..., Any] | None, activity_regularizer: Callable[[Any], Any] | None = None
+) -> list[Step]:
     """Return the steps that end a layer: its activation, and the loss for what comes out.
 
     Args:
         activation: a function of a tensor, which may have an argument ``name``; None for none.
         activity_regularizer: a function of the output that returns a loss, which is added to the collection
             REGULARIZATION_LOSSES except in a tower for prediction; None for none.
+
+    Raises:
+        ConfigError: One of them is not a function, such as a name that Keras has for it.
     """
+    for argument, value in (("activation", activation), ("activity_regularizer", activity_regularizer)):
+        if value is not None and not callable(value):
+            where = tf.get_variable_scope().name or "a layer"
+            raise ConfigError(f"{where} wants a function or None as its {argument}, got {value!r}")
     steps: list[Step] = []
     if activation is not None:
         steps.append(_with_name(activation))

@@ -6,10 +6,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.data_format import check_rank, is_channels_first, layer_name, sizes_of
+from tpack.models.data_format import check_rank, check_sizes, is_channels_first, layer_name, sizes_of
 from tpack.models.registry import layer_register
 from tpack.models.steps import run_steps
-from tpack.utils.argtools import shape2d
 
 __all__ = ["FixedUnPooling"]
 
@@ -35,9 +34,7 @@ def FixedUnPooling(  # noqa: N802
         ConfigError: The input is not four-dimensional, or the matrix does not have this shape.
     """
     check_rank("FixedUnPooling", x, 4)
-    size = shape2d(shape)
-    if min(size) < 1:
-        raise ConfigError(f"{layer_name('FixedUnPooling')} wants a positive shape, got {shape}")
+    size = check_sizes("FixedUnPooling", "shape", shape)
     # Each of height and width becomes two dimensions: where in the input, and where in the matrix.
     height = 2 if is_channels_first(data_format) else 1
     spread = tf.expand_dims(tf.expand_dims(x, height + 1), height + 3)
@@ -56,17 +53,17 @@ def FixedUnPooling(  # noqa: N802
     return outputs
 
 
-def _check_matrix(unpool_mat: Any, size: list[int], dtype: Any) -> Any:
+def _check_matrix(unpool_mat: Any, size: tuple[int, int], dtype: Any) -> Any:
     matrix = unpool_mat if tf.is_tensor(unpool_mat) else tf.constant(unpool_mat, dtype)
-    if matrix.shape.as_list() != size:
+    if matrix.shape.as_list() != list(size):
         raise ConfigError(
-            f"{layer_name('FixedUnPooling')} wants an unpool_mat of the shape {size} that it is given, got one of "
-            f"{matrix.shape}"
+            f"{layer_name('FixedUnPooling')} wants an unpool_mat of the shape {list(size)} that it is given, got "
+            f"one of {matrix.shape}"
         )
     return matrix
 
 
-def _enlarged_shape(x: Any, height_axis: int, size: list[int]) -> list[Any]:
+def _enlarged_shape(x: Any, height_axis: int, size: tuple[int, int]) -> list[Any]:
     shape = sizes_of(x)
     shape[height_axis] *= size[0]
     shape[height_axis + 1] *= size[1]

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import make_callable
 from tpack.errors import ConfigError, DataPointError
 from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
+from tpack.predict.fed_outputs import make_predict_function
 from tpack.predict.offline import check_config, create_predict_session
 from tpack.predict.online import convert_inputs, input_components
 from tpack.predict.towers import build_predict_towers
@@ -81,10 +81,10 @@ class DataParallelOfflinePredictor(PredictorBase):
 
     def _run(self, used: int, feeds: Sequence[np.ndarray]) -> list[Any]:
         if used not in self._callables:
-            self._callables[used] = make_callable(
+            self._callables[used] = make_predict_function(
                 self.sess,
-                feeds=[tensor for tower in self._inputs[:used] for tensor in tower],
-                fetches=[tensor for tower in self._outputs[:used] for tensor in tower],
+                [tensor for tower in self._inputs[:used] for tensor in tower],
+                [tensor for tower in self._outputs[:used] for tensor in tower],
             )
         return self._callables[used](*feeds)
 

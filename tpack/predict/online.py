@@ -5,10 +5,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import make_callable
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.component import Component, Misfit
 from tpack.predict.base import PredictorBase
+from tpack.predict.fed_outputs import make_predict_function
 
 
 class OnlinePredictor(PredictorBase):
@@ -49,7 +49,7 @@ class OnlinePredictor(PredictorBase):
         # Looked at and replaced as one thing, since other threads may have other sessions.
         compiled = self._compiled
         if compiled is None or compiled[0] is not session:
-            function = make_callable(session, feeds=self.input_tensors, fetches=self.output_tensors)
+            function = make_predict_function(session, self.input_tensors, self.output_tensors)
             self._compiled = compiled = (session, function)
         return compiled[1](*feeds)
 

@@ -88,8 +88,9 @@ def _write_npz(file: Any, values: Mapping[str, Any]) -> None:
 def dump_session_params(path: str | os.PathLike[str]) -> None:
     """Write the values that the default session's model has to an ``.npz`` file or a checkpoint.
 
-    A model has its trainable variables, and those in MODEL_VARIABLES such as the moving averages of batch
-    normalisation; what only the optimizer needs is left out.
+    A model has its trainable variables, and those in MODEL_VARIABLES: moving averages of batch normalisation (those of
+    a Keras layer if the graph trains), and variables frozen with ``skip_collection``. What only the optimizer needs is
+    left out.
 
     Args:
         path: as for ``save_checkpoint_vars``.

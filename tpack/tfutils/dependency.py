@@ -43,7 +43,14 @@ def dependency_of_fetches(fetches: Any, op: Any) -> bool:
 
 
 def ancestors(targets: Iterable[Any]) -> set[Any]:
-    """Return the operations of the targets, and all that they need, through control inputs too."""
+    """Return the operations of the targets, and all that they need, through control inputs too.
+
+    Args:
+        targets: operations, tensors or variables.
+
+    Raises:
+        ConfigError: Something is none of these.
+    """
     waiting = [_operation(target) for target in targets]
     found = set(waiting)
     while waiting:

@@ -99,7 +99,7 @@ class ModelExporter:
         Only what the outputs need is written.
 
         Args:
-            filename: the file to write, usually ``.pb``.
+            filename: the file to write, usually ``.pb``. Its directory is made if it is not there.
             optimize: leave out identities and checks of numbers, which only training needs. (tensorpack also folds
                 batch normalisation into convolutions, which TensorFlow does by itself when it runs the graph.)
             toco_compatible: restrict the optimisations to what a converter to another format can read, which these
@@ -117,6 +117,7 @@ class ModelExporter:
             frozen = freeze(built.session, list(built.outputs.values()))
         if optimize:
             frozen = without_passing_nodes(frozen, keep)
+        os.makedirs(os.path.dirname(os.path.abspath(os.fspath(filename))), exist_ok=True)
         with atomic_write(filename, "wb") as file:
             file.write(frozen.SerializeToString())
         logger.info(f"Exported the model to {os.fspath(filename)}: {_names(built)}")

@@ -48,10 +48,13 @@ def load_npz(path: str) -> dict[str, Any]:
     """Return the arrays in an ``.npz`` file by name; it is never unpickled.
 
     Raises:
-        CheckpointError: The file is missing, damaged, or holds Python objects.
+        CheckpointError: The file is missing, damaged, no ``.npz`` file, or holds Python objects.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise CheckpointError(f"{path} holds one array without a name: wanted a file that numpy.savez wrote")
+        with loaded as file:
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"cannot read arrays from {path}: {error}") from error

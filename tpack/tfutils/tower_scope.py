@@ -8,12 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tpack.tower.context import get_current_tower_context
-from tpack.utils.once import log_once
-
-_DROPPED = (
-    "Summaries are written in the main training tower only, since all towers are built by the same function: those of "
-    "the others are dropped"
-)
+from tpack.tower.isolation import log_dropped_summaries
 
 
 def name_without_tower(tensor: Any) -> str:
@@ -36,7 +31,7 @@ def writes_summaries() -> bool:
     context = get_current_tower_context()
     if context is None or context.is_main_training_tower:
         return True
-    log_once(_DROPPED)
+    log_dropped_summaries()
     return False
 
 

@@ -12,11 +12,12 @@ import re
 from dataclasses import asdict, dataclass, fields
 
 from tpack.errors import CheckpointError, ConfigError
+from tpack.tfutils.data_state import SUFFIX as DATA_SUFFIX
 from tpack.utils.fs import atomic_write
 
 SUFFIX = ".train_state.json"
 # What `atomic_write` leaves behind when the process is killed inside it.
-_WRITTEN_ASIDE = re.compile(rf"^\..*{re.escape(SUFFIX)}\.\w+\.tmp$")
+_WRITTEN_ASIDE = re.compile(rf"^\..*({re.escape(SUFFIX)}|{re.escape(DATA_SUFFIX)})\.\w+\.tmp$")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def read_train_state(prefix: str) -> TrainState | None:
 
 
 def prune_train_states(checkpoint_dir: str) -> list[str]:
-    """Remove the states whose checkpoint is gone, and what a killed process left half written.
+    """Remove the states whose checkpoint is gone, of training and of data, and what a killed process left half written.
 
     Call it after a checkpoint was saved, never between writing its state and saving it.
 
@@ -82,7 +83,8 @@ def prune_train_states(checkpoint_dir: str) -> list[str]:
     names = set(os.listdir(checkpoint_dir))
     removed = []
     for name in sorted(names):
-        is_orphan = name.endswith(SUFFIX) and name.removesuffix(SUFFIX) + ".index" not in names
+        prefix = name.removesuffix(SUFFIX).removesuffix(DATA_SUFFIX)
+        is_orphan = prefix != name and prefix + ".index" not in names
         if is_orphan or _WRITTEN_ASIDE.search(name):
             path = os.path.join(checkpoint_dir, name)
             os.remove(path)

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.tower.model_variables import add_model_variable
 from tpack.tower.variable_getters import custom_getter_scope
 
 __all__ = ["custom_getter_scope", "freeze_variables", "remap_variables"]
@@ -43,8 +44,8 @@ def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) 
     Args:
         stop_gradient: give the model a tensor through which no gradient flows, in place of the variable. Whoever finds
             the variable another way, such as weight decay over the trainable variables, can still train it.
-        skip_collection: create the variables with ``trainable=False``, so that no optimizer sees them. A variable that
-            exists already stays trainable.
+        skip_collection: create the variables with ``trainable=False``, so that no optimizer sees them, and put them
+            into MODEL_VARIABLES instead. A variable that exists already stays trainable.
 
     Example:
         with freeze_variables(stop_gradient=False, skip_collection=True):
@@ -58,6 +59,11 @@ def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) 
         if skip_collection:
             kwargs["trainable"] = False
         value = getter(*args, **kwargs)
+        if skip_collection:
+            # In 16 bits the model gets a variable that is cast. What another block of this kind made is no variable.
+            variable = getattr(value, "variable", value)
+            if isinstance(variable, tf.compat.v2.Variable):
+                add_model_variable(variable)
         return tf.stop_gradient(value, name="frozen") if stop_gradient else value
 
     with custom_getter_scope(frozen_getter):

@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import is_in_control_flow
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
+from tpack.tower.control_flow import is_in_control_flow
 from tpack.tower.isolation import TowerCollections
 from tpack.tower.keys import VARIABLE_KEYS
 from tpack.tower.merging import MergeCall, merge, part_of_tower
@@ -139,7 +139,7 @@ class TowerContext:
             TowerError: This is not the current tower, its partners are not built together with it, ``fn`` returned
                 something else, or this is a TensorFlow loop or condition.
         """
-        if get_current_tower_context() is not self or not self.collections.is_open or is_in_control_flow(self._graph):
+        if get_current_tower_context() is not self or not self.collections.is_open or is_in_control_flow():
             raise TowerError(
                 f"merge_call of {self!r} can be called only while it is current and being built: not in a function "
                 "given to merge_call, in a TensorFlow loop, condition or tf.function, in another thread, or later"

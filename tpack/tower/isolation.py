@@ -19,6 +19,12 @@ import tensorflow.compat.v1 as tf
 from tpack.tower.collections import CollectionSnapshot, backup_collection, items_added, restore_collection
 from tpack.tower.keras_names import KerasNames
 from tpack.tower.keys import LOSS_KEYS, SUMMARY_KEYS
+from tpack.utils.once import log_once
+
+_DROPPED = (
+    "Summaries are written in the main training tower only, since all towers are built by the same function: those of "
+    "the others are dropped"
+)
 
 
 class TowerCollections:
@@ -75,6 +81,8 @@ class TowerCollections:
             kept = self._own if self._keeps_all else {}
             closed = self._isolated + self._dropped
             restore_collection({key: self._around.get(key, []) + kept.get(key, []) for key in closed})
+        if any(self._own.get(key) for key in SUMMARY_KEYS if key in self._dropped):
+            log_dropped_summaries()
 
     def added(self, key: str) -> list[Any]:
         """Return what the tower added to a collection so far, also after it was closed."""
@@ -119,6 +127,11 @@ class TowerCollections:
             yield
         finally:
             restore_collection({key: before.get(key, []) + snapshot.added(key) for key in own})
+
+
+def log_dropped_summaries() -> None:
+    """Say, the first time in a process, why the summaries of a tower are not written."""
+    log_once(_DROPPED)
 
 
 def _keys() -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import run_after
+from tpack.tower.model_variables import add_model_variable
 from tpack.tower.names import join_scope
 
 _UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
@@ -33,6 +34,8 @@ class KerasUpdates:
     def collect(self, variables: Iterable[Any]) -> None:
         """Add the updates to the collection UPDATE_OPS, each to run after what the tower read before it.
 
+        What they update is part of the model, as moving averages of tpack's layers are.
+
         Without an order, random numbers might be drawn from the state before or after its update.
 
         Args:
@@ -40,9 +43,10 @@ class KerasUpdates:
         """
         if not _is_keras_loaded():
             return
-        # A variable of several devices is initialised by those of its components.
-        parts = [part for variable in variables for part in getattr(variable, "components", [variable])]
-        initializers = {part.initializer.name for part in parts}
+        # A variable of several devices is initialised by those of its components, and updated through them.
+        parts = [(part, whole) for whole in variables for part in getattr(whole, "components", [whole])]
+        initializers = {part.initializer.name for part, _ in parts}
+        by_handle = {part.handle.name: whole for part, whole in parts if hasattr(part, "handle")}
         known = {id(op) for op in self._graph.get_collection(tf.GraphKeys.UPDATE_OPS)}
         reads: dict[str, list[Any]] = {}
         for op in self._graph.get_operations()[self._num_before :]:
@@ -53,6 +57,8 @@ class KerasUpdates:
             elif op.type in _UPDATES and op.name not in initializers and id(op) not in known and _is_made_by_keras(op):
                 run_after(op, reads.get(op.inputs[0].name, []))
                 self._graph.add_to_collection(tf.GraphKeys.UPDATE_OPS, op)
+                if op.inputs[0].name in by_handle:
+                    add_model_variable(by_handle[op.inputs[0].name])
 
 
 def _is_keras_loaded() -> bool:

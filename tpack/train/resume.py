@@ -3,9 +3,11 @@
 import os
 from typing import Any
 
-from tpack.errors import ConfigError
+from tpack.dataflow.state import StatelessError
+from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.tfutils.checkpoint_path import latest_checkpoint
 from tpack.tfutils.checkpoint_reader import CheckpointReader
+from tpack.tfutils.data_state import data_state_path, read_data_state
 from tpack.tfutils.global_step import GLOBAL_STEP_NAME
 from tpack.tfutils.smart_init import SmartInit
 from tpack.tfutils.train_state import TrainState, read_train_state
@@ -19,21 +21,27 @@ class AutoResumeTrainConfig(TrainConfig):
     If a checkpoint is there, variables, epoch and step come from it, and the given ``session_init`` and
     ``starting_epoch`` are for a first run only. A run that was killed in the middle of an epoch makes the rest of it.
 
+    The data go on with the very next data point, so that the steps of an interrupted and of an uninterrupted run see
+    the same sequence. Where the position of a flow cannot be told, the data begin anew, and the log says so. The
+    dataflow must be built as in the earlier run; one that is not ends training with an `InputError` before the first
+    step.
+
     Args:
         always_resume: also resume when ``session_init`` or ``starting_epoch`` is given.
+        resume_data: go on with the next data point; False lets the data begin anew.
         **kwargs: as for `TrainConfig`.
 
     Raises:
         ConfigError: No log directory is set, or as for `TrainConfig`.
-        CheckpointError: The training state beside the checkpoint is damaged, or there is neither a training state nor
-            a global step.
+        CheckpointError: The training state or the position in the data beside the checkpoint is damaged, or there is
+            neither a training state nor a global step.
 
     Example:
         logger.set_logger_dir("train_log/mnist", action="k")
         config = AutoResumeTrainConfig(model=..., dataflow=..., callbacks=[ModelSaver()])
     """
 
-    def __init__(self, always_resume: bool = True, **kwargs: Any) -> None:
+    def __init__(self, always_resume: bool = True, resume_data: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not always_resume and (kwargs.get("session_init") is not None or kwargs.get("starting_epoch") is not None):
             return
@@ -48,6 +56,8 @@ class AutoResumeTrainConfig(TrainConfig):
             logger.info(f"There is no checkpoint in {directory}: training starts from the beginning.")
             return
         self._resume_from(prefix)
+        if resume_data:
+            self._resume_data(prefix)
 
     def _resume_from(self, prefix: str) -> None:
         state = read_train_state(prefix) or self._state_by_global_step(prefix)
@@ -60,6 +70,18 @@ class AutoResumeTrainConfig(TrainConfig):
         logger.info(f"Resuming from {prefix}, global step {state.global_step}: training goes on in {where}.")
         if self.starting_epoch > self.max_epoch:
             logger.warning(f"Training had already reached its last epoch, {self.max_epoch}: nothing is left to train.")
+
+    def _resume_data(self, prefix: str) -> None:
+        state = read_data_state(prefix)
+        if state is None:
+            logger.info(f"There is no position in the data beside {os.path.basename(prefix)}: the data begin anew.")
+            return
+        try:
+            self.data.load_data_state(state)
+        except StatelessError as error:
+            logger.warning(f"The data begin anew: {error}.")
+        except InputError as error:
+            raise CheckpointError(f"{data_state_path(prefix)} holds no position in the data: {error}") from error
 
     def _state_by_global_step(self, prefix: str) -> TrainState:
         """Return where a checkpoint that another program wrote stands, counting epochs of today's length."""

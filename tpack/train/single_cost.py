@@ -71,6 +71,7 @@ class SingleCostTrainer(TowerTrainer):
         with self.graph.as_default():
             names = TowerFunc(get_cost_fn, input_signature).input_names
             self.tower_func = TowerFunc(self.precision.wrap(get_cost_fn, names), input_signature)
+            self.input_source = input
             self.register_callback(input.setup(self.tower_func.input_signature))
             optimizers = _Optimizers(get_opt_fn, self.precision.loss_scaling)
             options = GradientOptions(self.COLOCATE_GRADIENTS_WITH_OPS, self.GATE_GRADIENTS, self.AGGREGATION_METHOD)

@@ -42,6 +42,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         hooked_sess: the session whose runs carry the callbacks' fetches along, from `initialize` on.
         monitors: where statistics go, from `setup_callbacks` on.
         loop: the counters of epochs and steps.
+        input_source: where the data come from, if it is an `InputSource`; checkpoints hold its position.
         is_chief: whether this process writes checkpoints and logs.
         interrupted: whether Ctrl-C or SIGTERM ended training.
         interruption: ends training early, for a signal or from another thread; from `main_loop` on.
@@ -55,6 +56,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
     def __init__(self) -> None:
         self.graph = tf.get_default_graph()
         self.train_op: Any = None
+        self.input_source: Any = None
         self.sess: Any = None
         self.hooked_sess: Any = None
         self.monitors: Any = None

@@ -6,6 +6,7 @@ Scripts also find here what remembers results (``tpack.utils.memoize``) and logs
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any, TypeGuard, TypeVar
 
 from tpack.errors import ConfigError
@@ -87,9 +88,9 @@ def shape2d(a: int | Sequence[int]) -> list[int]:
         ConfigError: ``a`` is neither.
     """
     if _is_int(a):
-        return [a, a]
+        return [int(a), int(a)]
     if isinstance(a, Sequence) and len(a) == 2 and all(map(_is_int, a)):
-        return list(a)
+        return [int(size) for size in a]
     raise ConfigError(f"{a!r} is no two-dimensional shape: wanted an integer or two integers")
 
 
@@ -122,4 +123,5 @@ def get_data_format(data_format: str, keras_mode: bool = True) -> str:
 
 
 def _is_int(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+    # A size that was computed may be a numpy integer.
+    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -3,10 +3,14 @@
 Loading makes numbers, strings, bytes, lists, dicts and arrays, and never runs code: bytes from anywhere can at worst be
 refused. A tuple comes back as a list, since msgpack has one kind of sequence, and a numpy scalar that is also a Python
 number (``float64``) as that number. An array keeps its dtype, shape and memory order, comes back writable, and does not
-share memory with the bytes.
+share memory with the bytes. Arrays of types that numpy itself does not have, such as ``bfloat16``, are refused: view
+them as integers.
+
+What loading takes in memory is bounded by the number of bytes, whatever sizes they claim.
 """
 
 import math
+import re
 from typing import Any, Literal
 
 import msgpack
@@ -17,9 +21,13 @@ from tpack.errors import DataPointError, InputError
 __all__ = ["dumps", "loads"]
 
 _ARRAY, _SCALAR = 1, 2
+# Times of msgpack's own, which `dumps` does not make, become numbers and not objects of a class of msgpack's.
+_TIMESTAMP_AS_FLOAT = 1
 _HEADER_SIZE_BYTES = 2
-# Booleans, integers, floats, complex numbers, bytes, strings, and times. Not objects, and not records.
+# Booleans, integers, floats, complex numbers, bytes, strings, and times. Not objects, and not records. Nothing else is
+# given to numpy to parse, which knows many more notations.
 _KINDS = "biufcSUmM"
+_DTYPE_NAME = re.compile(rf"[<>|][{_KINDS}][1-9][0-9]{{0,9}}(\[[0-9]{{0,9}}[A-Za-z\u03bc]{{1,2}}\])?")
 
 
 def dumps(obj: Any) -> bytes:
@@ -47,9 +55,25 @@ def loads(buf: Any) -> Any:
         InputError: These are not bytes that ``dumps`` made, or some are missing.
     """
     try:
-        return msgpack.unpackb(buf, ext_hook=_decode, raw=False, strict_map_key=False)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise InputError(f"{len(buf)} bytes are damaged or were not made by tpack.utils.serialize: {error}") from error
+        check_sizes(buf)
+        return msgpack.unpackb(buf, ext_hook=_decode, raw=False, strict_map_key=False, timestamp=_TIMESTAMP_AS_FLOAT)
+    except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
+        size = memoryview(buf).nbytes
+        raise InputError(f"{size} bytes are damaged or were not made by tpack.utils.serialize: {error}") from error
+
+
+def check_sizes(buf: Any) -> None:
+    """Let msgpack raise for bytes in which something claims more elements than follow.
+
+    Unpacking makes each list at the size it claims before it looks for the elements: lists in lists would take many
+    times the memory of the bytes.
+
+    Args:
+        buf: bytes in msgpack, or anything with their buffer interface.
+    """
+    unpacker = msgpack.Unpacker(max_buffer_size=max(1, memoryview(buf).nbytes))
+    unpacker.feed(buf)
+    unpacker.skip()
 
 
 def _encode(obj: Any) -> msgpack.ExtType:
@@ -59,8 +83,10 @@ def _encode(obj: Any) -> msgpack.ExtType:
             f"an object of type {type(obj).__module__}.{type(obj).__qualname__} cannot be serialized: "
             "wanted numbers of up to 64 bits, strings, bytes, None, lists, tuples, dicts and numpy arrays"
         )
+    if isinstance(obj, np.ma.MaskedArray):
+        raise DataPointError("a masked array cannot be serialized: wanted an array and its mask by themselves")
     array = np.asarray(obj)
-    if array.dtype.kind not in _KINDS:
+    if array.dtype.kind not in _KINDS or array.dtype.itemsize == 0:
         raise DataPointError(f"an array of dtype {array.dtype} cannot be serialized: wanted numbers, strings or times")
     is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     header = msgpack.packb((array.dtype.str, array.shape, is_fortran))
@@ -75,9 +101,9 @@ def _decode(code: int, data: bytes) -> Any:
         raise ValueError(f"extension type {code} is unknown")
     end = _HEADER_SIZE_BYTES + int.from_bytes(data[:_HEADER_SIZE_BYTES], "little")
     dtype_name, shape, is_fortran = msgpack.unpackb(data[_HEADER_SIZE_BYTES:end])
+    if not isinstance(dtype_name, str) or not _DTYPE_NAME.fullmatch(dtype_name):
+        raise ValueError(f"dtype {dtype_name!r:.40} is not allowed")
     dtype = np.dtype(dtype_name)
-    if dtype.kind not in _KINDS:
-        raise ValueError(f"dtype {dtype} is not allowed")
     payload = memoryview(data)[end:]
     if len(payload) != dtype.itemsize * math.prod(shape):
         raise ValueError(f"an array of shape {shape} and dtype {dtype} has {len(payload)} bytes")

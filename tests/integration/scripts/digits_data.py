@@ -1,4 +1,4 @@
-"""The handwritten digits that scikit-learn ships, as data flows: what MNIST is to scripts elsewhere, without a download."""
+"""The handwritten digits of scikit-learn as data flows: what MNIST is to scripts elsewhere, without a download."""
 
 import numpy as np
 from sklearn.datasets import load_digits

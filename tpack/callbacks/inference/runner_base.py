@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpack.callbacks.ancestors import ancestors
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.hooks import HookToCallback
 from tpack.callbacks.inference.base import Inferencer
 from tpack.errors import CallbackError, ConfigError, DataExhaustedError
 from tpack.input_source.base import InputSource
+from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.hooked_session import HookedSession
 from tpack.tower.collections import freeze_collection
 from tpack.tower.handles import TowerHandle

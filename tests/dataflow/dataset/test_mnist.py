@@ -1,0 +1,82 @@
+"""MNIST and its relative, from small files in the published format."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from tests.helpers.dataset_files import idx_bytes
+from tests.helpers.images import picture
+from tpack.dataflow.dataset.mnist import FashionMnist, Mnist
+from tpack.errors import ConfigError, InputError
+
+PREFIXES = {"train": "train", "test": "t10k"}
+
+
+def write(folder, part, images, labels, *, compressed=True):
+    """Write the two files of a part."""
+    folder.mkdir(exist_ok=True)
+    for kind, array in (("images-idx3", images), ("labels-idx1", np.asarray(labels))):
+        name, content = f"{PREFIXES[part]}-{kind}-ubyte", idx_bytes(array)
+        if compressed:
+            (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+        else:
+            (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("kind", [Mnist, FashionMnist])
+@pytest.mark.parametrize("part", ["train", "test"])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_points_are_images_and_digits(kind, part, compressed, tmp_path, rng):
+    images, labels = picture(rng, (4, 28, 28)), [7, 0, 9, 3]
+    write(tmp_path, part, images, labels, compressed=compressed)
+    ds = kind(part, shuffle=False, dir=tmp_path)
+    ds.reset_state()
+    assert len(ds) == 4
+    for (image, label), pixels, digit in zip(ds, images, labels, strict=True):
+        np.testing.assert_allclose(image, pixels / 255, rtol=1e-6)
+        assert (image.dtype, image.shape, label) == (np.float32, (28, 28), digit)
+
+
+def test_shuffling_is_the_default(tmp_path, rng):
+    write(tmp_path, "test", picture(rng, (40, 28, 28)), np.arange(40) % 10)
+    ds = Mnist("test", dir=tmp_path)
+    ds.reset_state()
+    assert [label for _, label in ds] != [label for _, label in ds]
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Mnist, "mnist_data"), (FashionMnist, "fashion_mnist_data")])
+def test_files_are_looked_for_in_their_place(kind, name, tmp_path, monkeypatch, rng):
+    monkeypatch.setenv("TPACK_DATASET", str(tmp_path))
+    with pytest.raises(
+        InputError, match=f"{name} has no train-images-idx3-ubyte.gz or train-images-idx3-ubyte: get the"
+    ):
+        kind("train")
+    write(tmp_path / name, "train", picture(rng, (2, 28, 28)), [1, 2])
+    assert len(kind("train")) == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "labels", "message"),
+    [
+        ((3, 28, 28), [1, 2], "holds 3 images and .* 2 labels"),
+        ((2, 27, 28), [1, 2], r"holds images of shape \(27, 28\): wanted \(28, 28\)"),
+        ((2, 28, 28), [1, 10], "labels-idx1-ubyte.gz holds the label 10: wanted 0 to 9"),
+    ],
+)
+def test_other_content_is_refused(shape, labels, message, tmp_path, rng):
+    write(tmp_path, "train", picture(rng, shape), labels)
+    with pytest.raises(InputError, match=message):
+        Mnist("train", dir=tmp_path)
+
+
+def test_other_part_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="Mnist got 'val': wanted 'train', 'test'"):
+        Mnist("val", dir=tmp_path)
+
+
+def test_classes_have_names(tmp_path, rng):
+    write(tmp_path, "train", picture(rng, (2, 28, 28)), [1, 2])
+    assert Mnist("train", dir=tmp_path).get_label_names() == list("0123456789")
+    names = FashionMnist("train", dir=tmp_path).get_label_names()
+    assert (len(names), names[0], names[9]) == (10, "T-shirt/top", "Ankle boot")

@@ -1,0 +1,106 @@
+"""What is refused, with which words."""
+
+import numpy as np
+import pytest
+
+from tpack.dataflow.imgaug import checks
+from tpack.errors import ConfigError, DataPointError
+
+OWNER = object()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1), (2, 3, 3), (2, 3, 7)])
+def test_images_have_height_and_width(shape, dtype):
+    assert checks.check_image(OWNER, np.zeros(shape, dtype)) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        ([[1]], "got a list: wanted an image, a numpy array"),
+        (np.zeros(3, np.uint8), r"shape \(3,\): wanted \(H, W\) or \(H, W, C\)"),
+        (np.zeros((0, 3), np.uint8), r"shape \(0, 3\): wanted"),
+        (np.zeros((2, 3), np.int64), r"dtype int64: wanted uint8, float32 or float64; put ToUint8\(\)"),
+        (np.zeros((2, 3), ">f4"), "dtype >f4: wanted"),
+    ],
+)
+def test_what_is_no_image_is_refused(image, message):
+    with pytest.raises(DataPointError, match=message):
+        checks.check_image(OWNER, image)
+
+
+def test_numeric_image_is_of_real_numbers():
+    checks.check_numeric_image(OWNER, np.zeros((2, 2), np.int64))
+    with pytest.raises(DataPointError, match="dtype complex128: wanted real numbers"):
+        checks.check_numeric_image(OWNER, np.zeros((2, 2), np.complex128))
+
+
+def test_image_of_another_size_is_refused():
+    checks.check_image_size(OWNER, np.zeros((2, 3, 4), np.uint8), 2, 3)
+    with pytest.raises(DataPointError, match="wanted one of height 3 and width 2"):
+        checks.check_image_size(OWNER, np.zeros((2, 3), np.uint8), 3, 2)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1), (2, 3, 4)])
+def test_colour_has_three_channels(shape):
+    with pytest.raises(DataPointError, match="wanted three channels of colour"):
+        checks.check_color(OWNER, np.zeros(shape, np.uint8))
+
+
+def test_points_are_a_copy_in_floats():
+    points = np.ones((3, 2), np.float32)
+    copy = checks.check_points(OWNER, points, 2)
+    assert copy.dtype == np.float32
+    assert not np.shares_memory(copy, points)
+    assert checks.check_points(OWNER, [[1, 2]], 2).dtype == np.float64
+    assert checks.check_points(OWNER, np.zeros((0, 4)), 4).shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("points", "columns", "message"),
+    [
+        (np.zeros((2, 3)), 2, r"wanted coordinates \(x, y\), real numbers of shape \(N, 2\)"),
+        (np.zeros(4), 4, r"wanted boxes \(x1, y1, x2, y2\), real numbers of shape \(N, 4\)"),
+        (np.zeros((2, 2), bool), 2, "dtype bool: wanted coordinates"),
+    ],
+)
+def test_what_are_no_points_is_refused(points, columns, message):
+    with pytest.raises(DataPointError, match=message):
+        checks.check_points(OWNER, points, columns)
+
+
+@pytest.mark.parametrize("value", [3, (1,), (2, 1), (-1, 2), (0, 9), ("a", "b"), None, (True, 2)])
+def test_what_is_no_range_is_refused(value):
+    with pytest.raises(ConfigError, match=r"object got delta=.*: wanted \(low, high\) between 0 and 5"):
+        checks.check_range(OWNER, "delta", value, 0, 5)
+
+
+def test_range_may_be_a_list_or_an_array():
+    assert checks.check_range(OWNER, "delta", [1, 2]) == (1, 2)
+    assert checks.check_range(OWNER, "delta", np.array([1, 2])) == (1, 2)
+
+
+@pytest.mark.parametrize("value", ["a", None, True, -1, 6, float("nan"), [1]])
+def test_what_is_no_number_is_refused(value):
+    with pytest.raises(ConfigError, match="object got prob=.*: wanted a number between 0 and 5"):
+        checks.check_number(OWNER, "prob", value, 0, 5)
+
+
+def test_number_is_returned():
+    assert checks.check_number(OWNER, "prob", np.float32(0.5), 0, 1) == 0.5
+
+
+@pytest.mark.parametrize("value", [0, (0, 3), (1, 2, 3), "a", 1.5])
+def test_what_is_no_shape_is_refused(value):
+    with pytest.raises(ConfigError, match="object got shape=.*: "):
+        checks.check_shape(OWNER, "shape", value)
+
+
+def test_shape_is_given_by_one_or_two_integers():
+    assert checks.check_shape(OWNER, "shape", 3) == (3, 3)
+    assert checks.check_shape(OWNER, "shape", [3, 4]) == (3, 4)
+
+
+def test_numbers_are_known():
+    assert [checks.is_number(value) for value in (1, 1.5, np.int64(1), True, "1", None)] == [True] * 3 + [False] * 3

@@ -1,0 +1,56 @@
+"""A group of workers that is none: what they say is a script, and what they are told is written down."""
+
+from collections import deque
+
+from tpack.dataflow.parallel.failure import failure_of
+from tpack.dataflow.parallel.receiver import Message
+from tpack.dataflow.parallel.serve_flow import State
+from tpack.dataflow.parallel.wire import Kind
+
+
+def points(*values):
+    """Return a message with points."""
+    return Message(Kind.PACK, [[value] for value in values])
+
+
+def state(number):
+    """Return a message with a state that is a number, or none."""
+    return Message(Kind.STATE, [State(None, "no state") if number is None else State({"at": number}, None)])
+
+
+def failure(text="gone"):
+    """Return a message with an exception."""
+    return Message(Kind.ERROR, [failure_of(OSError(text))])
+
+
+def begun(number):
+    """Return the answer to a command."""
+    return Message(Kind.BEGUN, [], number)
+
+
+END = Message(Kind.END, [])
+
+
+class FakeGroup:
+    """Say what is in ``script``, pairs of a worker and a message."""
+
+    def __init__(self, *script):
+        self.script = deque(script)
+        self.commands = []
+        self.cancelled = []
+        self.expected = {}
+
+    def receive(self):
+        return self.script.popleft()
+
+    def command(self, index, command):
+        self.commands.append((index, command.number, command.position))
+
+    def cancel(self, index, number):
+        self.cancelled.append((index, number))
+
+    def expect(self, index, *, is_expected):
+        self.expected[index] = is_expected
+
+    def name_of(self, index):
+        return f"worker {index}"

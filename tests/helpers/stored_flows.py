@@ -1,0 +1,60 @@
+"""Flows over files, for the contract suites; the files are written when first asked for, and removed at the end."""
+
+import functools
+import os
+import tempfile
+
+import numpy as np
+
+from tests.helpers.flows import COUNT
+from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.hdf5_serializer import HDF5Serializer
+from tpack.dataflow.lmdb_data import LMDBData
+from tpack.dataflow.lmdb_serializer import LMDBSerializer
+from tpack.dataflow.mapping import MapData
+from tpack.dataflow.numpy_serializer import NumpySerializer
+from tpack.dataflow.svmlight import SVMLightData
+from tpack.dataflow.tfrecord import TFRecordData
+from tpack.dataflow.tfrecord_serializer import TFRecordSerializer
+
+POINTS = [[np.full(3, k, "f4"), k] for k in range(COUNT)]
+
+
+def in_list(record):
+    """Make a data point of a record."""
+    return [record]
+
+
+@functools.cache
+def directory():
+    """Return a directory with one file of each kind, which goes when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="tpack_flows_")
+    flow = DataFromList(POINTS, shuffle=False)
+    LMDBSerializer.save(flow, os.path.join(folder.name, "points.lmdb"))
+    TFRecordSerializer.save(flow, os.path.join(folder.name, "points.tfrecord"))
+    NumpySerializer.save(flow, os.path.join(folder.name, "points.npz"))
+    HDF5Serializer.save(flow, os.path.join(folder.name, "points.h5"), ["x", "y"])
+    with open(os.path.join(folder.name, "points.svm"), "w") as file:
+        file.writelines(f"{k} 1:{k} 3:1\n" for k in range(COUNT))
+    return folder
+
+
+def path_of(name):
+    """Return the path of a file in that directory."""
+    return os.path.join(directory().name, name)
+
+
+# By name: a function that makes a flow of COUNT data points.
+FLOWS = {
+    "entries of an lmdb": lambda: LMDBData(path_of("points.lmdb"), shuffle=False),
+    "shuffled entries of an lmdb": lambda: LMDBData(path_of("points.lmdb")),
+    "points of an lmdb": lambda: LMDBSerializer.load(path_of("points.lmdb"), shuffle=False),
+    "shuffled points of an lmdb": lambda: LMDBSerializer.load(path_of("points.lmdb")),
+    "records": lambda: MapData(TFRecordData(path_of("points.tfrecord")), in_list),
+    "points of records": lambda: TFRecordSerializer.load(path_of("points.tfrecord")),
+    "shuffled points of records": lambda: TFRecordSerializer.load(path_of("points.tfrecord"), shuffle=True),
+    "npz": lambda: NumpySerializer.load(path_of("points.npz")),
+    "hdf5": lambda: HDF5Serializer.load(path_of("points.h5"), ["x", "y"], shuffle=False),
+    "shuffled hdf5": lambda: HDF5Serializer.load(path_of("points.h5"), ["x", "y"]),
+    "svmlight": lambda: SVMLightData(path_of("points.svm")),
+}

@@ -1,0 +1,167 @@
+"""Data points kept in memory after the first pass."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
+from tpack.dataflow.passes import Pass, Passes, leave, skip
+from tpack.dataflow.state import (
+    StatelessError,
+    make_state,
+    read_count,
+    read_flag,
+    read_state,
+    rng_from_state,
+    rng_state,
+)
+from tpack.errors import InputError
+
+
+class CacheData(ProxyDataFlow, RNGDataFlow):
+    """Keep all data points of the first whole pass in memory, and yield those themselves in later passes.
+
+    A pass that was broken off keeps nothing. (In tensorpack, what it had kept counted as the whole data.)
+
+    A position does not hold the points. To go to one, the wrapped flow is sent to where the pass began that filled the
+    memory, and the memory is filled again before the first point is yielded.
+    """
+
+    def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
+        """Make the flow.
+
+        Args:
+            ds: the flow.
+            shuffle: whether each pass after the first has a new order.
+        """
+        super().__init__(ds)
+        self.shuffle = shuffle
+        self._passes: Passes[int] = Passes(0)
+        # What is in memory; whether it was there before an interruption and must be read again; the position of ``ds``
+        # from which it is read, None if that cannot be told; the generator when the newest pass began.
+        self._points: list[Any] | None = None
+        self._must_refill = False
+        self._filled_from: dict[str, Any] | None = None
+        self._begun_with: list[Any] | None = None
+
+    def reset_state(self) -> None:
+        """Get a new generator, reset the wrapped flow and forget the points."""
+        RNGDataFlow.reset_state(self)
+        ProxyDataFlow.reset_state(self)
+        self._passes.reset()
+        self._forget()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin a pass.
+
+        Raises:
+            InputError: The pass goes on where another was interrupted, and the data has become less.
+        """
+        is_resumed = self._passes.is_sent
+        begun_with = rng_state(self.rng) if self.shuffle else None
+        one = self._passes.begin()
+        self._begun_with = begun_with
+        if self._must_refill:
+            self._refill()
+        if self._points is None:
+            yield from self._fill(one, is_resumed=is_resumed)
+        else:
+            points = self._points
+            for index in self._draw_order()[one.value :].tolist():
+                one.value += 1
+                yield points[index]
+        self._passes.end(one)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the memory is filled from, whether it is full, and how many points of the pass were taken.
+
+        Raises:
+            StatelessError: The wrapped flow cannot tell its position.
+        """
+        is_filled = self._points is not None or self._must_refill
+        is_begun = is_filled or self._passes.has_newest
+        start = self._filled_from if is_begun else self.ds.state_dict()
+        if start is None:
+            raise StatelessError(f"CacheData cannot tell its position, since the {type(self.ds).__name__} in it cannot")
+        rng = None
+        if self.shuffle:
+            rng = self._begun_with if self._passes.has_newest else rng_state(self.rng)
+        parts = copy.deepcopy({"start": start, "rng": rng})
+        return make_state(self, is_filled=is_filled, index=self._passes.value, **parts)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position; the next pass first reads again what was in memory.
+
+        Raises:
+            InputError: The state is of another kind of flow or of another order; nothing was changed. The next pass
+                raises it if the data has become less.
+        """
+        start, is_filled, index, saved_rng = read_state(self, state, "start", "is_filled", "index", "rng")
+        is_filled, index = read_flag(self, "is_filled", is_filled), read_count(self, "index", index)
+        if (saved_rng is not None) != bool(self.shuffle):
+            raise InputError(f"CacheData has shuffle={self.shuffle}, and got the state of one with {not self.shuffle}")
+        rng = rng_from_state(saved_rng) if self.shuffle else None
+        self.ds.load_state_dict(start)
+        if rng is not None:
+            self.rng = rng
+        self._forget()
+        self._filled_from, self._must_refill = copy.deepcopy(start), is_filled
+        self._passes.go_to(index)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        is_sent = self._passes.is_sent
+        # What was drawn and taken for the pass that is given up, in the run that this one goes on with, is again.
+        if is_sent and self._must_refill:
+            self._refill()
+            self._draw_order()
+        elif is_sent:
+            points = iter(self.ds)
+            skip(self, points, self._passes.value)
+            leave(points)
+        if self._points is None and not self._must_refill:
+            self.ds.end_pass()
+        self._passes.reset()
+
+    def _forget(self) -> None:
+        """Have nothing in memory."""
+        self._points = None
+        self._must_refill = False
+        self._filled_from = None
+        self._begun_with = None
+
+    def _fill(self, one: Pass[int], *, is_resumed: bool) -> Iterator[Any]:
+        """Go through the wrapped flow, keep its points, and yield those that the pass has not had."""
+        if not is_resumed:
+            self.ds.end_pass()
+        try:
+            self._filled_from = self.ds.state_dict()
+        except StatelessError:
+            self._filled_from = None
+        points: list[Any] = []
+        for point in self.ds:
+            points.append(point)
+            if len(points) > one.value:
+                one.value += 1
+                yield point
+        if len(points) < one.value:
+            raise InputError(
+                f"CacheData was to go on after data point {one.value} and its {type(self.ds).__name__} ended after "
+                f"{len(points)}: the data has changed"
+            )
+        self._points = points
+
+    def _refill(self) -> None:
+        """Have in memory what was there before the interruption."""
+        for _ in self._fill(Pass(0), is_resumed=True):
+            continue
+        self._must_refill = False
+
+    def _draw_order(self) -> np.ndarray:
+        """Return the indices in the order of a pass over what is in memory."""
+        order = np.arange(len(self._points or ()))
+        if self.shuffle:
+            self.rng.shuffle(order)
+        return order

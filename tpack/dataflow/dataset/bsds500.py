@@ -1,0 +1,89 @@
+"""Photographs in which several people have drawn the edges of things."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.dataset.files import check_name, data_dir
+from tpack.dataflow.dataset.mat import load_mat
+from tpack.dataflow.image_file import read_image
+from tpack.dataflow.indexed import IndexedDataFlow
+from tpack.errors import InputError
+
+_SOURCE = "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/resources.html"
+_ROOT = os.path.join("BSR", "BSDS500", "data")
+_HEIGHT, _WIDTH = 321, 481
+
+
+class BSDS500(IndexedDataFlow):
+    """Yield ``[image, edges]``: uint8 of shape (321, 481, 3) in blue, green and red, and float32 of shape (321, 481).
+
+    A value of the edges is the part of the people who drew an edge through that pixel. Upright images, and their edges,
+    are transposed, so that all have one shape. The files are the published ones, below ``BSR/BSDS500/data``; reading
+    the edges needs SciPy. They are read when they are yielded.
+    """
+
+    def __init__(self, name: str, data_dir: str | os.PathLike[str] | None = None, shuffle: bool = True) -> None:
+        """Make the flow.
+
+        Args:
+            name: ``"train"``, ``"val"`` or ``"test"``.
+            data_dir: the directory that holds ``BSR``, or that with ``images`` and ``groundTruth``; None is a directory
+                of this data set's own below `get_dataset_path()`.
+            shuffle: whether each pass has a new order.
+
+        Raises:
+            InputError: There are no files, or an image has no edges.
+        """
+        super().__init__(bool(shuffle))
+        self.name = check_name(self, name, ("train", "val", "test"))
+        self._pairs = _find_pairs(data_dir, name)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def _read(self, index: int) -> list[Any]:
+        image_path, edges_path = self._pairs[index]
+        image, edges = read_image(image_path), _read_edges(edges_path)
+        if image.shape[:2] != edges.shape or sorted(edges.shape) != [_HEIGHT, _WIDTH]:
+            raise InputError(
+                f"{image_path} is of shape {image.shape} and the edges in {edges_path} of {edges.shape}: "
+                f"wanted {_HEIGHT} x {_WIDTH} in one order or the other"
+            )
+        if edges.shape[0] == _HEIGHT:
+            return [image, edges]
+        return [np.ascontiguousarray(image.swapaxes(0, 1)), np.ascontiguousarray(edges.T)]
+
+
+def _find_pairs(given: Any, name: str) -> list[tuple[str, str]]:
+    """Return the paths of the images of a part and of their edges."""
+    folder = data_dir(given, "bsds500_data")
+    roots = [
+        root for root in (os.path.join(folder, _ROOT), folder) if os.path.isdir(os.path.join(root, "images", name))
+    ]
+    names = sorted(os.listdir(os.path.join(roots[0], "images", name))) if roots else []
+    pairs = [
+        (os.path.join(roots[0], "images", name, file), os.path.join(roots[0], "groundTruth", name, f"{file[:-4]}.mat"))
+        for file in names
+        if file.endswith(".jpg")
+    ]
+    if not pairs:
+        raise InputError(
+            f"{folder} has no {os.path.join(_ROOT, 'images', name, '*.jpg')}: get BSR_bsds500.tgz from {_SOURCE} and "
+            "unpack it there; nothing is downloaded"
+        )
+    missing = [edges for _, edges in pairs if not os.path.isfile(edges)]
+    if missing:
+        raise InputError(f"{missing[0]} is missing, and {len(missing) - 1} more: each image has a file of its edges")
+    return pairs
+
+
+def _read_edges(path: str) -> np.ndarray:
+    """Return which part of the people drew an edge through each pixel."""
+    (people,) = load_mat(path, "groundTruth")
+    try:
+        drawn = [np.asarray(cell["Boundaries"][0, 0]) > 0 for cell in people.ravel()]
+        return np.asarray(np.mean(drawn, axis=0), np.float32)
+    except (ValueError, IndexError, TypeError) as error:
+        raise InputError(f"{path} holds no cells with Boundaries, which are wanted: {error}") from error

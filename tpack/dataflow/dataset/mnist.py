@@ -1,0 +1,74 @@
+"""Handwritten digits and pictures of clothes: 28 x 28 pixels in grey, ten classes."""
+
+import os
+
+from tpack.dataflow.dataset.files import check_name, check_same_length, data_dir, find_file
+from tpack.dataflow.dataset.idx import read_idx
+from tpack.dataflow.dataset.labelled_images import UnitImages
+from tpack.errors import InputError
+
+_PREFIXES = {"train": "train", "test": "t10k"}
+_SIDE = 28
+
+
+class Mnist(UnitImages):
+    """Yield ``[image, label]``: float32 of shape (28, 28) from 0 to 1, and the digit.
+
+    The files are the published four, such as ``train-images-idx3-ubyte.gz``, compressed or not.
+    """
+
+    _default_dir = "mnist_data"
+    _source = "https://ossci-datasets.s3.amazonaws.com/mnist"
+
+    def __init__(self, train_or_test: str, shuffle: bool = True, dir: str | os.PathLike[str] | None = None) -> None:
+        """Make the flow.
+
+        Args:
+            train_or_test: ``"train"`` or ``"test"``.
+            shuffle: whether each pass has a new order.
+            dir: where the files are; None is a directory of this data set's own below `get_dataset_path()`.
+
+        Raises:
+            InputError: A file is missing, or its content is not what was published.
+        """
+        prefix = _PREFIXES[check_name(self, train_or_test, tuple(_PREFIXES))]
+        folder = data_dir(dir, self._default_dir)
+        images_path = self._find(folder, f"{prefix}-images-idx3-ubyte")
+        labels_path = self._find(folder, f"{prefix}-labels-idx1-ubyte")
+        images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+        check_same_length(images_path, images, labels_path, labels)
+        if images.shape[1:] != (_SIDE, _SIDE):
+            raise InputError(f"{images_path} holds images of shape {images.shape[1:]}: wanted ({_SIDE}, {_SIDE})")
+        if labels.max() > 9:
+            raise InputError(f"{labels_path} holds the label {labels.max()}: wanted 0 to 9")
+        super().__init__(images, labels, shuffle)
+        self.train_or_test = train_or_test
+
+    def _find(self, folder: str, name: str) -> str:
+        return find_file(folder, [f"{name}.gz", name], self._source)
+
+    def get_label_names(self) -> list[str]:
+        """Return the names of the ten classes."""
+        return [str(digit) for digit in range(10)]
+
+
+class FashionMnist(Mnist):
+    """Yield ``[image, label]`` as `Mnist` does, of pictures of clothes."""
+
+    _default_dir = "fashion_mnist_data"
+    _source = "https://github.com/zalandoresearch/fashion-mnist"
+
+    def get_label_names(self) -> list[str]:
+        """Return the names of the ten classes."""
+        return [
+            "T-shirt/top",
+            "Trouser",
+            "Pullover",
+            "Dress",
+            "Coat",
+            "Sandal",
+            "Shirt",
+            "Sneaker",
+            "Bag",
+            "Ankle boot",
+        ]

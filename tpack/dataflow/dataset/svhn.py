@@ -1,0 +1,64 @@
+"""Digits of house numbers: 32 x 32 pixels in colour, ten classes."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from tpack.dataflow.dataset.files import check_name, data_dir, find_file
+from tpack.dataflow.dataset.labelled_images import LabelledImages, mean_image
+from tpack.dataflow.dataset.mat import load_mat
+from tpack.errors import InputError
+
+_PARTS = ("train", "test", "extra")
+_SOURCE = "http://ufldl.stanford.edu/housenumbers"
+
+
+class SVHNDigit(LabelledImages):
+    """Yield ``[image, label]``: uint8 of shape (32, 32, 3) in red, green and blue, and the digit.
+
+    The files are the published ``train_32x32.mat``, ``test_32x32.mat`` and ``extra_32x32.mat``, where the digit 0 has
+    the label 10. Reading them needs SciPy.
+    """
+
+    def __init__(self, name: str, data_dir: str | os.PathLike[str] | None = None, shuffle: bool = True) -> None:
+        """Make the flow.
+
+        Args:
+            name: ``"train"``, ``"test"`` or ``"extra"``.
+            data_dir: where the files are; None is a directory of this data set's own below `get_dataset_path()`.
+            shuffle: whether each pass has a new order.
+
+        Raises:
+            InputError: The file is missing, or its content is not what was published.
+        """
+        self.name = check_name(self, name, _PARTS)
+        super().__init__(*_read(name, data_dir), shuffle)
+
+    @staticmethod
+    def get_per_pixel_mean(names: Sequence[str] = _PARTS, data_dir: str | os.PathLike[str] | None = None) -> np.ndarray:
+        """Return the mean of all images of some parts, float32 of shape (32, 32, 3).
+
+        Args:
+            names: which parts.
+            data_dir: where the files are.
+        """
+        return mean_image([_read(name, data_dir)[0] for name in dict.fromkeys(names)])
+
+
+def _read(name: str, folder: str | os.PathLike[str] | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the images and digits of a part."""
+    path = find_file(data_dir(folder, "svhn_data"), [f"{name}_32x32.mat"], _SOURCE)
+    images, labels = load_mat(path, "X", "y")
+    is_right = images.ndim == 4 and images.shape[:3] == (32, 32, 3) and images.dtype == np.uint8
+    if (
+        not is_right
+        or labels.shape != (images.shape[3], 1)
+        or labels.size == 0
+        or not 1 <= labels.min() <= labels.max() <= 10
+    ):
+        raise InputError(
+            f"{path} holds X of shape {images.shape} and dtype {images.dtype} and y of shape {labels.shape}: wanted "
+            "(32, 32, 3, N) of uint8 and (N, 1) of 1 to 10"
+        )
+    return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), (labels[:, 0] % 10).astype(np.uint8)

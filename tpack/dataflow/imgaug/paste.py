@@ -1,0 +1,139 @@
+"""Images pasted onto a larger background."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.imgaug.base import ImageAugmentor
+from tpack.dataflow.imgaug.checks import check_image, check_image_size, check_points, check_shape
+from tpack.dataflow.imgaug.photometric import to_dtype_of
+from tpack.dataflow.imgaug.transform import Transform
+from tpack.errors import ConfigError, DataPointError
+
+
+class BackgroundFiller:
+    """The base of what makes a background; a subclass has ``_fill``."""
+
+    def fill(self, background_shape: Sequence[int], img: np.ndarray) -> np.ndarray:
+        """Return a new background.
+
+        Args:
+            background_shape: its height and width.
+            img: the image that will be pasted onto it; the background has its dtype and channels.
+
+        Raises:
+            DataPointError: The subclass made one of another shape or dtype.
+        """
+        wanted = (*background_shape, *img.shape[2:])
+        background = self._fill(tuple(background_shape), img)
+        if background.shape != wanted or background.dtype != img.dtype:
+            raise DataPointError(
+                f"{type(self).__name__} made a background of shape {background.shape} and dtype {background.dtype}: "
+                f"wanted {wanted} and {img.dtype}"
+            )
+        return background
+
+    def _fill(self, background_shape: tuple[int, ...], img: np.ndarray) -> np.ndarray:
+        """Return a new background; see ``fill``."""
+        raise ConfigError(f"{type(self).__name__} is no filler yet: it has no _fill()")
+
+
+class ConstantBackgroundFiller(BackgroundFiller):
+    """A background of one value."""
+
+    def __init__(self, value: float | Sequence[float]) -> None:
+        """Make the filler.
+
+        Args:
+            value: the value, or one for each channel.
+        """
+        self.value = value
+
+    def _fill(self, background_shape: tuple[int, ...], img: np.ndarray) -> np.ndarray:
+        background = np.empty((*background_shape, *img.shape[2:]), img.dtype)
+        background[...] = to_dtype_of(np.asarray(self.value, np.float64), img, clip=False)
+        return background
+
+
+class PasteTransform(Transform):
+    """Paste an image of height ``h`` and width ``w`` with its corner at row ``y0`` and column ``x0``."""
+
+    def __init__(self, y0: int, x0: int, h: int, w: int, background: tuple[Sequence[int], BackgroundFiller]) -> None:
+        """Make the transform.
+
+        Args:
+            y0: see the class.
+            x0: see the class.
+            h: see the class.
+            w: see the class.
+            background: its height and width, and what makes it.
+        """
+        self.y0 = y0
+        self.x0 = x0
+        self.h = h
+        self.w = w
+        self.background = background
+
+    def apply_image(self, img: np.ndarray) -> np.ndarray:
+        """Return a background with the image on it."""
+        check_image_size(self, img, self.h, self.w)
+        shape, filler = self.background
+        canvas = filler.fill(shape, img)
+        canvas[self.y0 : self.y0 + self.h, self.x0 : self.x0 + self.w] = img
+        return canvas
+
+    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
+        """Count the coordinates from the corner of the background."""
+        coords = check_points(self, coords, 2)
+        coords += np.array([self.x0, self.y0], dtype=coords.dtype)
+        return coords
+
+
+class CenterPaste(ImageAugmentor):
+    """Paste the image onto the middle of a background."""
+
+    def __init__(
+        self, background_shape: int | Sequence[int], background_filler: BackgroundFiller | None = None
+    ) -> None:
+        """Make the augmentor.
+
+        Args:
+            background_shape: height and width of the background, or one number for both.
+            background_filler: what makes it; None makes one of zeros.
+
+        Raises:
+            ConfigError: The filler is no BackgroundFiller.
+        """
+        filler = ConstantBackgroundFiller(0) if background_filler is None else background_filler
+        if not isinstance(filler, BackgroundFiller):
+            raise ConfigError(f"{type(self).__name__} got a {type(filler).__name__}: wanted a BackgroundFiller")
+        self.background_shape = check_shape(self, "background_shape", background_shape)
+        self.background_filler = filler
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Find the place.
+
+        Raises:
+            DataPointError: The image is larger than the background.
+        """
+        height, width = check_image(self, img)
+        free_height, free_width = self.background_shape[0] - height, self.background_shape[1] - width
+        if free_height < 0 or free_width < 0:
+            raise DataPointError(
+                f"{type(self).__name__} got an image of shape {img.shape}: wanted one that fits onto a background of "
+                f"{self.background_shape[0]} x {self.background_shape[1]}"
+            )
+        y0, x0 = self._choose_place(free_height, free_width)
+        return PasteTransform(y0, x0, height, width, (self.background_shape, self.background_filler))
+
+    def _choose_place(self, free_height: int, free_width: int) -> tuple[Any, Any]:
+        """Return the row and the column of the image's corner."""
+        return free_height // 2, free_width // 2
+
+
+class RandomPaste(CenterPaste):
+    """Paste the image onto a random place of a background; every place is as probable."""
+
+    def _choose_place(self, free_height: int, free_width: int) -> tuple[Any, Any]:
+        return self.rng.randint(free_height + 1), self.rng.randint(free_width + 1)

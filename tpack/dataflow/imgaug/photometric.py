@@ -1,0 +1,92 @@
+"""Augmentors that change the values of pixels and leave the pixels where they are."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.imgaug.base import ImageAugmentor
+from tpack.dataflow.imgaug.checks import check_image, check_points
+from tpack.dataflow.imgaug.transform import Transform, UnsupportedTransformError
+from tpack.dataflow.opencv import opencv
+
+_LEVELS = np.arange(256, dtype=np.float32)
+_MAX_TABLE_CHANNELS = 4
+
+
+class PhotometricAugmentor(ImageAugmentor):
+    """The base of augmentors that leave coordinates alone.
+
+    A subclass has ``_augment(img, param)``, which does not change ``img``, and, if it draws random numbers,
+    ``_get_augment_params(img)``, which returns them.
+    """
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Draw the random numbers."""
+        return PhotometricTransform(self, self._get_augment_params(img))
+
+    def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
+        """Return the image changed."""
+        raise UnsupportedTransformError(f"{type(self).__name__} is no augmentor yet: it has no _augment()")
+
+
+class PhotometricTransform(Transform):
+    """What a `PhotometricAugmentor` does, once its random numbers are drawn."""
+
+    def __init__(self, augmentor: PhotometricAugmentor, params: Any = None) -> None:
+        """Make the transform.
+
+        Args:
+            augmentor: the augmentor.
+            params: what its ``_get_augment_params`` returned.
+        """
+        self.augmentor = augmentor
+        self.params = params
+
+    def apply_image(self, img: np.ndarray) -> np.ndarray:
+        """Change the values."""
+        return self.augmentor._augment(img, self.params)
+
+    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
+        """Return the coordinates."""
+        return check_points(self, coords, 2)
+
+
+def to_dtype_of(values: np.ndarray, img: np.ndarray, clip: bool) -> np.ndarray:
+    """Return computed values as an image of the dtype of another.
+
+    For uint8 they are always limited to 0 and 255, where they would wrap around, and rounded to the nearest, where
+    tensorpack cut the digits off and made images darker.
+
+    Args:
+        values: the values, of any float dtype.
+        img: an image of the dtype wanted.
+        clip: whether floats are limited to 0 and 255 too.
+    """
+    if img.dtype == np.uint8:
+        return np.rint(np.clip(values, 0, 255)).astype(np.uint8)
+    return (np.clip(values, 0, 255) if clip else values).astype(img.dtype, copy=False)
+
+
+def map_values(
+    owner: Any, img: np.ndarray, function: Callable[[np.ndarray], np.ndarray], clip: bool = True
+) -> np.ndarray:
+    """Return an image in which each value is what a function makes of it.
+
+    For uint8 the function is called for the 256 possible values only, and the image is looked up in that table.
+
+    Args:
+        owner: the augmentor, for messages.
+        img: the image.
+        function: takes and returns floats of any shape that ends in one dimension for channels.
+        clip: whether floats are limited to 0 and 255.
+    """
+    check_image(owner, img)
+    channels = 1 if img.ndim == 2 else img.shape[2]
+    pixels = img.reshape(*img.shape[:2], channels)
+    if img.dtype != np.uint8 or channels > _MAX_TABLE_CHANNELS:
+        values = pixels.astype(np.float32) if img.dtype == np.uint8 else pixels
+        return to_dtype_of(function(values), img, clip).reshape(img.shape)
+    levels = np.broadcast_to(_LEVELS[:, np.newaxis], (256, channels))
+    table = to_dtype_of(function(levels), img, clip).reshape(1, 256, channels)
+    return opencv().LUT(img, table).reshape(img.shape)

@@ -1,0 +1,164 @@
+"""Images made larger or smaller.
+
+The numbers of the interpolations are OpenCV's: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.imgaug.base import ImageAugmentor
+from tpack.dataflow.imgaug.checks import (
+    check_image,
+    check_image_size,
+    check_number,
+    check_points,
+    check_range,
+    check_shape,
+)
+from tpack.dataflow.imgaug.transform import Transform
+from tpack.dataflow.opencv import apply_per_channels, opencv
+from tpack.errors import ConfigError
+from tpack.utils import logger
+
+_MAX_TRIALS = 50
+
+
+class ResizeTransform(Transform):
+    """Resize an image of height ``h`` and width ``w`` to ``new_h`` and ``new_w``."""
+
+    def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int) -> None:
+        """Make the transform; see the class."""
+        self.h = h
+        self.w = w
+        self.new_h = new_h
+        self.new_w = new_w
+        self.interp = interp
+
+    def apply_image(self, img: np.ndarray) -> np.ndarray:
+        """Return the image in the other size."""
+        check_image_size(self, img, self.h, self.w)
+        resize, size = opencv().resize, (self.new_w, self.new_h)
+        return apply_per_channels(lambda part: resize(part, size, interpolation=self.interp), img)
+
+    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
+        """Scale the coordinates."""
+        coords = check_points(self, coords, 2)
+        coords *= np.array([self.new_w / self.w, self.new_h / self.h], dtype=coords.dtype)
+        return coords
+
+
+class Resize(ImageAugmentor):
+    """Resize to a fixed shape."""
+
+    def __init__(self, shape: int | Sequence[int], interp: int = 1) -> None:
+        """Make the augmentor.
+
+        Args:
+            shape: height and width, or one number for both.
+            interp: OpenCV's number of the interpolation.
+        """
+        self.shape = check_shape(self, "shape", shape)
+        self.interp = interp
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Resize the whole image."""
+        return ResizeTransform(*check_image(self, img), *self.shape, self.interp)
+
+
+class ResizeShortestEdge(ImageAugmentor):
+    """Resize so that the shorter of height and width becomes a fixed number, and the other keeps its ratio to it."""
+
+    def __init__(self, size: int, interp: int = 1) -> None:
+        """Make the augmentor.
+
+        Args:
+            size: the shorter edge, an integer.
+            interp: OpenCV's number of the interpolation.
+        """
+        self.size = check_shape(self, "size", size)[0] if not isinstance(size, Sequence) else _refuse_size(size)
+        self.interp = interp
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Resize the whole image."""
+        height, width = check_image(self, img)
+        scale = self.size / min(height, width)
+        new_height = self.size if height <= width else int(height * scale + 0.5)
+        new_width = self.size if width <= height else int(width * scale + 0.5)
+        return ResizeTransform(height, width, new_height, new_width, self.interp)
+
+
+class RandomResize(ImageAugmentor):
+    """Resize to a random size, but change the ratio of width to height only so much.
+
+    If 50 sizes in a row change it too much, the image keeps its size and the log says so.
+    """
+
+    def __init__(
+        self,
+        xrange: Sequence[float],
+        yrange: Sequence[float] | None = None,
+        minimum: Sequence[int] = (0, 0),
+        aspect_ratio_thres: float = 0.15,
+        interp: int = 1,
+    ) -> None:
+        """Make the augmentor.
+
+        Args:
+            xrange: the least and the greatest width; two floats are factors on the image's, two integers numbers of
+                pixels.
+            yrange: the same for the height; None is the same as ``xrange``.
+            minimum: the least width and height in pixels, whatever was drawn.
+            aspect_ratio_thres: by which fraction the ratio of width to height may change; with 0 the height follows
+                from the width.
+            interp: OpenCV's number of the interpolation.
+
+        Raises:
+            ConfigError: ``yrange`` is given although the height follows from the width, or one range is of factors and
+                the other of pixels.
+        """
+        self.xrange = check_range(self, "xrange", xrange, low=0)
+        self.yrange = self.xrange if yrange is None else check_range(self, "yrange", yrange, low=0)
+        self.minimum = (minimum[0], minimum[1])
+        self.aspect_ratio_thres = check_number(self, "aspect_ratio_thres", aspect_ratio_thres, low=0)
+        self.interp = interp
+        if aspect_ratio_thres == 0 and yrange is not None:
+            raise ConfigError(
+                f"RandomResize got yrange={yrange!r} and aspect_ratio_thres=0: wanted one of them, since with 0 the "
+                "height follows from the width"
+            )
+        if _are_factors(self.xrange) != _are_factors(self.yrange):
+            raise ConfigError(
+                f"RandomResize got xrange={xrange!r} and yrange={yrange!r}: wanted floats in both or integers in both"
+            )
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Draw a size."""
+        height, width = check_image(self, img)
+        for _ in range(_MAX_TRIALS):
+            new_width, new_height = self._draw_size(height, width)
+            change = abs(new_width / new_height * height / width - 1)
+            if self.aspect_ratio_thres == 0 or change <= self.aspect_ratio_thres:
+                return ResizeTransform(height, width, new_height, new_width, self.interp)
+        logger.warning("%r found no size for an image of %d x %d in %d trials", self, height, width, _MAX_TRIALS)
+        return ResizeTransform(height, width, height, width, self.interp)
+
+    def _draw_size(self, height: int, width: int) -> tuple[int, int]:
+        """Return a random width and height."""
+        unit = (width, height) if _are_factors(self.xrange) else (1, 1)
+        new_width = self._rand_range(*self.xrange) * unit[0]
+        if self.aspect_ratio_thres == 0:
+            new_height = new_width * height / width
+        else:
+            new_height = self._rand_range(*self.yrange) * unit[1]
+        return max(int(new_width + 0.5), self.minimum[0], 1), max(int(new_height + 0.5), self.minimum[1], 1)
+
+
+def _are_factors(limits: tuple[Any, Any]) -> bool:
+    """Whether a range is one of factors, and not of pixels."""
+    return any(isinstance(limit, (float, np.floating)) for limit in limits)
+
+
+def _refuse_size(size: Any) -> int:
+    raise ConfigError(f"ResizeShortestEdge got size={size!r}: wanted one integer, the length of the shorter edge")

@@ -1,0 +1,151 @@
+"""Data points shuffled while they pass, for sources that can only be read in order."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
+from tpack.dataflow.checks import check_at_least
+from tpack.dataflow.guard import DataFlowReentrantGuard
+from tpack.dataflow.held import freeze_points, thaw_points
+from tpack.dataflow.repeat import RepeatedData
+from tpack.dataflow.state import make_state, read_count, read_state, rng_from_state, rng_state
+from tpack.errors import InputError
+
+
+class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
+    """Yield data points in an order that is random among neighbours, without end.
+
+    Points enter a buffer at its end and leave it at its beginning once it is full; the buffer is shuffled after every
+    ``shuffle_interval`` points. The wrapped flow is repeated, and points of one of its passes mix with those of the
+    next, so there is no end at which to stop: wrap this in ``FixedSizeData`` if one is wanted. The buffer is kept
+    between iterations, of which there can be one at a time; pickling forgets it.
+
+    Its position includes the points in the buffer, so a state is as large as they are.
+    """
+
+    def __init__(self, ds: DataFlow, buffer_size: int, num_reuse: int = 1, shuffle_interval: int | None = None) -> None:
+        """Make the flow.
+
+        Args:
+            ds: the flow.
+            buffer_size: the number of points in the buffer.
+            num_reuse: how often each point enters the buffer. More saves reading, and makes neighbours alike.
+            shuffle_interval: after how many points of ``ds`` the buffer is shuffled; a third of its size unless given.
+
+        Raises:
+            ConfigError: A number is less than 1.
+        """
+        super().__init__(ds)
+        self.buffer_size = check_at_least(self, "buffer_size", buffer_size)
+        self.num_reuse = check_at_least(self, "num_reuse", num_reuse)
+        interval = max(1, self.buffer_size // 3) if shuffle_interval is None else shuffle_interval
+        self.shuffle_interval = check_at_least(self, "shuffle_interval", interval)
+        self._guard = DataFlowReentrantGuard(type(self).__name__)
+        self._repeated = RepeatedData(ds, -1)
+        self._points: Iterator[Any] | None = None
+        self._buffer: deque[Any] = deque()
+        self._newest: Any = None
+        # How many more times the newest point enters the buffer, and how many points came since it was shuffled.
+        self._num_copies = 0
+        self._num_taken = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An iterator cannot be pickled, and the buffer without it is of no use.
+        return {**self.__dict__, "_points": None, "_buffer": deque(), "_num_copies": 0, "_num_taken": 0}
+
+    def __len__(self) -> int:
+        """Return how many data points one pass over ``ds`` makes, though iteration does not end there."""
+        return len(self.ds) * self.num_reuse
+
+    def reset_state(self) -> None:
+        """Get a new generator, reset the wrapped flow and empty the buffer."""
+        RNGDataFlow.reset_state(self)
+        self._repeated.reset_state()
+        self._points, self._buffer, self._newest = None, deque(), None
+        self._num_copies = self._num_taken = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go on where the last iteration stopped.
+
+        Raises:
+            InputError: Another iteration has not ended.
+            DataExhaustedError: The wrapped flow ended without one data point.
+        """
+        with self._guard:
+            while True:
+                if self._num_copies == 0:
+                    self._newest = self._take()
+                    self._num_copies = self.num_reuse
+                self._num_copies -= 1
+                self._buffer.append(self._newest)
+                if len(self._buffer) > self.buffer_size:
+                    yield self._buffer.popleft()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the buffer, the generator and the position of the wrapped flow.
+
+        Raises:
+            StatelessError: A point in the buffer cannot be serialized, or the wrapped flow cannot tell its position.
+        """
+        # A point that is there several times is told once.
+        unique = {id(point): point for point in self._buffer}
+        places = {key: place for place, key in enumerate(unique)}
+        return make_state(
+            self,
+            ds=self._repeated.state_dict(),
+            rng=rng_state(self.rng),
+            points=freeze_points(self, list(unique.values())),
+            order=np.array([places[id(point)] for point in self._buffer], np.int64),
+            num_copies=self._num_copies,
+            num_taken=self._num_taken,
+        )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind of flow or of another buffer; nothing was changed.
+        """
+        names = ("ds", "rng", "points", "order", "num_copies", "num_taken")
+        inner, saved_rng, frozen, order, num_copies, num_taken = read_state(self, state, *names)
+        rng, points = rng_from_state(saved_rng), thaw_points(self, frozen)
+        num_copies = read_count(self, "num_copies", num_copies, at_most=self.num_reuse - 1)
+        num_taken = read_count(self, "num_taken", num_taken, at_most=self.shuffle_interval - 1)
+        buffer = self._make_buffer(points, order)
+        self._repeated.load_state_dict(inner)
+        self.rng, self._points, self._buffer = rng, None, buffer
+        self._num_copies, self._num_taken = num_copies, num_taken
+        # The point that entered last: the buffer is shuffled only when the next is taken.
+        self._newest = buffer[-1] if buffer else None
+
+    def end_pass(self) -> None:
+        """Do nothing: there is no end, and the next iteration goes on where the last one stopped."""
+
+    def _take(self) -> Any:
+        """Take a point from the wrapped flow, and shuffle the buffer if it is time."""
+        if self._points is None:
+            self._points = iter(self._repeated)
+        try:
+            point = next(self._points)
+        except BaseException:
+            # An iterator that raised is at its end: begin anew.
+            self._points = None
+            raise
+        self._num_taken = (self._num_taken + 1) % self.shuffle_interval
+        if self._num_taken == 0:
+            points = list(self._buffer)
+            self._buffer = deque(points[k] for k in self.rng.permutation(len(points)))
+        return point
+
+    def _make_buffer(self, points: list[Any], order: Any) -> deque[Any]:
+        """Return the points in the order they had, or say that this is none."""
+        places = np.asarray(order)
+        is_order = places.dtype == np.int64 and places.ndim == 1 and np.all((places >= 0) & (places < len(points)))
+        if not is_order or len(places) > self.buffer_size:
+            raise InputError(
+                f"{type(self).__name__} got a state with another buffer: wanted up to {self.buffer_size} points"
+            )
+        return deque(points[k] for k in places.tolist())

@@ -1,0 +1,40 @@
+"""Data points from a text file in the SVMLight format: a label and the features that are not zero."""
+
+import os
+from typing import Any
+
+from tpack.dataflow.indexed import IndexedDataFlow
+from tpack.errors import InputError
+from tpack.utils.optional import import_optional
+
+
+class SVMLightData(IndexedDataFlow):
+    """Yield lists ``[features, label]`` from a file in SVMLight format.
+
+    The file is read when the flow is made, by scikit-learn, and stays in memory in its sparse form. Features come as
+    one array of float64, the zeros included; the label is a float.
+    """
+
+    def __init__(self, filename: str | os.PathLike[str], shuffle: bool = True) -> None:
+        """Make the flow.
+
+        Args:
+            filename: the file.
+            shuffle: whether each pass has a new order.
+
+        Raises:
+            InputError: The file cannot be read.
+            DependencyError: The package ``scikit-learn`` is not installed.
+        """
+        super().__init__(shuffle)
+        datasets = import_optional("sklearn.datasets", "examples")
+        try:
+            self._features, self._labels = datasets.load_svmlight_file(os.fspath(filename))
+        except (OSError, ValueError) as error:
+            raise InputError(f"the SVMLight file {os.fspath(filename)} cannot be read: {error}") from error
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def _read(self, index: int) -> list[Any]:
+        return [self._features[index].toarray()[0], self._labels[index]]

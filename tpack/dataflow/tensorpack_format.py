@@ -1,0 +1,113 @@
+"""Data points as tensorpack wrote them into LMDB and TFRecord files, read without running any code.
+
+They are msgpack, in which an array is a map with the entries nd, type, kind, shape and data, as the package
+msgpack-numpy makes it. Arrays of Python objects are pickles there and are refused: loading one runs whatever it says.
+"""
+
+import math
+import re
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from tpack.errors import InputError
+from tpack.utils import serialize
+
+_DTYPE_NAME = re.compile(r"[<>|=]?[?A-Za-z][0-9]{0,9}(\[[0-9]{0,9}[A-Za-z\u03bc]{1,2}\])?")
+
+
+def loads(buf: Any) -> Any:
+    """Turn bytes that tensorpack's serializer made into an object.
+
+    Args:
+        buf: bytes, or anything with their buffer interface.
+
+    Returns:
+        The object; a tuple has become a list.
+
+    Raises:
+        InputError: The bytes are damaged or of another format, or hold an array of Python objects.
+    """
+    try:
+        serialize.check_sizes(buf)
+        return msgpack.unpackb(buf, object_hook=_decode, ext_hook=_refuse, raw=False, strict_map_key=False, timestamp=1)
+    except InputError:
+        raise
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, msgpack.UnpackException) as error:
+        raise InputError(
+            f"{len(buf)} bytes are damaged or were not made by tensorpack in msgpack (early versions: pyarrow): {error}"
+        ) from error
+
+
+def _refuse(code: int, data: bytes) -> Any:
+    """Refuse an extension type."""
+    raise ValueError(f"there is an extension type {code}, which tensorpack does not use")
+
+
+def holds_arrays(obj: Any) -> bool:
+    """Tell whether there are maps in an object that tensorpack means arrays by.
+
+    Args:
+        obj: what msgpack made of bytes that may be tensorpack's or not.
+    """
+    if isinstance(obj, list):
+        return any(map(holds_arrays, obj))
+    if isinstance(obj, dict):
+        return obj.keys() >= {b"nd", b"type", b"data"} or any(map(holds_arrays, obj.values()))
+    return False
+
+
+def _decode(entries: dict[Any, Any]) -> Any:
+    """Turn a map that stands for an array, a scalar or a complex number into it; leave others alone."""
+    # Before msgpack had bytes of their own, the names were strings.
+    named = {key.decode("ascii", "replace") if isinstance(key, bytes) else key: value for key, value in entries.items()}
+    if named.keys() >= {"nd", "type", "data"}:
+        return _make_array(named)
+    if named.get("complex") is True:
+        return complex(named["data"])
+    return entries
+
+
+def _make_array(entries: dict[str, Any]) -> Any:
+    """Make an array or a numpy scalar."""
+    kind = entries.get("kind") or b""
+    is_object = kind in (b"O", "O") or entries["type"] in ("O", "|O", b"O", b"|O")
+    if is_object:
+        raise InputError(
+            "an array of Python objects was pickled by tensorpack, and loading a pickle runs code: "
+            "wanted arrays of numbers or strings; write the data again without objects"
+        )
+    dtype = _make_dtype(entries["type"])
+    shape = tuple(entries["shape"]) if entries["nd"] else ()
+    if len(entries["data"]) != dtype.itemsize * math.prod(shape):
+        raise ValueError(f"an array of shape {shape} and dtype {dtype} has {len(entries['data'])} bytes")
+    array = np.ndarray(shape, dtype, entries["data"]).copy()
+    return array if entries["nd"] else array[()]
+
+
+def _make_dtype(description: Any) -> np.dtype:
+    """Return a dtype that holds no Python objects."""
+    if isinstance(description, list):
+        dtype = np.dtype([_make_field(field) for field in description])
+    else:
+        dtype = np.dtype(_make_name(description))
+    if dtype.hasobject:
+        raise InputError(f"an array of dtype {dtype} holds Python objects, which were pickled: it is not loaded")
+    return dtype
+
+
+def _make_field(field: list[Any]) -> tuple[Any, ...]:
+    """Return a field of a record as numpy wants it, in tuples."""
+    name, kind, *shape = field
+    name = name.decode("utf-8") if isinstance(name, bytes) else name
+    kind = [_make_field(inner) for inner in kind] if isinstance(kind, list) else _make_name(kind)
+    return (name, kind, *map(tuple, shape))
+
+
+def _make_name(description: Any) -> str:
+    """Return the name of a plain dtype; numpy would parse much else."""
+    name = description.decode("ascii") if isinstance(description, bytes) else description
+    if not isinstance(name, str) or not _DTYPE_NAME.fullmatch(name):
+        raise ValueError(f"{name!r:.40} is no dtype")
+    return name

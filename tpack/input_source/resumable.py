@@ -1,0 +1,93 @@
+"""Input sources on a DataFlow that tell which data points were used, and go on after those."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tpack.dataflow.base import DataFlow
+from tpack.dataflow.parallel.position import Position
+from tpack.dataflow.state import make_state, read_count, read_state
+from tpack.errors import InputError
+from tpack.input_source.base import InputSource
+from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.stream import DataPointStream, describe
+
+
+class ResumableInput(InputSource):
+    """A source with one stream of data points, whose position is that of the last point that a finished step used.
+
+    A subclass makes the stream by `_open_stream` in its `_setup`.
+    """
+
+    _start: Position | None = None
+    _stream: DataPointStream | None = None
+    _num_held_back = 0
+
+    def data_state(self) -> dict[str, Any] | None:
+        """Return the position right after the last data point that a finished step used; no step may be running.
+
+        Returns:
+            What `tpack.utils.serialize` takes; None as long as the data were not begun.
+
+        Raises:
+            StatelessError: The dataflow cannot tell its position, or the source does not know what was used.
+        """
+        position = self._start if self._stream is None else self._stream.position()
+        if position is None:
+            return None
+        return make_state(position, state=position.state, skipped=position.skipped)
+
+    def load_data_state(self, state: Any) -> None:
+        """Let the data begin at a position; to be called before `setup`.
+
+        A dataflow of another structure is found out when it is begun, before the first step.
+
+        Args:
+            state: what `data_state` returned.
+
+        Raises:
+            InputError: It is none, or the source was set up.
+        """
+        if self.setup_done():
+            raise InputError(f"{self} was set up before: load the state of its data first")
+        start = Position({})
+        inner, skipped = read_state(start, state, "state", "skipped")
+        self._start = replace(start, state=inner, skipped=read_count(start, "skipped", skipped))
+
+    def hold_back(self, num_times: int) -> None:
+        """Count the last data that were taken out as not used yet: they wait somewhere between here and the step.
+
+        Args:
+            num_times: how many times a tower's data were taken out.
+        """
+        self._num_held_back += num_times
+
+    def _open_stream(
+        self, ds: DataFlow, specs: Sequence[Any], *, infinite: bool = True, max_under_way: int | None = None
+    ) -> DataPointStream:
+        """Return the stream of the data points of ``ds``, which begins where it is to begin.
+
+        Args:
+            ds: the dataflow.
+            specs: what a data point is.
+            infinite: begin the dataflow again when it ends.
+            max_under_way: see `PositionLog`.
+        """
+        self._stream = DataPointStream(
+            ds,
+            DataPointChecker(specs, describe(ds)),
+            infinite=infinite,
+            start=self._start,
+            count_used=lambda: max(0, self._num_used()),
+            max_under_way=max_under_way,
+        )
+        return self._stream
+
+    def _num_used(self) -> int:
+        """Return how many data points of the newest iteration over the stream the finished steps have used.
+
+        Raises:
+            StatelessError: This is not known.
+        """
+        # Who keeps no data of its own has used what it took.
+        return 0 if self._stream is None else self._stream.num_given

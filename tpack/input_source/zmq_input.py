@@ -1,0 +1,32 @@
+"""Data points from other processes or machines, brought into the graph."""
+
+from tpack.dataflow.remote import RemoteDataZMQ
+from tpack.dataflow.remote_options import RemoteOptions
+from tpack.input_source.queue_input import QueueInput
+
+_DEFAULT_OPTIONS = RemoteOptions()
+
+
+class ZMQInput(QueueInput):
+    """Dequeue data points that others send with ``tpack.dataflow.send_dataflow_zmq``.
+
+    A thread receives them, as `tpack.dataflow.RemoteDataZMQ` does, and enqueues them. (In tensorpack an operation in
+    C++ receives them, in a format of its own.)
+
+    Args:
+        end_point: an address such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
+        hwm: how many data points wait in each connection, besides those in the queue.
+        bind: whether to bind the address rather than to connect to it.
+        options: keys, limits and time limits.
+
+    Creates:
+        A queue of 50 data points, on ``/device:CPU:0``, and the summary ``queue_size``.
+
+    Raises:
+        ConfigError: The address is none, or reaches beyond this machine and ``options`` has no keys.
+    """
+
+    def __init__(
+        self, end_point: str, hwm: int = 50, bind: bool = True, options: RemoteOptions = _DEFAULT_OPTIONS
+    ) -> None:
+        super().__init__(RemoteDataZMQ(end_point, hwm=hwm, bind=bind, options=options))
