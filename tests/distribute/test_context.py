@@ -12,7 +12,8 @@ from tpack.distribute.context import (
     has_distribution_strategy,
 )
 from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
-from tpack.tower.context import PredictTowerContext, TrainTowerContext, get_current_tower_context
+from tpack.tower.context import get_current_tower_context
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 
 def current():

@@ -8,7 +8,7 @@ from tpack.distribute.context import get_tower_context, has_distribution_strateg
 from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.distribute.update_context import get_update_device
 from tpack.errors import ConfigError, StrategyError
-from tpack.tower.context import TrainTowerContext
+from tpack.tower.tower_kinds import TrainTowerContext
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from tpack.distribute.trainer_towers import TrainerTowersStrategy, context_of_to
 from tpack.distribute.values import PerDevice
 from tpack.errors import StrategyError
 from tpack.graph_builder.towers import build_towers
-from tpack.tower.context import PredictTowerContext, TrainTowerContext, current_tower_context
+from tpack.tower.context import current_tower_context
 from tpack.tower.placement import LeastLoadedDeviceSetter
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 KINDS = {"own variables": True, "shared variables": False}
 

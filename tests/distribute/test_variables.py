@@ -9,7 +9,7 @@ from tests.helpers.strategies import FIRST, MEAN, ON_READ, SUM, devices_of, in_s
 from tpack.distribute.context import get_tower_context
 from tpack.distribute.update_context import UpdateContext
 from tpack.distribute.variables import DistributedVariable, assign_to_components
-from tpack.tower.context import PredictTowerContext
+from tpack.tower.tower_kinds import PredictTowerContext
 
 
 def make(name="v", value=2.0, **options):

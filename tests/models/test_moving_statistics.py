@@ -8,7 +8,7 @@ from tests.helpers.strategies import in_scope, tower_number
 from tpack.errors import ConfigError
 from tpack.models.moving_statistics import MovingStatistics, parse_update, updates_statistics
 from tpack.tower.compute_dtype import compute_in
-from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 
 @pytest.mark.parametrize(

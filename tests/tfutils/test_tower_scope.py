@@ -14,7 +14,7 @@ from tpack.tfutils.tower_scope import (
     writes_summaries,
 )
 from tpack.tower import isolation
-from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 
 def test_names_outside_of_towers_stay(graph: Any) -> None:

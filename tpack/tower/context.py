@@ -256,32 +256,6 @@ class TowerContext:
         return f"{use} tower {self.name or '(without a name)'!r} ({self.index + 1} of {self.total})"
 
 
-class TrainTowerContext(TowerContext):
-    """A tower built for training.
-
-    Args:
-        tower_name: the name scope of the tower.
-        vs_name: the variable scope of the tower; not empty means variables of its own.
-        **options: as for `TowerContext`.
-    """
-
-    def __init__(self, tower_name: str, vs_name: str = "", **options: Any) -> None:
-        super().__init__(tower_name, True, vs_name, **options)
-
-
-class PredictTowerContext(TowerContext):
-    """A tower built for prediction: it takes the variables of one training tower.
-
-    Args:
-        tower_name: the name scope of the tower.
-        vs_name: the variable scope of the training tower whose variables are used.
-        **options: as for `TowerContext`.
-    """
-
-    def __init__(self, tower_name: str, vs_name: str = "", **options: Any) -> None:
-        super().__init__(tower_name, False, vs_name, **options)
-
-
 def get_current_tower_context() -> TowerContext | None:
     """Return the current tower of this graph and thread; None outside of towers, and where towers have met."""
     stack = context_stack()
