@@ -1,5 +1,6 @@
 """The block in which a strategy is current."""
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -8,6 +9,7 @@ from tpack.distribute.context import get_cross_tower_context
 from tpack.distribute.mode import CrossTowerMode, entered
 from tpack.distribute.scope import current_strategy, with_resource
 from tpack.errors import StrategyError
+from tpack.tfutils.moving_summary import MOVING_SUMMARY_OPS_KEY, add_moving_summary
 
 
 def test_the_strategy_makes_the_variables_of_the_block(graph):
@@ -63,3 +65,17 @@ def test_an_error_closes_the_block(graph):
 def test_only_what_says_what_it_is_is_made_a_resource():
     assert with_resource({"use_resource": None, "name": "a"}) == {"use_resource": True, "name": "a"}
     assert with_resource({"name": "a"}) == {"name": "a"}
+
+
+def test_what_one_tower_makes_for_all_is_a_plain_variable(session8):
+    def tower_fn():
+        add_moving_summary(tf.constant(2.0, name="cost"))
+
+    strategy = mirrored(2)
+    with strategy.scope():
+        strategy.call_for_each_tower(tower_fn)
+    (state,) = tf.local_variables()
+    assert type(state).__name__ == "ResourceVariable"
+    session8.run(tf.local_variables_initializer())
+    session8.run(tf.get_collection(MOVING_SUMMARY_OPS_KEY))
+    np.testing.assert_allclose(session8.run(state), [2.0, 1.0])

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.layer_state import with_layer_state
 from tpack.distribute.mode import CrossTowerMode, entered, require_distribution_strategy_scope
 from tpack.distribute.update_context import get_update_device
+from tpack.tower.context import get_current_tower_context
 from tpack.tower.variable_getters import custom_getter_scope
 from tpack.utils.once import log_once
 
@@ -37,8 +38,9 @@ def current_strategy(strategy: Any, create_variable: Callable[..., Any], default
 
     def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         require_distribution_strategy_scope(strategy)
-        if get_update_device() is not None:
-            # What an optimizer makes where it updates one component, such as a slot, is of that device alone.
+        if get_update_device() is not None or _is_shared_by_towers():
+            # What an optimizer makes where it updates one component, such as a slot, is of that device alone. What one
+            # tower makes for all, such as the state of moving summaries, is changed by that tower alone.
             return next_creator(**with_resource(kwargs))
         return create_variable(next_creator, **with_layer_state(with_resource(kwargs)))
 
@@ -49,6 +51,11 @@ def current_strategy(strategy: Any, create_variable: Callable[..., Any], default
         if default_device:
             blocks.enter_context(tf.device(default_device))
         yield strategy
+
+
+def _is_shared_by_towers() -> bool:
+    tower = get_current_tower_context()
+    return tower is not None and tower.recorder.is_paused
 
 
 def with_resource(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,11 @@ class VariableRecorder:
         with tf.variable_creator_scope(self._create):
             yield
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether a variable made now is shared by all towers."""
+        return self._paused
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Record nothing in this block: what it creates is shared by all towers."""
