@@ -8,9 +8,10 @@ from tpack.errors import ConfigError
 from tpack.reduction.reduce_op import ReduceOp
 
 
-def test_sum_and_mean_are_known() -> None:
-    assert reduce_op_of(tf.VariableAggregation.SUM) is ReduceOp.SUM
-    assert reduce_op_of(tf.VariableAggregation.MEAN) is ReduceOp.MEAN
+@pytest.mark.parametrize("kind", [tf.VariableAggregation, tf.compat.v2.VariableAggregation])
+def test_sum_and_mean_are_known(kind: Any) -> None:
+    assert reduce_op_of(kind.SUM) is ReduceOp.SUM
+    assert reduce_op_of(kind.MEAN) is ReduceOp.MEAN
 
 
 @pytest.mark.parametrize(

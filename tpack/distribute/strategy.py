@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.aggregation import reduce_op_of
 from tpack.distribute.apply_gradients import advance, reduce_gradients
 from tpack.distribute.mode import (
     CrossTowerMode,
@@ -27,11 +28,8 @@ from tpack.distribute.mode import (
 )
 from tpack.distribute.policy import StrategyPolicy
 from tpack.distribute.scope import current_strategy, with_resource
-from tpack.errors import ConfigError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext as Tower
-
-_REDUCTIONS = (tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN)
 
 
 class DistributionStrategy(StrategyPolicy):
@@ -163,10 +161,10 @@ class DistributionStrategy(StrategyPolicy):
             ConfigError: It is another aggregation.
         """
         require_cross_tower_context(self)
-        _check_aggregation(aggregation)
+        reduce_op_of(aggregation)
         return self._reduce(aggregation, value, destinations)
 
-    def batch_reduce(self, aggregation: Any, value_destination_pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+    def batch_reduce(self, aggregation: Any, value_destination_pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
         """Sum or average several values over the towers, at once.
 
         Args:
@@ -181,8 +179,8 @@ class DistributionStrategy(StrategyPolicy):
             ConfigError: It is another aggregation.
         """
         require_cross_tower_context(self)
-        _check_aggregation(aggregation)
-        return self._batch_reduce(aggregation, value_destination_pairs)
+        reduce_op_of(aggregation)
+        return self._batch_reduce(aggregation, list(value_destination_pairs))
 
     def update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``fn(v, *args, **kwargs)`` once on each device that a variable is on.
@@ -293,8 +291,3 @@ class DistributionStrategy(StrategyPolicy):
         """
         require_cross_tower_context(self)
         return self._worker_device_index()
-
-
-def _check_aggregation(aggregation: Any) -> None:
-    if aggregation not in _REDUCTIONS:
-        raise ConfigError(f"wanted the aggregation tf.VariableAggregation.SUM or MEAN, got {aggregation!r}")
