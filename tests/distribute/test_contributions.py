@@ -47,6 +47,12 @@ def test_nothing_on_any_device_is_refused(graph: Any) -> None:
         gather_contributions(PerDevice({"/device:CPU:0": MapOutput([])}))
 
 
+@pytest.mark.parametrize("part", [None, object(), tf.no_op], ids=str)
+def test_what_is_no_tensor_is_refused(part: Any, graph: Any) -> None:
+    with pytest.raises(ConfigError, match="wanted a tensor, IndexedSlices, a variable or a number, got"):
+        gather_contributions(PerDevice({"/device:CPU:0": tf.zeros([]), "/device:CPU:1": part}))
+
+
 @pytest.mark.parametrize("rows", [None, 4])
 def test_slices_are_copied_as_slices(rows: int | None, session8: Any) -> None:
     original = slices([[1.0], [2.0]], [3, 3], "/device:CPU:1", rows=rows)

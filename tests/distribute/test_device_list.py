@@ -8,8 +8,8 @@ from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, in_scope, s
 from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.update_context import get_update_device
-from tpack.distribute.values import Mirrored, PerDevice
-from tpack.errors import StrategyError
+from tpack.distribute.values import MapOutput, Mirrored, PerDevice
+from tpack.errors import ConfigError, ReductionError, StrategyError
 
 K = 3
 V = ["/device:CPU:2", "/device:CPU:1"]
@@ -90,6 +90,30 @@ def test_what_is_the_same_for_all_towers_counts_once_for_each(strategy, session8
     total, mean = strategy.batch_reduce(SUM, [(rows, None), (0, "/cpu:1")])
     assert_mirrored(session8, mean, ["/device:CPU:1"], 0)
     np.testing.assert_array_equal(session8.run(total.get("/cpu:2")).values, [[3.0]])
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ([1.0, 2.0], ConfigError, "wanted one value to reduce, got the list"),
+        ((), ConfigError, "wanted one value to reduce, got the tuple"),
+        (MapOutput([1.0]), ConfigError, "wanted one value to reduce, got the MapOutput"),
+        (None, ConfigError, "wanted a tensor, IndexedSlices, a variable or a number, got None"),
+        (object(), ConfigError, "wanted a tensor, IndexedSlices, a variable or a number, got <object"),
+        ("text", ReductionError, "dtype string, which cannot be summed"),
+        (True, ReductionError, "dtype bool, which cannot be summed"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("num_towers", [1, 3])
+def test_what_cannot_be_summed_is_refused(graph, value, error, message, num_towers):
+    with in_scope(num_towers) as strategy, pytest.raises(error, match=message):
+        strategy.reduce(SUM, value)
+
+
+def test_pairs_can_be_any_iterable(strategy, session8, per_tower):
+    (result,) = strategy.batch_reduce(SUM, zip([per_tower], ["/cpu:5"], strict=True))
+    assert_mirrored(session8, result, ["/device:CPU:5"], 6.0)
 
 
 def test_call_for_each_tower_takes_t_m_and_any_variable(strategy, session8, per_tower, elsewhere):

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import MEAN, SUM, devices_of, started
 from tpack.distribute.context import get_tower_context
 from tpack.distribute.one_device import OneDeviceStrategy
-from tpack.distribute.values import MapOutput, Mirrored
+from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.errors import ConfigError
 from tpack.tower.context import current_tower_context
 
@@ -59,6 +59,14 @@ def test_values_are_plain(strategy):
 def test_lists_of_results_are_reduced(strategy, session8):
     output = MapOutput([tf.constant(1.0), tf.constant(3.0)])
     assert session8.run([strategy.reduce(SUM, output), strategy.reduce(MEAN, output)]) == [4.0, 2.0]
+
+
+def test_values_of_several_devices_are_reduced(strategy, session8):
+    value = PerDevice({"/cpu:1": 1.0, "/cpu:2": 3.0})
+    assert session8.run(strategy.reduce(MEAN, value, "/cpu:3")) == 2.0
+    both = strategy.reduce(SUM, value)
+    assert both.devices == ["/device:CPU:1", "/device:CPU:2"]
+    assert session8.run(strategy.unwrap(both)) == [4.0, 4.0]
 
 
 def test_updates_get_the_variable_and_plain_values(strategy, session8):

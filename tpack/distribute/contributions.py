@@ -59,16 +59,32 @@ def copy_to_device(value: Any, device: str) -> Any:
 
     Returns:
         A tensor, or ``IndexedSlices``.
+
+    Raises:
+        ConfigError: It is something else.
     """
     with on_device(device):
-        if not isinstance(value, tf.Tensor | tf.IndexedSlices):
-            value = tf.convert_to_tensor(value)
+        value = as_dense_or_slices(value)
         if device_key(value.device) == device:
             return value
         if isinstance(value, tf.IndexedSlices):
             parts = (value.values, value.indices, value.dense_shape)
             return tf.IndexedSlices(*(None if part is None else tf.identity(part) for part in parts))
         return tf.identity(value)
+
+
+def as_dense_or_slices(value: Any) -> Any:
+    """Return a tensor or ``IndexedSlices`` as they are, and a variable, number or array as a tensor.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if isinstance(value, tf.Tensor | tf.IndexedSlices):
+        return value
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"wanted a tensor, IndexedSlices, a variable or a number, got {value!r}") from error
 
 
 def _sum_on_device(parts: list[Any], device: str) -> Any:

@@ -5,13 +5,17 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.aggregation import reduce_op_of
 from tpack.distribute.choose_ops import choose_the_best
+from tpack.distribute.contributions import as_dense_or_slices
 from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.destinations import get_devices_from
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.update_on_devices import update_on_devices
-from tpack.distribute.values import DistributedValues, PerDevice
-from tpack.errors import StrategyError
+from tpack.distribute.values import DistributedValues, MapOutput, PerDevice
+from tpack.errors import ConfigError, StrategyError
+from tpack.reduction.columns import check_columns
+from tpack.reduction.reduce_op import ReduceOp
 
 
 class DeviceListStrategy(DistributionStrategy):
@@ -73,9 +77,12 @@ class DeviceListStrategy(DistributionStrategy):
     def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
         if isinstance(value, PerDevice):
             return self.cross_tower_ops.reduce(aggregation, value, value if destinations is None else destinations)
+        if isinstance(value, list | tuple | dict | MapOutput):
+            raise ConfigError(f"wanted one value to reduce, got the {type(value).__name__} {value!r}")
         if isinstance(value, DistributedValues):
             raise StrategyError(f"wanted a value that differs between towers to reduce, got {value!r}: it is mirrored")
-        total = _times(value, self.num_towers) if aggregation == tf.VariableAggregation.SUM else value
+        op = reduce_op_of(aggregation)
+        total = _summed(value, self.num_towers) if op is ReduceOp.SUM else value
         return self.cross_tower_ops.broadcast(total, self._or_workers(destinations))
 
     def _batch_reduce(self, aggregation: Any, value_destination_pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
@@ -100,8 +107,10 @@ class DeviceListStrategy(DistributionStrategy):
         return self.worker_devices if destinations is None else destinations
 
 
-def _times(value: Any, count: int) -> Any:
+def _summed(value: Any, count: int) -> Any:
     """Return the sum of so many values that are the same."""
+    value = as_dense_or_slices(value)
+    check_columns([[value]], ReduceOp.SUM)
     if count == 1:
         return value
     if isinstance(value, tf.IndexedSlices):

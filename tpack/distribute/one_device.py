@@ -57,9 +57,10 @@ class OneDeviceStrategy(DeviceListStrategy):
         return tensor if destinations is None else _plain(super()._broadcast(tensor, destinations))
 
     def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
-        if destinations is None and not isinstance(value, MapOutput):
+        if destinations is None and not isinstance(value, MapOutput | PerDevice):
             return value
-        return _plain(super()._reduce(aggregation, PerDevice({self._device: value}), destinations))
+        own = value if isinstance(value, PerDevice) else PerDevice({self._device: value})
+        return _plain(super()._reduce(aggregation, own, destinations))
 
     def __repr__(self) -> str:
         return f"<OneDeviceStrategy on {self._device}>"
