@@ -1,6 +1,7 @@
 """The steps of training: how many, what is written down, and what ends them."""
 
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -27,6 +28,16 @@ def counting(features, mode):
     with tf.control_dependencies([update.op]):
         train_op = tf.train.get_global_step().assign_add(1)
     return EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+class Told(tf.train.CheckpointSaverListener):
+    """Notes the steps that are saved."""
+
+    def __init__(self):
+        self.steps = []
+
+    def after_save(self, session, global_step_value):
+        self.steps.append(global_step_value)
 
 
 def numbers(number):
@@ -133,6 +144,44 @@ def test_a_loss_that_is_no_number_ends_it(tmp_path):
 
     with pytest.raises(NumericsError, match="not a number after global step 4"):
         train(tmp_path, numbers(10), model=model)
+    assert value(tmp_path, "global_step") == 0
+
+
+@pytest.mark.parametrize("by_signal", [False, True])
+def test_steps_before_an_interrupt_are_saved(tmp_path, by_signal):
+    class Interrupt(tf.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            # The graph has counted this step, and the loop has not.
+            if run_context.session.run(tf.train.get_global_step()) == 3:
+                if not by_signal:
+                    raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
+
+        def end(self, session):
+            raise AssertionError("it did not end well")
+
+    listener = Told()
+    with captured_log() as lines, pytest.raises(KeyboardInterrupt):
+        train(tmp_path, numbers(100), hooks=[Interrupt()], listeners=[listener])
+    assert "Training was interrupted at global step 3." in lines
+    assert (value(tmp_path, "global_step"), value(tmp_path, "v")) == (3, 1.5)
+    assert listener.steps == [0]
+
+
+def test_an_interrupt_saves_nothing_where_nothing_is_wanted(tmp_path):
+    class Interrupt(tf.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, numbers(9), hooks=[Interrupt()], save_checkpoints_secs=None)
+    assert tf.train.latest_checkpoint(str(tmp_path)) is None
+
+
+def test_no_data_at_all_are_warned_of(tmp_path):
+    with captured_log() as lines:
+        train(tmp_path, numbers(0))
+    assert lines[-1] == "Training ended at global step 0 without a step."
     assert value(tmp_path, "global_step") == 0
 
 

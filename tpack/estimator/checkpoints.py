@@ -31,7 +31,7 @@ def add_default_saver(scaffold: Any, config: RunConfig) -> None:
 
 
 class CheckpointWriter:
-    """Writes a checkpoint when training begins, whenever one is due, and when training ends.
+    """Writes a checkpoint when training begins, whenever one is due, and when training ends or is interrupted.
 
     Those of a former run in the same directory count for how many are kept.
 
@@ -89,9 +89,20 @@ class CheckpointWriter:
             for listener in self._listeners:
                 listener.end(session, step)
 
+    def interrupted(self, session: Any, step: int) -> None:
+        """Save the last step, if it is not saved. Listeners are not told, who may take their time."""
+        if self._is_on and step != self._saved_step:
+            self._write(session, step)
+
     def _save(self, session: Any, step: int) -> None:
         for listener in self._listeners:
             listener.before_save(session, step)
+        self._write(session, step)
+        # Not any(): all of them are to be told.
+        answers = [listener.after_save(session, step) for listener in self._listeners]
+        self.wants_stop = self.wants_stop or any(answers)
+
+    def _write(self, session: Any, step: int) -> None:
         path = os.path.join(self._directory, _NAME)
         try:
             saved = self._saver.save(session, path, global_step=step, write_meta_graph=False)
@@ -100,6 +111,3 @@ class CheckpointWriter:
         logger.info(f"Saved the model to {saved}.")
         self._timer.done(step)
         self._saved_step = step
-        # Not any(): all of them are to be told.
-        answers = [listener.after_save(session, step) for listener in self._listeners]
-        self.wants_stop = self.wants_stop or any(answers)

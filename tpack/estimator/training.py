@@ -1,8 +1,8 @@
 """Train: run the train op of a model until it has seen enough, and write down how it goes."""
 
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,7 @@ def train_model(
     Raises:
         ConfigError: There are listeners and a hook that writes the checkpoints.
         NumericsError: The loss is not a number.
+        KeyboardInterrupt: The user's own, after a checkpoint of the steps that were done.
     """
     spec, config = model.spec, parts.config
     hooks = [*hooks, *spec.training_hooks, *spec.training_chief_hooks]
@@ -72,9 +73,26 @@ def train_model(
             start = int(session.session.run(model.global_step))
             writer.begin(session.session, spec.scaffold.saver, start)
             loop = _Loop(session, fetches, _Reports(spec.scaffold.summary_op, events, config, start), writer)
-            loop.run(start, limits.last_step)
-            writer.end(session.session, loop.step)
-    logger.info(f"Training ended at global step {loop.step} with a loss of {loop.loss:.6g}.")
+            with _saved_when_interrupted(writer, session.session, model.global_step):
+                loop.run(start, limits.last_step)
+                writer.end(session.session, loop.step)
+    if loop.step == start:
+        logger.warning(f"Training ended at global step {start} without a step.")
+    else:
+        logger.info(f"Training ended at global step {loop.step} with a loss of {loop.loss:.6g}.")
+
+
+@contextmanager
+def _saved_when_interrupted(writer: CheckpointWriter, session: Any, global_step: Any) -> Iterator[None]:
+    """Save what was done in a block that Ctrl-C ends."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        # The graph may have counted a step of which Python does not know yet.
+        step = int(session.run(global_step))
+        logger.warning(f"Training was interrupted at global step {step}.")
+        writer.interrupted(session, step)
+        raise
 
 
 def _step_fetches(model: BuiltModel) -> tuple[Any, Any, Any]:
