@@ -36,6 +36,14 @@ def test_tensors(graph):
         assert inputs.initializer is None
 
 
+def test_prediction_looks_at_features_only(graph):
+    x, y = tf.zeros([2]), tf.ones([2])
+    for given in ((x,), [x, y], (x, y, y)):
+        inputs = call(lambda given=given: given, "infer")
+        assert inputs.features is x
+        assert inputs.labels is None
+
+
 def test_input_is_on_the_cpu(graph):
     inputs = call(lambda config: tf.constant(len(config)))
     assert inputs.features.device == "/device:CPU:0"
@@ -44,8 +52,11 @@ def test_input_is_on_the_cpu(graph):
 def test_what_cannot_be_is_refused(graph):
     with pytest.raises(ConfigError, match="input_fn must be a function"):
         call(np.zeros(3))
-    with pytest.raises(ConfigError, match="a pair of features and labels; got 3"):
-        call(lambda: (tf.zeros([1]),) * 3)
+    for number in (1, 3):
+        with pytest.raises(ConfigError, match=f"a pair of features and labels; got {number}"):
+            call(lambda number=number: (tf.zeros([1]),) * number)
+    with pytest.raises(ConfigError, match="a pair of features and labels; got 0"):
+        call(lambda: (), "infer")
 
 
 @pytest.mark.parametrize("kind", ["dataset", "iterator", "queue", "tensors"])

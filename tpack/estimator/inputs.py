@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.estimator.arguments import call_with_accepted
+from tpack.estimator.mode_keys import ModeKeys
 from tpack.utils import logger
 
 InputFn = Callable[..., Any]
@@ -40,6 +41,9 @@ def call_input_fn(input_fn: InputFn, mode: str, *, params: Any, config: Any) -> 
         params: the parameters of the model.
         config: the `RunConfig`.
 
+    Returns:
+        The input. In prediction, only the first part of a sequence is looked at.
+
     Raises:
         ConfigError: It is no function, or returns a sequence that is not a pair.
     """
@@ -51,6 +55,8 @@ def call_input_fn(input_fn: InputFn, mode: str, *, params: Any, config: Any) -> 
         if isinstance(result, tf.compat.v2.data.Dataset):
             iterator = tf.data.make_initializable_iterator(result)
             result, initializer = iterator.get_next(), iterator.initializer
+    if isinstance(result, tuple | list) and result and mode == ModeKeys.PREDICT:
+        result = result[0]
     if not isinstance(result, tuple | list):
         return Inputs(result, None, initializer)
     if len(result) != 2:
