@@ -95,6 +95,7 @@ def test_max_steps_is_for_all_runs(tmp_path):
     for _ in range(2):
         estimator.train(input_fn, max_steps=3)
         assert estimator.get_variable_value("global_step") == 3
+    estimator.train(input_fn, max_steps=3e0)
     with captured_log() as lines:
         estimator.train(lambda: 1 / 0, max_steps=3)
     assert lines == ["Nothing to train: the model is at global step 3, and max_steps is 3."]
@@ -191,7 +192,12 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path):
         (lambda: Estimator(regression, "a", {"seed": 1}), "must be a tpack RunConfig"),
         (lambda: Estimator(regression, "a", warm_start_from=3), "a path or WarmStartSettings"),
         (lambda: Estimator(regression, "a").train(input_fn, steps=1, max_steps=1), "steps or max_steps"),
-        (lambda: Estimator(regression, "a").train(input_fn, steps=0), "steps must be positive, got 0"),
+        (
+            lambda: Estimator(regression, "a").train(input_fn, steps=0),
+            "steps must be positive, and a whole number, got 0",
+        ),
+        (lambda: Estimator(regression, "a").train(input_fn, steps=62.5), "steps must be positive, and a whole number"),
+        (lambda: Estimator(regression, "a").evaluate(input_fn, steps="3"), "a whole number, got '3'"),
         (lambda: Estimator(regression, "a").train(input_fn, max_steps=-1), "max_steps must be positive"),
         (lambda: Estimator(regression, "a").train(input_fn, hooks=[1]), "hooks must be"),
         (lambda: Estimator(regression, "a").evaluate(input_fn, steps=0), "steps must be positive"),

@@ -4,6 +4,7 @@ Each call builds a graph of its own and takes its values from the newest checkpo
 all that an Estimator keeps.
 """
 
+import numbers
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -121,11 +122,11 @@ class Estimator:
             ConfigError: Both numbers are given, or one is not positive, or an argument is of the wrong kind.
             CheckpointError: The checkpoint does not fit the model.
             NumericsError: The loss is not a number.
+            KeyboardInterrupt: The user's own, after the steps that were done are saved.
         """
         if steps is not None and max_steps is not None:
             raise ConfigError(f"train wants steps or max_steps, got steps={steps} and max_steps={max_steps}")
-        _check_positive("steps", steps)
-        _check_positive("max_steps", max_steps)
+        steps, max_steps = _whole_number("steps", steps), _whole_number("max_steps", max_steps)
         hooks = checked_hooks("hooks", hooks)
         checkpoint = self.latest_checkpoint()
         start = 0 if checkpoint is None else int(CheckpointReader(checkpoint).read(GLOBAL_STEP_NAME))
@@ -167,7 +168,7 @@ class Estimator:
             DataExhaustedError: The input is empty.
             ConfigError: ``steps`` is not positive, or an argument is of the wrong kind.
         """
-        _check_positive("steps", steps)
+        steps = _whole_number("steps", steps)
         hooks = checked_hooks("hooks", hooks)
         checkpoint = self._existing_checkpoint(checkpoint_path)
         with tf.Graph().as_default():
@@ -283,6 +284,10 @@ class Estimator:
         return prefix
 
 
-def _check_positive(name: str, value: int | None) -> None:
-    if value is not None and value <= 0:
-        raise ConfigError(f"{name} must be positive, got {value}")
+def _whole_number(name: str, value: Any) -> int | None:
+    """Return a number of steps as an integer; refuse anything but None, integers and floats such as 1e4."""
+    if value is None:
+        return None
+    if not isinstance(value, numbers.Real) or not float(value).is_integer() or value <= 0:
+        raise ConfigError(f"{name} must be positive, and a whole number, got {value!r}")
+    return int(value)
