@@ -16,6 +16,11 @@ from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.values import PerDevice
 from tpack.errors import TowerMismatchError
 from tpack.tfutils.accum_grad_optimizer import AccumGradOptimizer
+from tpack.tfutils.gradient_changes import MapGradient, ScaleGradient
+from tpack.tfutils.gradient_watches import SummaryGradient
+from tpack.tfutils.post_process_optimizer import PostProcessOptimizer
+from tpack.tfutils.processed_optimizer import apply_grad_processors
+from tpack.tower.keys import MOVING_SUMMARY_OPS_KEY
 
 K = 3
 DEVICES = cpu_devices(K)
@@ -176,3 +181,37 @@ def test_optimizers_that_differ_between_devices_are_refused(graph: Any) -> None:
         w = tf.get_variable("w", [])
         with pytest.raises(TowerMismatchError, match="the optimizer on /device:CPU:0 created 1 variables and the opt"):
             strategy.apply_gradients(_Uneven(0.1), [(_constants([1, 2, 3]), w)])
+
+
+def test_what_goes_by_names_does_the_same_on_every_device(session8: Any) -> None:
+    """Mirrors are called otherwise than their variable, and users write the names of variables."""
+    posts: list[str] = []
+
+    def by_name(grad: Any, variable: Any) -> Any:
+        return grad * 10.0 if variable.op.name == "scope/w" else grad
+
+    def halve(variable: Any) -> Any:
+        posts.append(variable.op.name)
+        return variable.assign(variable / 2.0) if variable.op.name.endswith("w") else None
+
+    strategy = MirroredStrategy(DEVICES)
+    with strategy.scope():
+        with tf.variable_scope("scope"):
+            w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        processors = [ScaleGradient(("scope/w", 2.0)), MapGradient(by_name), SummaryGradient("scope/w")]
+        optimizer = apply_grad_processors(tf.train.GradientDescentOptimizer(0.5), processors)
+        train_op = strategy.apply_gradients(PostProcessOptimizer(optimizer, halve), [(_constants([1, 2, 3]), w)])
+    assert posts == ["scope/w"] * K
+    start(session8).run(train_op)
+    assert session8.run(w.components) == [-10.0] * K
+
+
+def test_summaries_are_of_the_first_device_only(graph: Any) -> None:
+    strategy = MirroredStrategy(DEVICES)
+    with strategy.scope():
+        w = tf.get_variable("w", [])
+        optimizer = apply_grad_processors(tf.train.GradientDescentOptimizer(0.5), [SummaryGradient()])
+        strategy.apply_gradients(optimizer, [(_constants([1, 2, 3]), w)])
+    summaries = tf.get_collection(tf.GraphKeys.SUMMARIES)
+    assert [summary.op.name.split("/")[0] for summary in summaries] == ["SummaryGradient"] * 2
+    assert len(tf.get_collection(MOVING_SUMMARY_OPS_KEY)) == 1

@@ -17,6 +17,8 @@ from tpack.distribute.collection_entries import replace_in_collections
 from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.update_on_devices import update_on_devices
 from tpack.tfutils.optimizer_clone import clone_optimizer
+from tpack.tower.collections import freeze_collection
+from tpack.tower.keys import SUMMARY_KEYS
 from tpack.tower.recorder import VariableRecorder, pair_variables
 
 GradsAndVars = Sequence[tuple[Any, Any]]
@@ -78,6 +80,8 @@ def _apply_on_devices(optimizers: Mapping[str, Any], pairs: GradsAndVars, name: 
             scopes.enter_context(tf.name_scope(None))
             if number > 0:
                 scopes.enter_context(tf.name_scope(f"replica_{number}"))
+                # They would say the same on every device.
+                scopes.enter_context(freeze_collection(SUMMARY_KEYS))
             scopes.enter_context(recorders[device].scope())
             updates.append(optimizers[device].apply_gradients(own_pairs, name=name))
 
