@@ -6,11 +6,13 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, SUM, devices_of, started, tower_number
 from tpack.distribute.context import get_distribution_strategy, get_tower_context
+from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.distribute.trainer_towers import TrainerTowersStrategy, context_of_tower
 from tpack.distribute.values import PerDevice
-from tpack.errors import StrategyError
+from tpack.errors import GraphBuildError, StrategyError
 from tpack.graph_builder.towers import build_towers
 from tpack.tower.context import current_tower_context
+from tpack.tower.devices import list_gpus
 from tpack.tower.placement import LeastLoadedDeviceSetter
 from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
@@ -113,6 +115,20 @@ def test_towers_alone_meet_alone(session8):
             outputs.append(context.merge_call(merge, tf.constant(3.0)))
     assert [output.device for output in outputs] == ["/device:CPU:1", "/device:CPU:5"]
     assert session8.run(outputs) == [3.0, 3.0]
+
+
+def test_a_tower_that_nobody_placed_meets_alone_and_applies_gradients(session8):
+    with TrainTowerContext(""):
+        variable = tf.get_variable("v", [], initializer=tf.ones_initializer())
+        assert get_tower_context().device == (list_gpus() or ["/device:CPU:0"])[0]
+        output = get_tower_context().merge_call(lambda strategy, x: strategy.reduce(SUM, x), variable * 3.0)
+        optimizer = DistributedOptimizer(tf.train.GradientDescentOptimizer(0.25))
+        train_op = optimizer.minimize(variable**2, tf.train.get_or_create_global_step())
+        with pytest.raises(GraphBuildError, match="wanted a tf.compat.v1.train.Optimizer"):
+            get_distribution_strategy().apply_gradients(None, [])
+    assert started(session8).run(output) == 3.0
+    session8.run(train_op)
+    assert session8.run([variable, tf.train.get_global_step()]) == [0.5, 1]
 
 
 def test_the_device_is_the_one_for_operations_where_a_function_places_variables(graph):

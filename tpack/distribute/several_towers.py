@@ -14,6 +14,7 @@ from tpack.distribute.regroup import regroup, select_device
 from tpack.distribute.tower_context import TowerContext
 from tpack.errors import StrategyError
 from tpack.tower.context import TowerContext as Tower
+from tpack.tower.devices import list_gpus, resolve_device
 
 
 class Place(NamedTuple):
@@ -54,13 +55,15 @@ class MeetingTowerContext(TowerContext):
 
     @property
     def device(self) -> str:
-        """The device of this tower, as a string.
+        """The device of this tower, as a string; of one that nobody placed, the device that TensorFlow prefers.
 
         Raises:
             StrategyError: This is not the current tower context.
         """
         require_tower_context(self)
-        return device_key(current_device()) if self._device is None else self._device
+        if self._device is not None:
+            return self._device
+        return device_key(current_device() or (list_gpus() or [resolve_device(-1)])[0])
 
     def _merge_call(self, merge_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         # Towers are compared by the function that they call, so this one must not hide it.

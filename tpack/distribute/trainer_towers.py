@@ -4,7 +4,7 @@ A trainer's builder decides how gradients are reduced and where variables are. T
 for strategies, such as a layer that synchronises its statistics, work in the builder's towers as well.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from tpack.distribute.mode import require_distribution_strategy_scope
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.several_towers import MeetingTowerContext, Place
 from tpack.errors import StrategyError
+from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext as Tower
 
 _KEY = ("tpack_trainer_towers",)
@@ -54,6 +55,26 @@ class TrainerTowersStrategy(DeviceListStrategy):
         if len(self.places) < self._num_towers:
             raise StrategyError("the devices of a trainer's towers are known when they meet: in merge_call")
         return [self.places[index].device for index in sorted(self.places)]
+
+    def apply_gradients(
+        self,
+        optimizer: Any,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """Apply gradients as any strategy does; those of one tower alone as the optimizer does by itself.
+
+        Args:
+            optimizer: any ``tf.train.Optimizer``.
+            grads_and_vars: (gradient, variable) pairs.
+            global_step: a variable to add one to, or None.
+            name: the name of the operation.
+        """
+        if self._num_towers > 1:
+            return super().apply_gradients(optimizer, grads_and_vars, global_step, name)
+        check_optimizer(optimizer)
+        return optimizer.apply_gradients(grads_and_vars, global_step, name)
 
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         raise StrategyError("a trainer's towers have no scope(): their variables are made by the trainer")
