@@ -5,8 +5,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
+from tpack.distribute.mirrored import MirroredStrategy
 from tpack.errors import ConfigError
-from tpack.estimator.inputs import call_input_fn, warn_if_endless
+from tpack.estimator.inputs import call_distributed_input_fn, call_input_fn, warn_if_endless
 
 
 def call(input_fn, mode="train"):
@@ -47,6 +48,26 @@ def test_prediction_looks_at_features_only(graph):
 def test_input_is_on_the_cpu(graph):
     inputs = call(lambda config: tf.constant(len(config)))
     assert inputs.features.device == "/device:CPU:0"
+
+
+def test_towers_of_a_strategy_take_turns(session8):
+    strategy = MirroredStrategy(["/cpu:0", "/cpu:1"])
+
+    def make(size):
+        data = {"x": np.arange(size)}, np.arange(size) + 10
+        return lambda: tf.data.Dataset.from_tensor_slices(data)
+
+    inputs = call_distributed_input_fn(make(5), "train", strategy, params=None, config=None)
+    session8.run(inputs.initializer)
+    assert session8.run(inputs.num_left) == 1
+    parts = [(inputs.features["x"].get(device), inputs.labels.get(device)) for device in strategy.worker_devices]
+    assert [session8.run(parts) for _ in range(2)] == [[(0, 10), (1, 11)], [(2, 12), (3, 13)]]
+    with pytest.raises(tf.errors.OutOfRangeError):
+        session8.run(parts)
+    endless = call_distributed_input_fn(lambda: make(3)().repeat(), "train", strategy, params=None, config=None)
+    assert session8.run(endless.num_left) == -1
+    with pytest.raises(ConfigError, match="under a distribution strategy an input_fn must return a tf.data.Dataset"):
+        call_distributed_input_fn(lambda: tf.zeros([1]), "train", strategy, params=None, config=None)
 
 
 def test_what_cannot_be_is_refused(graph):

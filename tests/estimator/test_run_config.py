@@ -3,6 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.default import DEFAULT_STRATEGY
 from tpack.errors import ConfigError
 from tpack.estimator.run_config import RunConfig
 
@@ -44,6 +45,8 @@ def test_one_process_that_does_everything():
         ({"save_summary_steps": -1}, "save_summary_steps of a RunConfig must not be below zero, got -1"),
         ({"keep_checkpoint_max": -2}, "keep_checkpoint_max"),
         ({"session_config": {}}, "must be a tf.ConfigProto, got {}"),
+        ({"train_distribute": 2}, "train_distribute must be a tpack DistributionStrategy with devices, got 2"),
+        ({"eval_distribute": DEFAULT_STRATEGY}, "eval_distribute must be a tpack DistributionStrategy with devices"),
     ],
 )
 def test_what_cannot_be_is_refused(options, message):

@@ -14,7 +14,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError
 from tpack.estimator import evaluation, exporting, prediction
-from tpack.estimator.building import ModelParts, build_model
+from tpack.estimator.building import BuiltModel, ModelParts, build_model
+from tpack.estimator.distributed_building import build_distributed_evaluation, build_distributed_training
 from tpack.estimator.inputs import InputFn, Inputs, call_input_fn, warn_if_endless
 from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.model_fn import ModelFn, check_model_fn
@@ -136,7 +137,7 @@ class Estimator:
             return self
         os.makedirs(self.model_dir, exist_ok=True)
         with tf.Graph().as_default():
-            model = build_model(self._parts, ModeKeys.TRAIN, lambda: self._call_input_fn(input_fn, ModeKeys.TRAIN))
+            model = self._build(input_fn, ModeKeys.TRAIN)
             if checkpoint is None and self._warm_start is not None:
                 warm_start(self._warm_start)
             limits = TrainLimits(last_step, checkpoint)
@@ -172,7 +173,7 @@ class Estimator:
         hooks = checked_hooks("hooks", hooks)
         checkpoint = self._existing_checkpoint(checkpoint_path)
         with tf.Graph().as_default():
-            model = build_model(self._parts, ModeKeys.EVAL, lambda: self._call_input_fn(input_fn, ModeKeys.EVAL))
+            model = self._build(input_fn, ModeKeys.EVAL)
             if steps is None:
                 warn_if_endless(model.inputs, "the evaluation")
             results = evaluation.evaluate_model(self._parts, model, checkpoint, steps, hooks)
@@ -205,7 +206,7 @@ class Estimator:
         hooks = checked_hooks("hooks", hooks)
         checkpoint = self._existing_checkpoint(checkpoint_path)
         with tf.Graph().as_default():
-            model = build_model(self._parts, ModeKeys.PREDICT, lambda: self._call_input_fn(input_fn, ModeKeys.PREDICT))
+            model = self._build(input_fn, ModeKeys.PREDICT)
             warn_if_endless(model.inputs, "prediction")
             wanted = prediction.chosen_predictions(model.spec.predictions, predict_keys)
         for values in prediction.predict_model(self._parts, model, checkpoint, wanted, hooks):
@@ -274,8 +275,14 @@ class Estimator:
         """
         return CheckpointReader(self._existing_checkpoint(None)).read(name.removesuffix(":0"))
 
-    def _call_input_fn(self, input_fn: InputFn, mode: str) -> Inputs:
-        return call_input_fn(input_fn, mode, params=self._parts.params, config=self._parts.config)
+    def _build(self, input_fn: InputFn, mode: str) -> BuiltModel:
+        """Build input and model into the current graph, under the strategy of the config if it has one for the mode."""
+        parts, config = self._parts, self.config
+        if mode == ModeKeys.TRAIN and config.train_distribute is not None:
+            return build_distributed_training(parts, input_fn, config.train_distribute)
+        if mode == ModeKeys.EVAL and config.eval_distribute is not None:
+            return build_distributed_evaluation(parts, input_fn, config.eval_distribute)
+        return build_model(parts, mode, lambda: call_input_fn(input_fn, mode, params=parts.params, config=config))
 
     def _existing_checkpoint(self, path: str | None) -> str:
         prefix = self.latest_checkpoint() if path is None else resolve_checkpoint(path)

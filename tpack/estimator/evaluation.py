@@ -53,6 +53,8 @@ def evaluate_model(
         model_session(model.global_step.graph, plan, [*hooks, *spec.evaluation_hooks]) as session,
         session.session.as_default(),
     ):
+        if steps is None and model.inputs.num_left is not None:
+            _warn_of_left_batches(int(session.session.run(model.inputs.num_left)))
         num_batches = _run_updates(session, update, steps)
         results: dict[str, Any] = session.session.run(values)
     logger.info(f"Evaluated {num_batches} batch(es) of the model at global step {results['global_step']}.")
@@ -69,6 +71,11 @@ def report(directory: str, results: dict[str, Any]) -> None:
     write_results(directory, results, int(results["global_step"]))
     shown = ", ".join(f"{name} = {value}" for name, value in sorted(results.items()))
     logger.info(f"Evaluation: {shown}")
+
+
+def _warn_of_left_batches(num_left: int) -> None:
+    if num_left > 0:
+        logger.warning(f"The last {num_left} batch(es) are too few for all towers, and are not evaluated.")
 
 
 def _run_updates(session: HookedSession, update: Any, steps: int | None) -> int:

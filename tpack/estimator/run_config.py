@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError
 
 _UNSET: Any = "unset"
@@ -27,11 +28,15 @@ class RunConfig:
         keep_checkpoint_max: how many checkpoints are kept; 0 or None keeps all.
         keep_checkpoint_every_n_hours: a checkpoint this long after the last one that was kept for good is kept, too.
         log_step_count_steps: steps between two lines of the log; 0 or None writes none.
-        device_fn: a device function for the model; None leaves it to TensorFlow.
+        train_distribute: a ``DistributionStrategy`` under which models are trained. Each of its K towers takes batches
+            of its own from the input_fn, which has to return a Dataset; K batches are one step.
+        device_fn: a device function for models that are under no strategy; None leaves it to TensorFlow.
+        eval_distribute: a ``DistributionStrategy`` on whose K devices models are evaluated, K batches in a step. Batches
+            that are left at the end for fewer towers are dropped.
 
     Raises:
         ConfigError: Checkpoints are wanted by steps and by seconds, or a number is below zero, or ``session_config``
-            is something else.
+            or a strategy is something else.
 
     Source:
         ``tf.estimator.RunConfig`` of TensorFlow 1, less what it has for clusters.
@@ -46,7 +51,9 @@ class RunConfig:
     keep_checkpoint_max: int | None = 5
     keep_checkpoint_every_n_hours: float = 10000
     log_step_count_steps: int | None = 100
+    train_distribute: DistributionStrategy | None = None
     device_fn: Callable[[Any], str] | None = None
+    eval_distribute: DistributionStrategy | None = None
 
     def __post_init__(self) -> None:
         """Check the options, and choose when to save."""
@@ -57,6 +64,10 @@ class RunConfig:
                 raise ConfigError(f"{field.name} of a RunConfig must not be below zero, got {value!r}")
         if self.session_config is not None and not isinstance(self.session_config, tf.ConfigProto):
             raise ConfigError(f"session_config must be a tf.ConfigProto, got {self.session_config!r}")
+        for name in ("train_distribute", "eval_distribute"):
+            strategy = getattr(self, name)
+            if strategy is not None and (not isinstance(strategy, DistributionStrategy) or strategy.is_default):
+                raise ConfigError(f"{name} must be a tpack DistributionStrategy with devices, got {strategy!r}")
 
     def _choose_when_to_save(self) -> None:
         is_unset = self.save_checkpoints_steps is _UNSET, self.save_checkpoints_secs is _UNSET

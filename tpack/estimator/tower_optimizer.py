@@ -1,7 +1,7 @@
 """An optimizer for a model_fn that is replicated: it gathers the towers' gradients and applies their sum once.
 
-In the towers of ``replicate_model_fn`` each call waits for the same call in all others. Everywhere else the wrapper
-does nothing.
+In the towers of ``replicate_model_fn`` each call waits for the same call in all others. In those of a distribution
+strategy the strategy does the same in its own way. Everywhere else the wrapper does nothing.
 """
 
 import functools
@@ -11,6 +11,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.mode import current_mode, strategy_of
+from tpack.distribute.trainer_towers import TrainerTowersStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.tower_gradients import sum_tower_gradients
 from tpack.estimator.towers import current_model_fn_tower
@@ -84,9 +86,10 @@ class TowerOptimizer(tf.train.Optimizer):
             ConfigError: No tower has a gradient.
         """
         tower = current_model_fn_tower()
-        if tower is None or tower.total == 1:
-            if tower is not None:
-                tower.num_optimizer_calls += 1
+        if tower is None:
+            return self._apply_outside(grads_and_vars, global_step, name)
+        if tower.total == 1:
+            tower.num_optimizer_calls += 1
             return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
         tower.num_optimizer_calls += 1
         # The update is built outside of the towers: this brings along what has to run before it.
@@ -109,6 +112,13 @@ class TowerOptimizer(tf.train.Optimizer):
     def variables(self) -> list[Any]:
         """Return the variables of the wrapped optimizer."""
         return list(self._optimizer().variables())
+
+    def _apply_outside(self, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
+        """Apply gradients outside of replicated model_fns: as the current strategy does, or else as they are."""
+        strategy = strategy_of(current_mode())
+        if strategy is None or isinstance(strategy, TrainerTowersStrategy):
+            return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
+        return strategy.apply_gradients(self._optimizer(), grads_and_vars, global_step, name)
 
     def _apply_together(self, tower_grads: list[Any], ready: list[Any], *, global_step: Any, name: str | None) -> Any:
         with tf.control_dependencies(ready):
