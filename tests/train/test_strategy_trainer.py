@@ -112,16 +112,19 @@ def test_overflow_in_one_tower_skips_the_step_in_all(name: str) -> None:
     assert run.scalars["skipped_steps"] == [1, 1]
 
 
-def test_callbacks_set_a_mirrored_learning_rate(graph: Any) -> None:
-    rates: list[Any] = []
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_learning_rate_that_callbacks_set_counts_on_all_devices(name: str, graph: Any) -> None:
+    seen: list[Any] = []
 
     def note(callback: Any) -> None:
-        (rate,) = [v for v in tf.global_variables() if v.op.name == "learning_rate"]
-        rates.append(callback.trainer.sess.run(rate.components))
+        (weight,) = [variable for variable in tf.trainable_variables() if variable.op.name == "w"]
+        seen.append(callback.trainer.sess.run(getattr(weight, "components", [weight])))
 
-    setter = ScheduledHyperParamSetter("learning_rate", [(1, 0.05), (2, 0.01)])
-    _launch(StrategyTrainer(STRATEGIES["mirrored"]()), 1, [setter, CallbackFactory(trigger=note)])
-    np.testing.assert_allclose(rates, np.outer([0.05, 0.01], np.ones(4)))
+    setter = ScheduledHyperParamSetter("learning_rate", [(1, 0.05), (2, 0.0)])
+    _launch(StrategyTrainer(STRATEGIES[name]()), 1, [setter, CallbackFactory(before_train=note, trigger=note)])
+    before, first, second = np.array(seen)
+    assert (first != before).all()
+    np.testing.assert_array_equal(first, second)
 
 
 def test_predictors_use_the_weights_of_their_device(graph: Any) -> None:
