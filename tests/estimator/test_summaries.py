@@ -13,6 +13,12 @@ def test_numbers_are_written(tmp_path):
     assert scalars_in(tmp_path / "eval") == {"loss": [(7, 0.5)], "hits": [(7, 3.0)]}
 
 
+def test_results_of_one_second_are_all_kept(tmp_path):
+    for step in range(3):
+        write_results(str(tmp_path), {"loss": step / 2}, step)
+    assert scalars_in(tmp_path)["loss"] == [(0, 0.0), (1, 0.5), (2, 1.0)]
+
+
 def test_a_writer_is_closed(graph, tmp_path):
     with event_writer(str(tmp_path)) as writer:
         writer.add_summary(tf.Summary(value=[tf.Summary.Value(tag="a", simple_value=2.0)]), 1)

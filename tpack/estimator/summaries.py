@@ -1,6 +1,7 @@
 """Write what TensorBoard shows of an Estimator: the summaries of training, and the results of evaluations."""
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +14,9 @@ from tpack.tfutils.summary_proto import create_scalar_summary
 
 @contextmanager
 def event_writer(directory: str) -> Iterator[Any]:
-    """Open an event file in a directory for a block. A graph has to be the default one."""
-    writer = tf.summary.FileWriter(directory)
+    """Open a new event file in a directory for a block. A graph has to be the default one."""
+    # TensorFlow names the file by the second, and of two in one second the later one would take the place of the other.
+    writer = tf.summary.FileWriter(directory, filename_suffix=f".{time.time_ns()}")
     try:
         yield writer
     finally:
@@ -22,7 +24,7 @@ def event_writer(directory: str) -> Iterator[Any]:
 
 
 def write_results(directory: str, results: Mapping[str, Any], step: int) -> None:
-    """Write the numbers among the results of an evaluation to an event file.
+    """Write the numbers among the results of an evaluation to an event file, as one event.
 
     Args:
         directory: where to; it is made.
@@ -30,7 +32,9 @@ def write_results(directory: str, results: Mapping[str, Any], step: int) -> None
         step: the global step of the model.
     """
     os.makedirs(directory, exist_ok=True)
+    summary = tf.Summary()
+    for name, value in results.items():
+        if np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number) and name != "global_step":
+            summary.MergeFrom(create_scalar_summary(name, float(value)))
     with tf.Graph().as_default(), event_writer(directory) as writer:
-        for name, value in results.items():
-            if np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number) and name != "global_step":
-                writer.add_summary(create_scalar_summary(name, float(value)), step)
+        writer.add_summary(summary, step)
