@@ -100,7 +100,8 @@ def build_distributed_evaluation(parts: ModelParts, input_fn: InputFn, strategy:
     own = [select_device(device, (inputs.features, inputs.labels)) for device in devices]
 
     def call(index: int) -> EstimatorSpec:
-        return call_model_fn(parts.model_fn, *own[index], ModeKeys.EVAL, params=parts.params, config=parts.config)
+        features, labels = own[index]
+        return call_model_fn(parts.model_fn, features, labels, ModeKeys.EVAL, params=parts.params, config=parts.config)
 
     replication = replication_over(devices)
     towers = build_towers(call, replication, ModeKeys.EVAL, averages_losses=False)

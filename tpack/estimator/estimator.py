@@ -295,6 +295,7 @@ def _whole_number(name: str, value: Any) -> int | None:
     """Return a number of steps as an integer; refuse anything but None, integers and floats such as 1e4."""
     if value is None:
         return None
-    if not isinstance(value, numbers.Real) or not float(value).is_integer() or value <= 0:
+    number = float(value) if isinstance(value, numbers.Real) else 0.0
+    if not number.is_integer() or number <= 0:
         raise ConfigError(f"{name} must be positive, and a whole number, got {value!r}")
-    return int(value)
+    return int(number)

@@ -31,8 +31,8 @@ class RunConfig:
         train_distribute: a ``DistributionStrategy`` under which models are trained. Each of its K towers takes batches
             of its own from the input_fn, which has to return a Dataset; K batches are one step.
         device_fn: a device function for models that are under no strategy; None leaves it to TensorFlow.
-        eval_distribute: a ``DistributionStrategy`` on whose K devices models are evaluated, K batches in a step. Batches
-            that are left at the end for fewer towers are dropped.
+        eval_distribute: a ``DistributionStrategy`` on whose K devices models are evaluated, K batches in a step. At the
+            end, batches for fewer than K towers are dropped.
 
     Raises:
         ConfigError: Checkpoints are wanted by steps and by seconds, or a number is below zero, or ``session_config``
