@@ -26,6 +26,15 @@ def test_components_are_resources_on_their_devices_named_after_the_first(graph):
     assert {c.op.type for c in variable.components} == {"VarHandleOp"}
 
 
+def test_what_is_around_does_not_move_components(graph):
+    with in_scope(), tf.device("/cpu:5"), tf.colocate_with(tf.no_op(name="other")):
+        variable = tf.get_variable("v", [])
+        local = tf.get_variable("local", [], synchronization=ON_READ, aggregation=SUM)
+    for made in (variable, local):
+        assert [c.device for c in made.components] == [c.handle.device for c in made.components] == devices_of(2)
+        assert b"loc:@other" not in {group for c in made.components for group in c.op.colocation_groups()}
+
+
 def test_name_scopes_do_not_reach_the_other_components(graph):
     with in_scope(), tf.name_scope("scope"):
         variable = tf.Variable(1.0, name="v")

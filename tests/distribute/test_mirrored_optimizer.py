@@ -147,6 +147,9 @@ def test_plain_variables_and_those_on_other_devices_have_optimizers_of_their_own
     start(session8)
     for _ in range(2):
         session8.run(train_op)
+    slots = [v for v in tf.global_variables() if v.op.name.startswith("plain/")]
+    assert [v.device for v in slots] == ["/device:CPU:6"] * 2
+    assert not any(isinstance(v, MirroredVariable) for v in slots)
     for variable in (*w.components, *alone.components, plain):
         np.testing.assert_allclose(session8.run(variable), -1.0, rtol=1e-5)
     assert len(alone.components) == 1

@@ -12,6 +12,7 @@ from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.tower_local_variable import TowerLocalVariable
 from tpack.distribute.variables import DistributedVariable
 from tpack.errors import ConfigError
+from tpack.reduction.placing import on_device
 
 _SYNCHRONIZATIONS = {mode.value: mode for mode in tf.VariableSynchronization}
 _AGGREGATIONS = {mode.value: mode for mode in tf.VariableAggregation}
@@ -84,18 +85,18 @@ def devices_for(colocate_with: Any, devices: Sequence[str]) -> list[str]:
 def _create_components(
     next_creator: Callable[..., Any], devices: Sequence[str], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    with tf.device(devices[0]):
+    with on_device(devices[0]):
         primary = next_creator(**kwargs)
     components = {devices[0]: primary}
     for number, device in enumerate(devices[1:], start=1):
 
         def same_value(device: str = device) -> Any:
-            with tf.device(device):
+            with on_device(device):
                 return tf.identity(primary.initial_value)
 
         # With a slash behind it, it is the whole name, whatever name scopes are open.
         own = {"name": f"{primary.op.name}/replica_{number}/", "initial_value": same_value}
-        with tf.device(device):
+        with on_device(device):
             components[device] = next_creator(**{**kwargs, **own})
     return components
 

@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.collection_entries import replace_in_collections
 from tpack.distribute.mirrored_variable import MirroredVariable
+from tpack.distribute.update_context import UpdateContext
 from tpack.distribute.update_on_devices import update_on_devices
 from tpack.tfutils.optimizer_clone import clone_optimizer
 from tpack.tower.collections import freeze_collection
@@ -54,9 +55,12 @@ class MirroredOptimizers:
         updates: list[Any] = []
         for devices, pairs in groups.items():
             found = self._find(optimizer, devices)
-            updates.extend(
-                _apply_on_devices(found, pairs, name) if devices else [found.apply_gradients(pairs, name=name)]
-            )
+            if devices:
+                updates.extend(_apply_on_devices(found, pairs, name))
+            else:
+                # As an update, so that slots of plain variables are plain ones beside them.
+                with UpdateContext(pairs[0][1].device):
+                    updates.append(found.apply_gradients(pairs, name=name))
         return updates
 
     def _find(self, optimizer: Any, devices: tuple[str, ...]) -> Any:

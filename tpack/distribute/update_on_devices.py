@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.regroup import regroup, select_device_mirrored
 from tpack.distribute.update_context import UpdateContext
 from tpack.distribute.values import Mirrored
+from tpack.reduction.placing import on_device
 
 
 def update_on_devices(
@@ -29,7 +30,7 @@ def update_on_devices(
     """
     results = {}
     for number, (device, subject) in enumerate(subjects.items()):
-        with tf.device(device), UpdateContext(device), tf.name_scope(f"update_{number}"):
+        with on_device(device), UpdateContext(device), tf.name_scope(f"update_{number}"):
             own_kwargs = select_device_mirrored(device, dict(kwargs))
             results[device] = fn(*subject, *select_device_mirrored(device, args), **own_kwargs)
     return regroup(results, Mirrored)
