@@ -242,6 +242,28 @@ def test_operations_are_watched_when_they_are_made(graph):
     assert seen == ["a", "b", "c"]
 
 
+def test_operations_are_watched_from_now_on_and_each_once(graph):
+    seen = []
+
+    def watch(operation):
+        seen.append(operation.name)
+
+    tf.no_op(name="before")
+    with tf.control_dependencies([tf.no_op(name="also_before")]):
+        compat.keep_watching(watch)
+        compat.keep_watching(watch)
+        tf.no_op(name="a")
+    tf.no_op(name="b")
+    assert compat.current_control_dependencies() == []
+    with tf.Graph().as_default(), tf.control_dependencies(None):
+        tf.no_op(name="of_another_graph")
+        compat.keep_watching(watch)
+        tf.no_op(name="c")
+    with tf.control_dependencies(None):
+        tf.no_op(name="unseen")
+    assert seen == ["a", "b", "c"]
+
+
 def test_last_loss_reduction_is_that_of_the_last_loss(graph):
     assert compat.last_loss_reduction() is None
     tf.losses.mean_squared_error([1.0], [2.0], reduction=tf.losses.Reduction.SUM)

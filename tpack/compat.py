@@ -38,6 +38,7 @@ __all__ = [
     "is_in_control_flow",
     "is_in_variable_store",
     "is_tfv2",
+    "keep_watching",
     "last_loss_reduction",
     "list_local_devices",
     "make_callable",
@@ -311,16 +312,31 @@ def watch_operations(watch: Callable[[Any], None]) -> Iterator[None]:
         yield
 
 
+def keep_watching(watch: Callable[[Any], None]) -> None:
+    """Call a function from now on with each operation that this thread adds to the current graph.
+
+    In a block of ``tf.init_scope`` or ``tf.control_dependencies(None)``, until it ends. Other such blocks are not seen.
+
+    Args:
+        watch: the function, as for `watch_operations`; given again, it is called no more than once for an operation.
+    """
+    graph = tfv1.get_default_graph()
+    stack = graph._control_dependencies_stack
+    if not any(isinstance(block, _Watcher) and block.watch is watch for block in stack):
+        # Outside of all blocks that are open, so that none of them closes it.
+        stack.insert(0, _Watcher(graph, watch))
+
+
 class _Watcher(tfv1.Graph._ControlDependenciesController):
     """A block of control dependencies without any: TensorFlow tells each block what is made in it."""
 
     def __init__(self, graph: Any, watch: Callable[[Any], None]) -> None:
         super().__init__(graph, [])
-        self._watch = watch
+        self.watch = watch
 
     def add_op(self, op: Any) -> None:
         """Take note of an operation."""
-        self._watch(op)
+        self.watch(op)
 
 
 def _copied(value: Any) -> Any:

@@ -1,19 +1,20 @@
-"""Refuse changes of variables that only one tower makes, where the copies of the others would silently drift away.
+"""Refuse changes of one mirror of a variable, where the other mirrors would silently drift away.
 
-An optimizer of TensorFlow 1 that is used in a tower as it is, without the strategy, would apply the tower's own
-gradients to the tower's own mirror. This is noticed when the operation is made, so that the traceback shows which line
-of code makes it. In the body of a condition or a loop it is not noticed.
+An optimizer of TensorFlow 1 that is used as it is, without the strategy, changes the mirror that the variable's handle
+stands for: in a tower that of the tower, by the tower's own gradients, and elsewhere the first one. This is noticed
+when the operation is made, so that the traceback shows which line of code makes it.
 """
 
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
-from tpack.distribute.mirrored_variable import MirroredVariable
+from tpack.distribute.update_context import get_update_device
 from tpack.errors import StrategyError
+from tpack.tower.context import get_current_tower_context
+from tpack.tower.control_flow import built_graph
 
 _OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
-_CHANGES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceScatter")
+_ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+_OTHERS = ("ResourceScatter", "ResourceCountUpTo")
 _KEY = ("tpack_mirrors",)
 """The handles of a graph's mirrors. A tuple as the key, which TensorFlow's own stores have, is never saved."""
 
@@ -33,27 +34,61 @@ def refuse_lone_change(operation: Any) -> None:
             f"an optimizer changes {_name(operation)} in one of several towers, by {kind}: there, use "
             "strategy.apply_gradients(optimizer, grads_and_vars), or wrap it in a DistributedOptimizer"
         )
-    if kind.startswith(_CHANGES) and _name(operation) in _mirrors():
+    if kind.startswith((*_ASSIGNMENTS, *_OTHERS)) and _name(operation) in _mirrors():
         raise StrategyError(
             f"{kind} changes {_name(operation)}, the mirror of one of several towers, in this one only: assign to the "
             "mirrored variable, in merge_call or with an aggregation"
         )
 
 
-def protect(variable: MirroredVariable) -> None:
+def refuse_partial_change(operation: Any) -> None:
+    """Refuse an operation that changes one of several mirrors, outside of an update, which has its turn on each device.
+
+    Assignments are not refused: the mirrored variable's own are of all mirrors, and one of a mirror names it.
+
+    Args:
+        operation: the operation.
+
+    Raises:
+        StrategyError: It does.
+    """
+    kind = operation.type
+    if not kind.startswith((*_OPTIMIZERS, *_OTHERS)) or get_update_device() is not None:
+        return
+    if _mirrors().get(_name(operation), 1) > 1:
+        tower = get_current_tower_context()
+        if tower is not None and tower.total > 1:
+            refuse_lone_change(operation)
+        raise StrategyError(
+            f"{kind} would change {_name(operation)} alone, which is one of several mirrors of a variable: use the "
+            "variable's own methods, and in a scope of its strategy strategy.apply_gradients(optimizer, "
+            "grads_and_vars), a DistributedOptimizer or strategy.update"
+        )
+
+
+def protect(variable: Any) -> None:
     """Let checks know the components of a mirrored variable, after it was made."""
-    _mirrors().update(component.op.name for component in variable.components)
+    components = variable.components
+    _mirrors().update({component.op.name: len(components) for component in components})
 
 
-def _mirrors() -> set[str]:
-    """Return the names of the handles of all mirrors in the current graph."""
-    held = tf.get_default_graph().get_collection_ref(_KEY)
+def _mirrors() -> dict[str, int]:
+    """Return the names of the handles of all mirrors in the current graph, each with how many its variable has."""
+    held = built_graph().get_collection_ref(_KEY)
     if not held:
-        held.append(set())
-    names: set[str] = held[0]
-    return names
+        held.append({})
+    counts: dict[str, int] = held[0]
+    return counts
 
 
 def _name(operation: Any) -> str:
     """Return the name of the variable that an operation changes, its first input."""
-    return str(operation.inputs[0].op.name) if len(operation.inputs) else ""
+    return str(_outer(operation.inputs[0]).op.name) if len(operation.inputs) else ""
+
+
+def _outer(tensor: Any) -> Any:
+    """Return what a tensor is, in the body of a condition, loop or function, in the graph around it."""
+    for outer, inner in getattr(tensor.graph, "captures", ()):
+        if inner is tensor:
+            return _outer(outer)
+    return tensor
