@@ -34,6 +34,14 @@ def test_in_an_update_the_mirror_of_the_device_is_changed(session8, method):
     assert held(session8, variable) == [10.0, METHODS[method]]
 
 
+def test_in_an_update_of_other_devices_a_change_is_refused(graph):
+    with in_scope() as strategy:
+        with strategy.colocate_vars_with("/cpu:5"):
+            elsewhere = make(name="elsewhere")
+        with pytest.raises(StrategyError, match="'/device:CPU:0' is not one of .*CPU:5"):
+            strategy.update(make(), lambda _: elsewhere.assign_add(1.0))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_across_towers_all_mirrors_are_changed(session8, method):
     with in_scope(3) as strategy:
@@ -41,6 +49,16 @@ def test_across_towers_all_mirrors_are_changed(session8, method):
         changed = strategy.group(getattr(variable, method)(3.0))
     started(session8).run(changed)
     assert held(session8, variable) == [METHODS[method]] * 3
+
+
+def test_where_something_is_colocated_all_mirrors_are_changed_on_their_devices(session8):
+    with in_scope():
+        variable = make()
+        with tf.colocate_with(variable):
+            changed = variable.assign_add(3.0)
+    assert ops_on(list(changed.index.values())) == devices_of(2)
+    started(session8).run(changed)
+    assert held(session8, variable) == [13.0, 13.0]
 
 
 def test_across_towers_a_mirrored_value_is_taken_device_by_device_and_another_is_refused(session8):

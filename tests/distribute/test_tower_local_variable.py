@@ -99,6 +99,15 @@ def test_totals_are_kept_when_they_are_assigned(session8, rng, num_towers):
         np.testing.assert_allclose(session8.run(variable), total, rtol=1e-15)
 
 
+def test_where_something_is_colocated_all_components_are_assigned_to(session8):
+    with in_scope():
+        variable = make()
+        with tf.colocate_with(variable):
+            assigned = variable.assign(3.0)
+    started(session8).run(assigned)
+    assert held(session8, variable) == [1.5, 1.5]
+
+
 def test_arrays_are_split_like_tensors(graph):
     with in_scope(3):
         variable, counter = make(), make(dtype=tf.int32, name="n")

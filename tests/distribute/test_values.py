@@ -89,6 +89,16 @@ def test_mirrored_values_can_be_used_as_tensors(graph):
         np.testing.assert_array_equal(number, expected)
 
 
+def test_what_tensors_refuse_is_refused(graph):
+    value = Mirrored({"/cpu:0": tf.placeholder(tf.float32, [None])})
+    with pytest.raises(TypeError, match="Python `bool` is not allowed"):
+        bool(value)
+    with pytest.raises(TypeError, match="Iterating over a symbolic"):
+        iter(value)
+    assert Mirrored({"/cpu:0": tf.no_op()})
+    assert not Mirrored({"/cpu:0": 0})
+
+
 def test_asking_python_s_questions_of_mirrored_values_does_not_reach_their_parts():
     class Part:
         _hidden = 1

@@ -9,6 +9,7 @@ from tests.helpers.strategies import FIRST, MEAN, ON_READ, SUM, devices_of, in_s
 from tpack.distribute.context import get_tower_context
 from tpack.distribute.update_context import UpdateContext
 from tpack.distribute.variables import DistributedVariable, assign_to_components
+from tpack.errors import StrategyError
 from tpack.tower.tower_kinds import PredictTowerContext
 
 
@@ -219,6 +220,46 @@ def test_a_saver_that_reshapes_restores_into_all_components(tmp_path):
             variable = tf.get_variable("v", [2, 2])
         tf.train.Saver(reshape=True).restore(session, path)
         assert [v.tolist() for v in session.run(variable.components)] == [[[1.0, 2.0], [3.0, 4.0]]] * 2
+
+
+def test_a_checkpoint_can_initialise_all_components(tmp_path):
+    path = str(tmp_path / "model")
+    with tf.Graph().as_default() as graph, cpu_session(graph) as session:
+        make(value=6.0)
+        tf.train.Saver().save(started(session), path)
+    with tf.Graph().as_default() as graph, cpu_session(graph) as session:
+        with in_scope():
+            variable, total = make(), make("total", synchronization=ON_READ, aggregation=SUM)
+        tf.train.init_from_checkpoint(path, {"v": variable})
+        tf.train.init_from_checkpoint(path, {"v": total})
+        started(session)
+        assert [v.tolist() for v in session.run(variable.components)] == [[6.0, 6.0]] * 2
+        assert [v.tolist() for v in session.run(total.components)] == [[3.0, 3.0]] * 2
+        assert session.run(variable.initial_value).tolist() == [6.0, 6.0]
+
+
+def test_an_object_based_checkpoint_restores_all_components(tmp_path, session8):
+    with in_scope():
+        variable = make()
+    checkpoint = tf.train.Checkpoint(variable=variable)
+    path = checkpoint.save(str(tmp_path / "model"), session=started(session8))
+    session8.run(variable.assign([7.0, 8.0]))
+    checkpoint.restore(path).assert_consumed().run_restore_ops(session8)
+    assert [v.tolist() for v in session8.run(variable.components)] == [[2.0, 2.0]] * 2
+
+
+@pytest.mark.parametrize("options", [{}, {"synchronization": ON_READ, "aggregation": SUM}])
+def test_nothing_else_reaches_one_component_only(graph, options):
+    with in_scope():
+        variable = make(**options)
+        with pytest.raises(StrategyError, match="v cannot count up to 3 on 2 devices"):
+            variable.count_up_to(3)
+        with pytest.raises(AttributeError, match="Variable has no attribute 'is_initialised'; its components may"):
+            variable.is_initialised()
+        with pytest.raises(TypeError, match="Python `bool` is not allowed"):
+            bool(variable)
+        with pytest.raises(TypeError, match="Iterating over a symbolic"):
+            iter(variable)
 
 
 def test_an_exported_graph_holds_a_plain_variable(graph):

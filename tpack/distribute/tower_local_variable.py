@@ -9,6 +9,7 @@ from tpack.distribute.mode import CrossTowerMode, current_mode
 from tpack.distribute.values import PerDevice
 from tpack.distribute.variables import DistributedVariable, assign_to_components
 from tpack.errors import StrategyError
+from tpack.reduction.placing import on_device
 
 _SUM, _MEAN = tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN
 
@@ -26,8 +27,8 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
             used in towers.
 
     Raises:
-        StrategyError: It is read across towers and has no aggregation, or is added to or subtracted from outside of a
-            tower.
+        StrategyError: It is read across towers and has no aggregation, or is changed outside of a tower by something
+            else than ``assign``.
 
     Source:
         The class of the same name that belongs to the seed ``distribute``.
@@ -37,21 +38,19 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
         super().__init__(index, aggregation)
         self._aggregate: Any = None
         if aggregation != tf.VariableAggregation.NONE:
-            with tf.init_scope(), tf.device(self.primary.device), tf.name_scope(f"{self.op.name}/across_towers/"):
+            with tf.init_scope(), on_device(self.primary.device), tf.name_scope(f"{self.op.name}/across_towers/"):
                 self._aggregate = tf.identity(self._get_cross_tower())
 
-    def assign(self, value: Any, **options: Any) -> Any:
-        """Assign a value to this tower's component, or across towers the value of all together."""
+    def _change(self, method: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Change this tower's component; across towers, only a value of all together can be assigned."""
         key = self._key_in_tower()
-        return assign_to_components(self, value) if key is None else self._index[key].assign(value, **options)
-
-    def assign_add(self, delta: Any, **options: Any) -> Any:
-        """Add to this tower's component."""
-        return self._own("assign_add").assign_add(delta, **options)
-
-    def assign_sub(self, delta: Any, **options: Any) -> Any:
-        """Subtract from this tower's component."""
-        return self._own("assign_sub").assign_sub(delta, **options)
+        if key is not None:
+            return getattr(self._index[key], method)(*values, **options)
+        if method == "assign":
+            return assign_to_components(self, *values)
+        raise StrategyError(
+            f"{method} of {self.op.name}, which is local to towers, may only be called in a tower context"
+        )
 
     def split_value(self, value: Any) -> list[Any]:
         """Return what each component has to hold so that a tensor or array is the variable's value across towers."""
@@ -62,14 +61,6 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
         share = _cast(share, value)
         # What dividing leaves over goes to the first, so that the sum is what it was.
         return [value - share * others, *([share] * others)]
-
-    def _own(self, method: str) -> Any:
-        key = self._key_in_tower()
-        if key is None:
-            raise StrategyError(
-                f"{method} of {self.op.name}, which is local to towers, may only be called in a tower context"
-            )
-        return self._index[key]
 
     def _key_in_tower(self) -> str | None:
         return None if isinstance(current_mode(), CrossTowerMode) else self._key_here()

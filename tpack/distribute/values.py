@@ -15,7 +15,7 @@ from tpack.tower.devices import resolve_device
 _OPERATORS = (
     *("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod"),
     *("pow", "rpow", "matmul", "rmatmul", "and", "rand", "or", "ror", "xor", "rxor", "neg", "abs", "invert"),
-    *("lt", "le", "gt", "ge", "getitem"),
+    *("lt", "le", "gt", "ge", "getitem", "iter"),
 )
 
 
@@ -142,6 +142,10 @@ class Mirrored(DistributedValues):
 
     def _get_cross_tower(self) -> Any:
         return self._index.get(device_key(current_device()), next(iter(self._index.values())))
+
+    def __bool__(self) -> bool:
+        # A tensor refuses, and an operation is true.
+        return bool(self.get())
 
     def _as_graph_element(self) -> Any:
         value = self.get()

@@ -13,17 +13,20 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveSpec, Trackable, current_device
+from tpack.distribute.changing import ChangingMethods
 from tpack.distribute.device_names import device_key
 from tpack.distribute.values import DistributedValues, with_operators
+from tpack.errors import StrategyError
+from tpack.reduction.placing import on_device
 
 
 @with_operators
-class DistributedVariable(DistributedValues, Trackable):
+class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
     """A variable with a component on each of several devices.
 
-    It is no ``tf.Variable``: what TensorFlow's functions do with a single variable would reach one component only. They
-    convert it to a tensor, and save and restore it as what it is. Those that treat variables and tensors differently
-    take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero.
+    It is no ``tf.Variable``: of one that ``tf.train.Saver`` is given by another name it takes the handle, and would
+    restore one component only, while this it saves and restores as what it is. Functions that treat variables and
+    tensors differently take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero.
 
     Args:
         index: the component of each device; the first one is the primary one.
@@ -38,7 +41,9 @@ class DistributedVariable(DistributedValues, Trackable):
         self._primary = next(iter(self._index.values()))
         self._aggregation = aggregation
         with tf.init_scope(), tf.name_scope(f"{self._primary.op.name}/initialize_all/"):
-            self._initializer = tf.group(*(component.initializer for component in self._index.values()))
+            # TensorFlow's ``init_from_checkpoint`` sets these two.
+            self._initializer_op = tf.group(*(component.initializer for component in self._index.values()))
+        self._initial_value = self._primary.initial_value
         for component in self._index.values():
             # The name by which TensorFlow's optimizers find the variable that a component belongs to.
             component._distributed_container = weakref.ref(self)
@@ -119,7 +124,7 @@ class DistributedVariable(DistributedValues, Trackable):
     @property
     def initial_value(self) -> Any:
         """The first value, of the primary component."""
-        return self._primary.initial_value
+        return self._initial_value
 
     def initialized_value(self) -> Any:
         """Return the value, or before initialisation the first one."""
@@ -128,7 +133,7 @@ class DistributedVariable(DistributedValues, Trackable):
     @property
     def initializer(self) -> Any:
         """The operation that initialises all components."""
-        return self._initializer
+        return self._initializer_op
 
     def is_initialized(self, name: str | None = None) -> Any:
         """Return a boolean tensor: whether all components are initialised."""
@@ -185,6 +190,23 @@ class DistributedVariable(DistributedValues, Trackable):
         """Return what is at ``indices``, as ``tf.gather_nd`` does."""
         return self.component().gather_nd(indices, name=name)
 
+    def count_up_to(self, limit: Any) -> Any:
+        """Refused: an operation counts one component, and raises where it ends.
+
+        Raises:
+            StrategyError: Always.
+        """
+        raise StrategyError(
+            f"{self.op.name} cannot count up to {limit!r} on {len(self._index)} devices: use assign_add"
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __getattr__(self, name: str) -> Any:
+        # What a component has and this does not, may be of that component alone.
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}; its components may have it")
+
     def to_proto(self, export_scope: str | None = None) -> Any:
         """Return the primary component as a message: a graph that is exported holds a plain variable."""
         return self._primary.to_proto(export_scope)
@@ -210,7 +232,7 @@ def assign_to_components(variable: DistributedVariable, value: Any) -> Any:
     assigned = []
     parts = variable.split_value(tf.convert_to_tensor(value, variable.dtype))
     for (device, component), part in zip(variable.index.items(), parts, strict=True):
-        with tf.device(device):
+        with on_device(device):
             assigned.append(component.assign(tf.identity(part), read_value=False))
     return tf.group(*assigned)
 
