@@ -3,9 +3,10 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.strategies import MEAN, SUM, in_scope, mirrored
+from tests.helpers.strategies import MEAN, SUM, devices_of, in_scope, mirrored, started
 from tpack.distribute.context import get_tower_context, has_distribution_strategy
 from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
+from tpack.distribute.increment import increment_var
 from tpack.distribute.update_context import get_update_device
 from tpack.errors import ConfigError, StrategyError
 from tpack.tower.tower_kinds import TrainTowerContext
@@ -57,6 +58,26 @@ def test_updates_are_where_the_variable_is(strategy):
     assert device == tensor.device == "/device:CPU:3"
     tensor, device = strategy.update_non_slot(v, lambda: update(v, 1.0))
     assert device == tensor.device == "/device:CPU:3"
+
+
+def test_what_is_of_several_devices_is_updated_on_all_of_them(session8):
+    with in_scope():
+        v = variable()
+    seen = []
+
+    def update(mirror, x):
+        seen.append((mirror, get_update_device()))
+        return mirror.assign_add(x)
+
+    with DEFAULT_STRATEGY.scope() as strategy:
+        assert strategy.unwrap(v) == v.components
+        updated = [strategy.group(strategy.update(v, update, 2.0)), strategy.group(v.assign_add(3.0))]
+        devices = strategy.update_non_slot(v, get_update_device)
+    assert seen == list(zip(v.components, devices_of(2), strict=True))
+    assert devices.index == {device: device for device in devices_of(2)}
+    updated.append(increment_var(v))
+    started(session8).run(updated)
+    assert session8.run(v.components) == [6.0, 6.0]
 
 
 def test_variables_are_plain_and_colocated_where_that_is_asked_for(strategy):

@@ -49,7 +49,6 @@ def test_what_a_strategy_has_to_implement_is_not_implemented(graph):
         lambda: bare.reduce(SUM, 1),
         lambda: bare.update(1, identity),
         lambda: bare.update_non_slot(1, identity),
-        lambda: bare.unwrap(1),
         lambda: bare.worker_device_index,
         lambda: bare.distribute_dataset(list),
         lambda: bare.read_var(1),

@@ -118,6 +118,14 @@ def test_group_returns_a_single_operation_as_it_is(graph):
         assert len(strategy.group(both).control_inputs) == 2
 
 
+def test_group_takes_structures_of_values(graph):
+    with in_scope() as strategy:
+        made = strategy.call_for_each_tower(lambda: (tf.no_op(), {"x": tf.constant(1.0)}))
+        grouped = strategy.group(made, name="all")
+        wanted = [*strategy.unwrap(made[0]), *(part.op for part in strategy.unwrap(made[1]["x"]))]
+    assert {op for each in grouped.control_inputs for op in each.control_inputs} == set(wanted)
+
+
 def test_run_concurrently_is_not_passed_on(graph):
     with in_scope() as strategy:
         assert strategy.call_for_each_tower(lambda **kwargs: len(kwargs), run_concurrently=True, other=1) == 1

@@ -14,12 +14,16 @@ from tpack.distribute.scope import current_strategy
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.tower_context import TowerContext
 from tpack.distribute.update_context import UpdateContext
+from tpack.distribute.update_on_devices import update_on_devices
+from tpack.distribute.values import DistributedValues
 from tpack.errors import StrategyError
 from tpack.tower.context import TowerContext as Tower
 
 
 class DefaultStrategy(DistributionStrategy):
     """Changes nothing about how anything is built. There is one, with one tower context: see `DEFAULT_STRATEGY`.
+
+    What another strategy made for several devices stays whole: it is updated on all of them.
 
     Source:
         The default strategy of the seed ``distribute``.
@@ -71,15 +75,16 @@ class DefaultStrategy(DistributionStrategy):
         return value
 
     def _update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if isinstance(var, DistributedValues):
+            return update_on_devices(fn, {device: (part,) for device, part in var.index.items()}, args, kwargs)
         with tf.colocate_with(var), UpdateContext(var.device):
             return fn(var, *args, **kwargs)
 
     def _update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if isinstance(colocate_with, DistributedValues):
+            return update_on_devices(fn, {device: () for device in colocate_with.devices}, args, kwargs)
         with tf.colocate_with(colocate_with), UpdateContext(colocate_with.device):
             return fn(*args, **kwargs)
-
-    def _unwrap(self, distributed_value: Any) -> list[Any]:
-        return [distributed_value]
 
     @property
     def num_towers(self) -> int:

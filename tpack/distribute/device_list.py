@@ -98,11 +98,6 @@ class DeviceListStrategy(DistributionStrategy):
     def _update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return update_on_devices(fn, {device: () for device in get_devices_from(colocate_with)}, args, kwargs)
 
-    def _unwrap(self, distributed_value: Any) -> list[Any]:
-        if isinstance(distributed_value, DistributedValues):
-            return list(distributed_value.index.values())
-        return [distributed_value]
-
     def _or_workers(self, destinations: Any) -> Any:
         return self.worker_devices if destinations is None else destinations
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.values import DistributedValues
 from tpack.errors import ConfigError
 
 
@@ -96,7 +97,9 @@ class StrategyPolicy:
         return [optimizer.apply_gradients(list(grads_and_vars), name=name)]
 
     def _unwrap(self, distributed_value: Any) -> list[Any]:
-        raise NotImplementedError
+        if isinstance(distributed_value, DistributedValues):
+            return list(distributed_value.index.values())
+        return [distributed_value]
 
     def _worker_device_index(self) -> Any:
         raise NotImplementedError

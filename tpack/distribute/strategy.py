@@ -274,10 +274,15 @@ class DistributionStrategy(StrategyPolicy):
     def group(self, value: Any, name: str | None = None) -> Any:
         """Return one operation that runs what `unwrap` returns; a single one as it is, unless it is to have a name.
 
+        Args:
+            value: a value of several devices, or a structure of them, such as a tower function may return.
+            name: the name of the operation.
+
         Raises:
             StrategyError: This is not the strategy's cross-tower context.
         """
-        values = tf.nest.flatten(self.unwrap(value))
+        require_cross_tower_context(self)
+        values = tf.nest.flatten([self._unwrap(part) for part in tf.nest.flatten(value)])
         if len(values) != 1 or name is not None:
             return tf.group(values, name=name)
         return getattr(values[0], "op", values[0])
