@@ -47,8 +47,8 @@ def test_without_arguments_all_gpus_are_used(monkeypatch):
     ("options", "what"),
     [
         ({"devices": ["/cpu:0"], "num_gpus": 1}, "wanted devices or num_gpus, got both"),
-        ({"devices": []}, "wanted one or more different devices"),
-        ({"devices": ["/cpu:0", "/device:CPU:0"]}, "wanted one or more different devices"),
+        ({"devices": []}, "wanted a list of one or more different devices"),
+        ({"devices": ["/cpu:0", "/device:CPU:0"]}, "wanted a list of one or more different devices"),
         ({"num_gpus": 0}, "wanted at least one tower"),
     ],
 )

@@ -6,10 +6,10 @@ from typing import Any
 from tpack.distribute.creating import create_distributed_variable, devices_for
 from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.device_names import device_key
 from tpack.distribute.mirrored_optimizer import MirroredOptimizers
 from tpack.distribute.per_device_dataset import PerDeviceDataset
 from tpack.distribute.strategy_tower import call_in_strategy_towers
+from tpack.distribute.worker_devices import different_devices
 from tpack.errors import ConfigError
 from tpack.tower.devices import list_gpus, resolve_device, resolve_devices
 
@@ -81,7 +81,4 @@ def _resolved(devices: Sequence[str] | None, num_gpus: int | None) -> list[str]:
         return list(resolve_devices(num_gpus))
     if devices is None:
         return list_gpus() or [resolve_device(-1)]
-    names = [device_key(resolve_device(device)) for device in devices]
-    if not names or len(set(names)) < len(names):
-        raise ConfigError(f"wanted one or more different devices, got {list(devices)!r}")
-    return names
+    return different_devices(devices)
