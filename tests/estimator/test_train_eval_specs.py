@@ -27,7 +27,7 @@ def test_fields_and_defaults():
     ("make", "message"),
     [
         (lambda: TrainSpec(1), "input_fn of a TrainSpec must be a function, got 1"),
-        (lambda: TrainSpec(input_fn, 0), "max_steps of a TrainSpec must be positive, got 0"),
+        (lambda: TrainSpec(input_fn, 0), "max_steps of a TrainSpec must be positive, and a whole number, got 0"),
         (lambda: TrainSpec(input_fn, hooks=[1]), "hooks of a TrainSpec must be"),
         (lambda: EvalSpec(None), "input_fn of an EvalSpec must be a function"),
         (lambda: EvalSpec(input_fn, steps=-1), "steps of an EvalSpec must be positive"),

@@ -4,7 +4,6 @@ Each call builds a graph of its own and takes its values from the newest checkpo
 all that an Estimator keeps.
 """
 
-import numbers
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from tpack.estimator.distributed_building import build_distributed_evaluation, b
 from tpack.estimator.inputs import InputFn, Inputs, call_input_fn, warn_if_endless
 from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.model_fn import ModelFn, check_model_fn
+from tpack.estimator.number_of_steps import number_of_steps
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec_checks import checked_hooks
 from tpack.estimator.training import TrainLimits, train_model
@@ -127,7 +127,7 @@ class Estimator:
         """
         if steps is not None and max_steps is not None:
             raise ConfigError(f"train wants steps or max_steps, got steps={steps} and max_steps={max_steps}")
-        steps, max_steps = _whole_number("steps", steps), _whole_number("max_steps", max_steps)
+        steps, max_steps = number_of_steps("steps", steps), number_of_steps("max_steps", max_steps)
         hooks = checked_hooks("hooks", hooks)
         checkpoint = self.latest_checkpoint()
         start = 0 if checkpoint is None else int(CheckpointReader(checkpoint).read(GLOBAL_STEP_NAME))
@@ -169,7 +169,7 @@ class Estimator:
             DataExhaustedError: The input is empty.
             ConfigError: ``steps`` is not positive, or an argument is of the wrong kind.
         """
-        steps = _whole_number("steps", steps)
+        steps = number_of_steps("steps", steps)
         hooks = checked_hooks("hooks", hooks)
         checkpoint = self._existing_checkpoint(checkpoint_path)
         with tf.Graph().as_default():
@@ -289,13 +289,3 @@ class Estimator:
         if prefix is None:
             raise CheckpointError(f"wanted a trained model, and {self.model_dir} has no checkpoint: train it first")
         return prefix
-
-
-def _whole_number(name: str, value: Any) -> int | None:
-    """Return a number of steps as an integer; refuse anything but None, integers and floats such as 1e4."""
-    if value is None:
-        return None
-    number = float(value) if isinstance(value, numbers.Real) else 0.0
-    if not number.is_integer() or number <= 0:
-        raise ConfigError(f"{name} must be positive, and a whole number, got {value!r}")
-    return int(number)

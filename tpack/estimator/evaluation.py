@@ -55,9 +55,9 @@ def evaluate_model(
     ):
         if steps is None and model.inputs.num_left is not None:
             _warn_of_left_batches(int(session.session.run(model.inputs.num_left)))
-        num_batches = _run_updates(session, update, steps)
+        num_steps = _run_updates(session, update, steps)
         results: dict[str, Any] = session.session.run(values)
-    logger.info(f"Evaluated {num_batches} batch(es) of the model at global step {results['global_step']}.")
+    logger.info(f"Evaluated the model at global step {results['global_step']}, in {num_steps} step(s).")
     return results
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from tpack.errors import ConfigError
 from tpack.estimator.exporter import Exporter
 from tpack.estimator.inputs import InputFn
+from tpack.estimator.number_of_steps import number_of_steps
 from tpack.estimator.spec_checks import checked_hooks
 
 
@@ -36,7 +37,8 @@ class TrainSpec(_TrainFields):
         cls, input_fn: InputFn, max_steps: int | None = None, hooks: Sequence[Any] | None = None
     ) -> "TrainSpec":
         """Check the arguments."""
-        _check("a TrainSpec", input_fn, max_steps=max_steps)
+        _check_input_fn("a TrainSpec", input_fn)
+        max_steps = number_of_steps("max_steps of a TrainSpec", max_steps)
         return super().__new__(cls, input_fn, max_steps, checked_hooks("hooks of a TrainSpec", hooks))
 
 
@@ -82,7 +84,8 @@ class EvalSpec(_EvalFields):
         throttle_secs: float = 600,
     ) -> "EvalSpec":
         """Check the arguments."""
-        _check("an EvalSpec", input_fn, steps=steps)
+        _check_input_fn("an EvalSpec", input_fn)
+        steps = number_of_steps("steps of an EvalSpec", steps)
         for what, secs in (("start_delay_secs", start_delay_secs), ("throttle_secs", throttle_secs)):
             if secs < 0:
                 raise ConfigError(f"{what} of an EvalSpec must not be below zero, got {secs!r}")
@@ -91,12 +94,9 @@ class EvalSpec(_EvalFields):
         return super().__new__(cls, input_fn, steps, name, hooks, exporters, start_delay_secs, throttle_secs)
 
 
-def _check(what: str, input_fn: Any, **numbers: Any) -> None:
+def _check_input_fn(what: str, input_fn: Any) -> None:
     if not callable(input_fn):
         raise ConfigError(f"input_fn of {what} must be a function, got {input_fn!r}")
-    for name, number in numbers.items():
-        if number is not None and number <= 0:
-            raise ConfigError(f"{name} of {what} must be positive, got {number!r}")
 
 
 def _checked_exporters(exporters: Any) -> tuple[Exporter, ...]:
