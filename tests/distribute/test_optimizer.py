@@ -99,6 +99,24 @@ def test_outside_of_every_strategy_nothing_is_different(across: bool, session8: 
     _check(session8, train_op, step)
 
 
+def test_slots_and_counters_are_those_of_all_devices(session8: Any) -> None:
+    strategy = STRATEGIES["mirrored"]()
+    optimizer = DistributedOptimizer(tf.train.AdamOptimizer(RATE))
+    with strategy.scope():
+        weight = _weight()
+        optimizer.apply_gradients([(tf.constant(1.0), weight)])
+    variables = {variable.op.name: variable for variable in optimizer.variables()}
+    assert variables.keys() == {"weight/Adam", "weight/Adam_1", "beta1_power", "beta2_power"}
+    assert all(variable.devices == strategy.worker_devices for variable in variables.values())
+    for variable in (weight, weight.components[1]):
+        assert optimizer.get_slot(variable, "m") is variables["weight/Adam"]
+    session8.run(tf.variables_initializer(optimizer.variables()))
+    assert (
+        session8.run(tf.report_uninitialized_variables([v for w in variables.values() for v in w.components])).size == 0
+    )
+    assert optimizer.get_slot(weight, "other") is None
+
+
 def test_other_strategies_and_optimizers_are_refused(graph: Any) -> None:
     strategy, other = STRATEGIES["mirrored"](), STRATEGIES["one device"]()
     optimizer = tf.train.GradientDescentOptimizer(RATE)

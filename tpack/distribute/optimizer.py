@@ -4,6 +4,7 @@ from typing import Any
 
 from tpack.distribute.context import get_distribution_strategy
 from tpack.tfutils.proxy_optimizer import ProxyOptimizer
+from tpack.tfutils.tower_scope import whole_variable
 
 
 class DistributedOptimizer(ProxyOptimizer):
@@ -36,3 +37,11 @@ class DistributedOptimizer(ProxyOptimizer):
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
         """Return the operation that applies the gradients of all towers; see `DistributionStrategy.apply_gradients`."""
         return get_distribution_strategy().apply_gradients(self._opt, grads_and_vars, global_step, name)
+
+    def get_slot(self, var: Any, name: str) -> Any:
+        """Return a slot, of all devices that the variable is on."""
+        return whole_variable(super().get_slot(whole_variable(var), name))
+
+    def variables(self) -> list[Any]:
+        """Return slots and counters, each of all devices that it is on: what is to be initialised or saved."""
+        return list(map(whole_variable, super().variables()))
