@@ -11,6 +11,7 @@ from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.choose_ops import choose_the_best
 from tpack.errors import ReductionError
 from tpack.reduction.choose import ReducerChoice
+from tpack.reduction.hierarchical import HierarchicalReducer
 from tpack.reduction.identity import IdentityReducer
 
 
@@ -36,6 +37,20 @@ def test_the_choice_is_that_of_the_reduction(monkeypatch: Any) -> None:
     monkeypatch.setattr("tpack.reduction.choose.choose_the_best", choose)
     assert choose_the_best(["/gpu:0"], "a config").name == IdentityReducer().name
     assert asked == [(["/gpu:0"], "a config")]
+
+
+def test_values_of_other_devices_get_another_reducer(session8: Any, monkeypatch: Any) -> None:
+    devices = cpu_devices(4)
+    choice = ReducerChoice(HierarchicalReducer(devices), "it is a test")
+    monkeypatch.setattr("tpack.reduction.choose.choose_the_best", lambda *_: choice)
+    ops = choose_the_best(["/cpu:0", "/cpu:1", "/cpu:2", "/cpu:3"])
+    for num_devices in (4, 2):
+        value = per_device(np.arange(num_devices, dtype=np.float32))
+        reduced = ops.reduce(MEAN, value, value)
+        start(session8)
+        assert_mirrored(session8, reduced, (num_devices - 1) / 2, cpu_devices(num_devices))
+        kind = "hierarchical" if num_devices == 4 else "round_robin"
+        assert reduced.get("/cpu:0").op.name.split("/")[0].startswith(kind)
 
 
 def test_no_device_and_one_twice_are_refused() -> None:

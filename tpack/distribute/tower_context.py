@@ -17,7 +17,9 @@ from tpack.distribute.mode import CrossTowerMode, InTowerMode, entered, require_
 class TowerContext:
     """One tower of a strategy, as seen from inside; this base class is that of a single tower.
 
-    As a block it makes itself the current tower context.
+    As a block it makes itself the current tower context. The class of the same name in `tpack.tower` is a tower as it
+    is built, with its scopes and variables, which `get_current_tower_context` returns. In a strategy's tower both are
+    current.
 
     Args:
         distribution_strategy: the strategy.
