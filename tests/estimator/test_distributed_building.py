@@ -129,6 +129,17 @@ def test_layers_know_what_they_are_built_for_and_all_towers_update(tmp_path):
     assert seen == [("train", True, 0, 2), ("train", True, 1, 2), ("eval", False, 0, 2), ("eval", False, 1, 2)]
 
 
+def test_the_strategy_is_told_of_the_session(tmp_path):
+    class Told(MirroredStrategy):
+        def configure(self, session_config=None):
+            self.told = session_config
+
+    strategy, session_config = Told(devices(2)), tf.ConfigProto(device_count={"CPU": 2})
+    config = RunConfig(train_distribute=strategy, session_config=session_config)
+    Estimator(regression, str(tmp_path), config).train(batches(8), steps=1)
+    assert strategy.told is session_config
+
+
 def test_hooks_are_those_of_the_first_tower_and_summaries_once(tmp_path):
     made = []
 

@@ -9,11 +9,14 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers import replicated_models
 from tests.helpers.sessions import cpu_session
+from tests.helpers.strategies import started
+from tpack.distribute.context import get_tower_context
 from tpack.errors import ConfigError
 from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.estimator.spec import EstimatorSpec
 from tpack.estimator.tower_optimizer import TowerOptimizer
+from tpack.graph_builder.towers import build_towers
 from tpack.tfutils.optimizer_clone import clone_optimizer
 from tpack.tower.context import TowerContext
 
@@ -69,6 +72,17 @@ def test_alone_it_is_the_optimizer_inside(graph, wrap, around):
         assert session.run([*tf.trainable_variables(), tf.train.get_global_step()]) == [1.5, 1]
 
 
+def test_in_the_towers_of_a_trainer_each_applies_its_own(session8):
+    def tower():
+        number = get_tower_context().tower_id + 1
+        x = tf.get_variable("x", [], initializer=tf.zeros_initializer())
+        return TowerOptimizer(SGD(1.0)).minimize(x * number), x
+
+    outputs = build_towers(tower, ["/cpu:0", "/cpu:1"], [True, True]).outputs
+    started(session8).run([train_op for train_op, _ in outputs])
+    assert session8.run([x for _, x in outputs]) == [-1, -2]
+
+
 def test_several_optimizers_and_losses():
     """Two optimizers of one loss, and a third with a loss and variables of its own, in two forms of making them."""
     shared = TowerOptimizer(lambda: SGD(1.0))
@@ -98,8 +112,10 @@ def test_update_ops_of_all_towers_come_first():
         seen = tf.get_variable("seen", [], initializer=tf.zeros_initializer(), trainable=False)
         with tf.control_dependencies([total.assign_add(tf.reduce_sum(features)).op]):
             grads = TowerOptimizer(SGD(1.0)).compute_gradients(loss, var_list=[x])
+        # Made outside of the block, so that it does not depend on the update itself.
+        constant = tf.constant(2.0)
         with tf.control_dependencies([seen.assign_add(1.0).op]):
-            train_op = TowerOptimizer(SGD(1.0)).apply_gradients([(tf.constant(2.0), v) for _, v in grads], name="step")
+            train_op = TowerOptimizer(SGD(1.0)).apply_gradients([(constant, v) for _, v in grads], name="step")
         assert train_op.name == "step"
         return EstimatorSpec(mode, None, loss, train_op)
 
