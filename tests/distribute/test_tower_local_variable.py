@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import FIRST, MEAN, NONE, ON_READ, SUM, in_scope, started, tower_number, values
 from tpack.distribute.context import get_tower_context
 from tpack.distribute.values import PerDevice
-from tpack.errors import StrategyError
+from tpack.errors import ConfigError, StrategyError
 
 NUMBERS = {SUM: 6.0, MEAN: 2.0, FIRST: 1.0}
 
@@ -144,6 +144,16 @@ def test_without_an_aggregation_it_has_no_value_across_towers(session8):
         with pytest.raises(StrategyError, match="v is local to towers and has no aggregation"):
             variable.value()
     assert values(started(session8), own) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [tf.bool, tf.string])
+def test_what_has_no_sum_is_that_of_the_first_tower(session8, dtype):
+    with in_scope():
+        for aggregation in (SUM, MEAN):
+            with pytest.raises(ConfigError, match=f"is local to towers and of {dtype.name}, which has no sum or mean"):
+                make(aggregation, dtype, name=aggregation.name)
+        variable = make(FIRST, dtype)
+    assert started(session8).run(variable) == (b"" if dtype == tf.string else False)
 
 
 def test_metrics_of_tensorflow_count_in_each_tower_and_are_read_across(session8):

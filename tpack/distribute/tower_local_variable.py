@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.mode import CrossTowerMode, current_mode
 from tpack.distribute.values import PerDevice
 from tpack.distribute.variables import DistributedVariable, assign_to_components
-from tpack.errors import StrategyError
+from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.placing import on_device
 
 _SUM, _MEAN = tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN
@@ -27,6 +27,7 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
             used in towers.
 
     Raises:
+        ConfigError: It holds no numbers, and is to be summed or averaged.
         StrategyError: It is read across towers and has no aggregation, or is changed outside of a tower by something
             else than ``assign``.
 
@@ -36,6 +37,13 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
 
     def __init__(self, index: Mapping[str, Any], aggregation: Any) -> None:
         super().__init__(index, aggregation)
+        if aggregation in (_SUM, _MEAN) and not (
+            self.dtype.is_floating or self.dtype.is_integer or self.dtype.is_complex
+        ):
+            raise ConfigError(
+                f"{self.op.name} is local to towers and of {self.dtype.name}, which has no sum or mean: make it with "
+                "tf.VariableAggregation.ONLY_FIRST_TOWER"
+            )
         self._aggregate: Any = None
         if aggregation != tf.VariableAggregation.NONE:
             with tf.init_scope(), on_device(self.primary.device), tf.name_scope(f"{self.op.name}/across_towers/"):
