@@ -17,6 +17,7 @@ from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import GraphBuildError, StrategyError
+from tpack.tfutils.post_process_optimizer import PostProcessOptimizer
 
 K = 2
 STRATEGIES: dict[str, Callable[[], DistributionStrategy]] = {
@@ -97,6 +98,28 @@ def test_outside_of_every_strategy_nothing_is_different(across: bool, session8: 
     else:
         train_op = optimizer.minimize(_loss(_weight()), step)
     _check(session8, train_op, step)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_gradients_are_summed_once_however_often_an_optimizer_is_wrapped(name: str, session8: Any) -> None:
+    strategy = STRATEGIES[name]()
+
+    def tower() -> Any:
+        loss = tf.losses.mean_squared_error(0.0, _weight(), reduction=tf.losses.Reduction.SUM)
+        twice = DistributedOptimizer(DistributedOptimizer(tf.train.GradientDescentOptimizer(1 / 64)))
+        inside = PostProcessOptimizer(DistributedOptimizer(tf.train.GradientDescentOptimizer(1 / 64)), lambda _: None)
+        first = twice.minimize(loss)
+        with tf.control_dependencies([first]):
+            return strategy.apply_gradients(inside, inside.compute_gradients(loss))
+
+    with strategy.scope():
+        train_op = strategy.group(strategy.call_for_each_tower(tower))
+    start(session8).run(train_op)
+    (weight,) = tf.trainable_variables()
+    # Each step takes 2 * K * weight / 64 away; the second one uses gradients of the weight before the first.
+    left = FIRST * (1 - 2 * 2 * strategy.num_towers / 64)
+    parts = getattr(weight, "components", [weight])
+    assert session8.run(parts) == [left] * len(parts)
 
 
 def test_slots_and_counters_are_those_of_all_devices(session8: Any) -> None:

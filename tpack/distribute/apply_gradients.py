@@ -4,7 +4,9 @@ What then updates the variables depends on the strategy: one optimizer for varia
 for mirrored ones.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -14,6 +16,43 @@ from tpack.distribute.values import DistributedValues, Mirrored, PerDevice
 from tpack.errors import GraphBuildError, TowerMismatchError
 
 GradsAndVars = list[tuple[Any, Any]]
+
+_is_updating: ContextVar[bool] = ContextVar("tpack_applies_reduced_gradients", default=False)
+
+
+@contextmanager
+def updating() -> Iterator[None]:
+    """Say, in the block in which optimizers update variables, that the gradients which they get are reduced.
+
+    Shapes:
+        No tensors.
+
+    Raises:
+        Nothing.
+
+    Source:
+        Written for tpack.
+    """
+    token = _is_updating.set(True)
+    try:
+        yield
+    finally:
+        _is_updating.reset(token)
+
+
+def is_updating() -> bool:
+    """Tell whether gradients are reduced already where this is called: in a block of `updating`.
+
+    Shapes:
+        No tensors.
+
+    Raises:
+        Nothing.
+
+    Source:
+        Written for tpack.
+    """
+    return _is_updating.get()
 
 
 def reduce_gradients(strategy: Any, grads_and_vars: Iterable[tuple[Any, Any]]) -> GradsAndVars:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tpack.distribute.apply_gradients import is_updating
 from tpack.distribute.context import get_distribution_strategy
 from tpack.tfutils.proxy_optimizer import ProxyOptimizer
 from tpack.tfutils.tower_scope import whole_variable
@@ -12,7 +13,8 @@ class DistributedOptimizer(ProxyOptimizer):
 
     To be used in a tower or cross-tower context; outside of every strategy it does what the optimizer inside does. Each
     tower makes its own, and that of the first tower does the work. In ``compute_gradients``, gradients are those of the
-    tower alone.
+    tower alone. Where a strategy updates variables with reduced gradients already, it does what the optimizer inside
+    does, so it can be wrapped or be given to `StrategyTrainer` without harm.
 
     Args:
         optimizer: any ``tf.train.Optimizer``.
@@ -36,6 +38,8 @@ class DistributedOptimizer(ProxyOptimizer):
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
         """Return the operation that applies the gradients of all towers; see `DistributionStrategy.apply_gradients`."""
+        if is_updating():
+            return super().apply_gradients(grads_and_vars, global_step, name)
         return get_distribution_strategy().apply_gradients(self._opt, grads_and_vars, global_step, name)
 
     def get_slot(self, var: Any, name: str) -> Any:

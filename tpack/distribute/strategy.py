@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.aggregation import reduce_op_of
-from tpack.distribute.apply_gradients import advance, reduce_gradients
+from tpack.distribute.apply_gradients import advance, reduce_gradients, updating
 from tpack.distribute.mode import (
     CrossTowerMode,
     InTowerMode,
@@ -252,7 +252,8 @@ class DistributionStrategy(StrategyPolicy):
 
         def merged(strategy: Any, pairs: Sequence[tuple[Any, Any]], step: Any) -> Any:
             reduced = reduce_gradients(strategy, pairs)
-            updates = strategy._update_by_optimizer(optimizer, reduced, f"{label}_update")
+            with updating():
+                updates = strategy._update_by_optimizer(optimizer, reduced, f"{label}_update")
             return tf.group(*updates, name=label) if step is None else advance(strategy, step, updates, label)
 
         mode = current_mode()
