@@ -117,10 +117,12 @@ def test_queue_runners_run_and_end(graph):
 
 def test_what_a_queue_runner_raises_surfaces(graph):
     broken = tf.check_numerics(tf.log(tf.placeholder_with_default(-1.0, [])), "the reader broke")
-    batch = tf.train.batch([broken], 1)
+    batch, hook = tf.train.batch([broken], 1), Recorder()
     with (
         pytest.raises(tf.errors.InvalidArgumentError, match="the reader broke"),
-        model_session(graph, plan(), []) as session,
+        model_session(graph, plan(), [hook]) as session,
         pytest.raises(DataExhaustedError),
     ):
         session.run(batch)
+    # It did not end well, so hooks are not to save or report an end.
+    assert "end" not in hook.calls
