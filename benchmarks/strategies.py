@@ -3,11 +3,12 @@
     python benchmarks/strategies.py --out strategies.json
 
 ResNet-20 on 32 x 32 images and a small convolution network for the digits are trained by SGD on one constant batch for
-each tower, on 2 and on 8 logical CPU devices. The first three rows compute the same, in plain TensorFlow calls; the
+each tower, on 2 and on 8 logical CPU devices. All rows but the last compute the same, in plain TensorFlow calls; the
 last is a Keras model of the same layers, which updates moving averages besides. Each row has a process of its own that
-lives for all rounds; a round is some steps of each row, one row after the other. Beside the steps stands how long
-building took: the graph with gradients and updates; for TensorFlow's function its tracing; for ``fit`` what its first
-round took more than its second, which holds the first run of everything too.
+lives for all rounds; a round is some steps of each row, one row after the other, and begins with another row than the
+round before. Beside the steps stands how long building took: the graph with gradients and updates; for TensorFlow's
+function its tracing; for ``fit`` what came until its first step was made, less the time of a step, so that it holds the
+first run of everything too.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ ROWS = {
     "strategy": "StrategyTrainer(MirroredStrategy)",
     "replicated": "SyncMultiGPUTrainerReplicated",
     "loop": "tf.distribute.MirroredStrategy, custom loop",
+    "loop_one_device": "the same with ReductionToOneDevice",
     "fit": "tf.distribute.MirroredStrategy, Keras fit",
 }
 STEPS = {"resnet20": 10, "digits": 100}
@@ -79,9 +81,11 @@ def measure(network, towers, options):
                 workers[row] = worker
             except RuntimeError as error:
                 errors[row] = str(error)
-        for _ in range(options.rounds):
-            for row, worker in workers.items():
-                samples.add(row, worker.run_round())
+        running = list(workers)
+        for number in range(options.rounds):
+            for turn in range(len(running)):
+                row = running[(number + turn) % len(running)]
+                samples.add(row, workers[row].run_round())
     return samples, build_secs, errors
 
 
@@ -89,7 +93,7 @@ def report(network, towers, options):
     """Measure, print a table, and return the figures."""
     samples, build_secs, errors = measure(network, towers, options)
     rows, ratios = [], {}
-    for row in samples.seconds:
+    for row in (row for row in options.rows if row in samples.seconds):
         # Above 1: so much slower than the first row.
         ratios[row] = samples.ratio(row, options.rows[0]) if options.rows[0] in build_secs else None
         rows.append((ROWS[row], 1 / samples.median(row), ratios[row], build_secs[row]))

@@ -94,18 +94,18 @@ def train_with_tpack(make_trainer, network, num_towers, batch, steps):
     )
 
 
-def tensorflow_strategy(num_towers):
+def tensorflow_strategy(num_towers, cross_device_ops=None):
     """Return TensorFlow's own mirrored strategy on logical CPU devices."""
     (cpu,) = tensorflow.config.list_physical_devices("CPU")
     logical = [tensorflow.config.LogicalDeviceConfiguration()] * num_towers
     tensorflow.config.set_logical_device_configuration(cpu, logical)
-    return tensorflow.distribute.MirroredStrategy([f"CPU:{k}" for k in range(num_towers)])
+    return tensorflow.distribute.MirroredStrategy([f"CPU:{k}" for k in range(num_towers)], cross_device_ops)
 
 
-def train_in_custom_loop(network, num_towers, batch, steps):
+def train_in_custom_loop(make_ops, network, num_towers, batch, steps):
     """Train by TensorFlow's strategy in a ``tf.function``, with the same network and the cheapest update there is."""
     images, labels = batch_of(network, batch)
-    strategy = tensorflow_strategy(num_towers)
+    strategy = tensorflow_strategy(num_towers, make_ops())
     with strategy.scope():
         variables = {
             name: tensorflow.Variable(models.initial_value(*arguments), name=name.replace("/", "_"))
@@ -145,31 +145,51 @@ def train_in_custom_loop(network, num_towers, batch, steps):
 
 
 def train_with_fit(network, num_towers, batch, steps):
-    """Train a Keras model by ``fit`` under TensorFlow's strategy; what it builds, it builds in the first step."""
+    """Train a Keras model by one call of ``fit`` under TensorFlow's strategy, an epoch for each round.
+
+    With several steps in each execution, ``steps_per_execution``, TensorFlow 2.21 fails on logical CPU devices.
+    """
     images, labels = batch_of(network, batch * num_towers)
     keras = tensorflow.keras
     strategy = tensorflow_strategy(num_towers)
     with strategy.scope():
         model = models.keras_model(network)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(keras.optimizers.SGD(RATE), loss, jit_compile=False)
-    dataset = tensorflow.data.Dataset.from_tensors((images, labels)).repeat()
+        model.compile(keras.optimizers.SGD(RATE), loss)
+    dataset = tensorflow.data.Dataset.from_tensors((images, labels)).repeat().prefetch(tensorflow.data.AUTOTUNE)
+    rounds = fit_rounds(time.perf_counter(), steps)
+    model.fit(dataset, steps_per_epoch=steps, epochs=sys.maxsize, verbose=0, callbacks=[rounds])
 
-    def run_round():
-        start = time.perf_counter()
-        model.fit(dataset, steps_per_epoch=steps, epochs=1, verbose=0)
-        return (time.perf_counter() - start) / steps
 
-    first = run_round()
-    second = run_round()
-    say({"build_secs": max(0.0, (first - second) * steps)})
-    run_rounds(run_round)
+def fit_rounds(start, steps):
+    """Return a callback for ``fit`` that does what `Rounds` does.
+
+    What is built, ``fit`` builds in the first step. So building is what came until then, less the time of a step.
+    """
+
+    class FitRounds(tensorflow.keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.start = time.perf_counter()
+
+        def on_train_batch_end(self, batch, logs=None):
+            if not hasattr(self, "first_secs"):
+                self.first_secs = time.perf_counter() - start
+                self.start = time.perf_counter()
+
+        def on_epoch_end(self, epoch, logs=None):
+            secs = time.perf_counter() - self.start
+            say(secs / steps if epoch else {"build_secs": self.first_secs - secs / max(1, steps - 1)})
+            if not sys.stdin.readline():
+                self.model.stop_training = True
+
+    return FitRounds()
 
 
 TRAININGS = {
     "strategy": functools.partial(train_with_tpack, lambda k: StrategyTrainer(MirroredStrategy(num_gpus=k))),
     "replicated": functools.partial(train_with_tpack, SyncMultiGPUTrainerReplicated),
-    "loop": train_in_custom_loop,
+    "loop": functools.partial(train_in_custom_loop, lambda: None),
+    "loop_one_device": functools.partial(train_in_custom_loop, tensorflow.distribute.ReductionToOneDevice),
     "fit": train_with_fit,
 }
 

@@ -84,7 +84,7 @@ def test_layers_compute_what_plain_calls_compute_with_no_more_operations(tmp_pat
 
 def test_strategies_compares_with_tensorflow(tmp_path):
     arguments = ("--networks", "digits", "--towers", 2, "--batch", 2, "--steps", 2, "--rounds", 2)
-    rows = ["strategy", "loop"]
+    rows = ["strategy", "loop_one_device", "fit"]
 
     figures, printed = run_benchmark("strategies.py", tmp_path / "out.json", *arguments, "--rows", *rows)
 
