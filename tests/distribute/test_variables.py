@@ -138,6 +138,8 @@ def test_initialising_reaches_all_components(session8):
         before = variable.initialized_value()
     known = variable.is_initialized()
     missing = tf.report_uninitialized_variables()
+    with tf.colocate_with(variable):
+        session8.run(variable.is_initialized())
     assert not session8.run(known)
     assert session8.run(missing).tolist() == [b"v"]
     assert session8.run(before).tolist() == [2.0, 2.0]

@@ -20,6 +20,7 @@ from tpack.distribute.loss import get_loss_reduction
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.mode import require_tower_context
+from tpack.distribute.moving_average import DistributedMovingAverage
 from tpack.distribute.multi_worker_ops import MultiWorkerAllReduce
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
@@ -39,6 +40,7 @@ __all__ = [
     "CollectiveAllReduce",
     "CollectiveAllReduceStrategy",
     "CrossTowerOps",
+    "DistributedMovingAverage",
     "DistributedOptimizer",
     "DistributedValues",
     "DistributionStrategy",

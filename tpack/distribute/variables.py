@@ -26,7 +26,8 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
 
     It is no ``tf.Variable``: of one that ``tf.train.Saver`` is given by another name it takes the handle, and would
     restore one component only, while this it saves and restores as what it is. Functions that treat variables and
-    tensors differently take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero.
+    tensors differently take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero,
+    and one of `DistributedMovingAverage` from the value.
 
     Args:
         index: the component of each device; the first one is the primary one.
@@ -137,7 +138,10 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
 
     def is_initialized(self, name: str | None = None) -> Any:
         """Return a boolean tensor: whether all components are initialised."""
-        states = [component.is_initialized() for component in self.components]
+        states = []
+        for device, component in self._index.items():
+            with on_device(device):
+                states.append(component.is_initialized())
         return tf.reduce_all(tf.stack(states), name=name)
 
     @property
