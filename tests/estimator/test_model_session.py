@@ -68,6 +68,12 @@ def test_an_error_ends_no_hook_and_closes_the_session(graph):
         session.session.run(value)
 
 
+def test_sums_have_a_fixed_order(graph):
+    total = tf.add_n([tf.constant(1.0), tf.constant(2.0), tf.constant(3.0)])
+    with model_session(graph, plan(), []):
+        assert "_forward_input" in total.op.node_def.attr
+
+
 def test_initialisation_of_the_models_own(graph):
     placeholder = tf.placeholder(tf.float32, [])
     variable = tf.get_variable("v", initializer=placeholder)
