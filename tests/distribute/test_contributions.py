@@ -47,6 +47,13 @@ def test_nothing_on_any_device_is_refused(graph: Any) -> None:
         gather_contributions(PerDevice({"/device:CPU:0": MapOutput([])}))
 
 
+def test_slices_may_have_lists_of_indices(session8: Any) -> None:
+    value = PerDevice({f"/cpu:{k}": tf.IndexedSlices(tf.ones([1, 1]), [k], [3, 1]) for k in range(2)})
+    parts = gather_contributions(value).by_device
+    assert [part.shape.as_list() for part in parts.values()] == [[3, 1]] * 2
+    assert [session8.run(part).indices.tolist() for part in parts.values()] == [[0], [1]]
+
+
 @pytest.mark.parametrize("part", [None, object(), tf.no_op], ids=str)
 def test_what_is_no_tensor_is_refused(part: Any, graph: Any) -> None:
     with pytest.raises(ConfigError, match="wanted a tensor, IndexedSlices, a variable or a number, got"):

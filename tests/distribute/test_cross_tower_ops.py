@@ -130,6 +130,15 @@ def test_lists_on_devices_are_summed_there_and_a_mean_is_over_all(ops: CrossTowe
     assert_mirrored(session8, mean, np.float32(5 / 3), DEVICES)
 
 
+def test_a_mean_of_lists_that_end_where_they_are_is_over_all(ops: CrossTowerOps, session8: Any) -> None:
+    outputs = {d: MapOutput([source(np.float32(k), d)] * (k + 1)) for k, d in enumerate(DEVICES)}
+    value = PerDevice(outputs)
+    total, mean = (ops.reduce(aggregation, value, value) for aggregation in (SUM, MEAN))
+    start(session8)
+    assert_mirrored(session8, total, np.float32(2 + 2 * 3 + 3 * 4), DEVICES)
+    assert_mirrored(session8, mean, np.float32(20 / 10), DEVICES)
+
+
 def test_broadcast_copies_to_every_kind_of_destination(ops: CrossTowerOps, session8: Any) -> None:
     tensor = source(np.float32([1, 2]), "/device:CPU:1")
     copies = ops.broadcast(tensor, ["/cpu:1", "/cpu:2"])

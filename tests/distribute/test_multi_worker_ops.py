@@ -28,6 +28,11 @@ def test_a_spec_makes_the_reducer(spec: Any, packing: dict[str, int], reducer_na
     assert ops._reducer_for(DEVICES).name == reducer_name
 
 
+def test_workers_without_gpus_have_one_tower_each() -> None:
+    ops = MultiWorkerAllReduce(WORKERS, 0, "xring")
+    assert ops._reducer_for(DEVICES[::2]).name == "xring"
+
+
 def test_each_range_of_sizes_is_packed_apart(graph: Any) -> None:
     ops = MultiWorkerAllReduce(["/job:localhost"], 2, [("one_device", 1, 16), ("round_robin", 1, -1)], num_packs=1)
     values = [per_device(np.ones((2, n), np.float32)) for n in (3, 30, 4, 40)]

@@ -109,6 +109,33 @@ def test_towers_assign_to_a_variable_with_an_aggregation(aggregation: Any, wante
     assert session8.run(total) == wanted
 
 
+def test_optimizers_train_variables_with_an_aggregation(session8: Any) -> None:
+    strategy = ParameterServerStrategy(devices=cpu_devices(2), parameter_devices=cpu_devices(4)[2:])
+    optimizer = tf.train.MomentumOptimizer(0.5, 0.5)
+
+    def tower() -> Any:
+        options = {"initializer": tf.zeros_initializer(), "use_resource": True}
+        shared = tf.get_variable("shared", [], aggregation=tf.VariableAggregation.MEAN, **options)
+        plain = tf.get_variable("plain", [], **options)
+        rows = tf.get_variable("rows", [3, 1], aggregation=tf.VariableAggregation.SUM, **options)
+        number = get_tower_context().tower_id
+        slope = tf.constant(1.0 + 2 * number)
+        row = tf.IndexedSlices(tf.reshape(slope, [1, 1]), [number], [3, 1])
+        return strategy.apply_gradients(optimizer, [(slope, shared), (slope, plain), (row, rows)])
+
+    with strategy.scope():
+        train_op = strategy.group(strategy.call_for_each_tower(tower))
+    start(session8)
+    for _ in range(2):
+        session8.run(train_op)
+    values = session8.run({variable.op.name: variable for variable in tf.global_variables()})
+    np.testing.assert_allclose(values.pop("rows"), [[-0.625], [-1.875], [0]])
+    np.testing.assert_allclose(values.pop("rows/Momentum"), [[0.75], [2.25], [0]])
+    assert "ResourceSparseApplyMomentum" in {op.type for op in tf.get_default_graph().get_operations()}
+    # The mean slope is 2, so the momentum is 2 and then 3, of which each step takes the half away.
+    assert values == {"shared": -2.5, "plain": -2.5, "shared/Momentum": 3.0, "plain/Momentum": 3.0}
+
+
 def test_variables_local_to_towers_have_a_part_on_each_device(session8: Any) -> None:
     strategy = _strategy(parameter_devices=["/cpu:6"])
 

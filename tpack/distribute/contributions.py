@@ -74,17 +74,25 @@ def copy_to_device(value: Any, device: str) -> Any:
 
 
 def as_dense_or_slices(value: Any) -> Any:
-    """Return a tensor or ``IndexedSlices`` as they are, and a variable, number or array as a tensor.
+    """Return a tensor or ``IndexedSlices`` of tensors as they are, and a variable, number or array as a tensor.
 
     Raises:
         ConfigError: It is something else.
     """
-    if isinstance(value, tf.Tensor | tf.IndexedSlices):
+    if isinstance(value, tf.Tensor):
         return value
     try:
-        return tf.convert_to_tensor(value)
+        return _of_tensors(value) if isinstance(value, tf.IndexedSlices) else tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"wanted a tensor, IndexedSlices, a variable or a number, got {value!r}") from error
+
+
+def _of_tensors(slices: Any) -> Any:
+    """Return slices whose indices and shape, which users write as lists, are tensors."""
+    parts = (slices.values, slices.indices, slices.dense_shape)
+    if all(part is None or isinstance(part, tf.Tensor) for part in parts):
+        return slices
+    return tf.IndexedSlices(*(None if part is None else tf.convert_to_tensor(part) for part in parts))
 
 
 def _sum_on_device(parts: list[Any], device: str) -> Any:
