@@ -1,5 +1,7 @@
 """The tower context of a single tower."""
 
+import threading
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -45,6 +47,35 @@ def test_what_belongs_to_the_current_tower_is_told_in_it_only(graph, ask):
 def test_merge_call_of_another_tower_is_an_error(graph):
     with in_scope(), pytest.raises(StrategyError, match="need to be inside `call_for_each_tower"):
         DEFAULT_TOWER_CONTEXT.merge_call(lambda strategy: None)
+
+
+def test_threads_enter_and_leave_the_default_tower_by_themselves(graph):
+    entered, left = threading.Event(), threading.Event()
+    seen = []
+
+    def other():
+        with tf.Graph().as_default(), DEFAULT_STRATEGY.scope() as strategy:
+
+            def tower():
+                entered.set()
+                assert left.wait(30)
+                seen.append(get_tower_context())
+
+            strategy.call_for_each_tower(tower)
+            seen.append(get_tower_context())
+
+    with DEFAULT_STRATEGY.scope() as strategy:
+        thread = threading.Thread(target=other)
+
+        def tower():
+            thread.start()
+            assert entered.wait(30)
+
+        strategy.call_for_each_tower(tower)
+        assert get_tower_context() is None
+    left.set()
+    thread.join()
+    assert seen == [DEFAULT_TOWER_CONTEXT, None]
 
 
 def test_as_a_block_it_is_current_and_can_be_nested(graph):

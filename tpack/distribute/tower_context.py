@@ -5,13 +5,13 @@ This is what `get_tower_context` returns. A tower of a trainer, and one of a str
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
 from tpack.compat import current_device
 from tpack.distribute.device_names import device_key
 from tpack.distribute.mode import CrossTowerMode, InTowerMode, entered, require_tower_context
+from tpack.tower.stack import context_stack
 
 
 class TowerContext:
@@ -32,7 +32,6 @@ class TowerContext:
     def __init__(self, distribution_strategy: Any, tower_id: int) -> None:
         self._distribution_strategy = distribution_strategy
         self._tower_id = tower_id
-        self._blocks: list[ExitStack] = []
 
     def merge_call(self, merge_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Wait for all towers, and run a function once in the cross-tower context with what they brought.
@@ -98,15 +97,14 @@ class TowerContext:
         return device_key(current_device())
 
     def __enter__(self) -> "TowerContext":
-        block = ExitStack()
-        block.enter_context(entered(InTowerMode(self)))
-        self._blocks.append(block)
+        # Nothing is kept here: several threads may be in blocks of the default strategy's one tower context.
+        context_stack().append(InTowerMode(self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._blocks.pop().__exit__(kind, error, traceback)
+        context_stack().pop()
 
     def __repr__(self) -> str:
         return f"tower {self._tower_id} of {self._distribution_strategy!r}"
