@@ -8,6 +8,7 @@ from tests.helpers.strategies import mirrored
 from tpack.distribute.context import get_cross_tower_context
 from tpack.distribute.mode import CrossTowerMode, entered
 from tpack.distribute.scope import current_strategy, with_resource
+from tpack.distribute.variables import DistributedVariable
 from tpack.errors import StrategyError
 from tpack.tfutils.moving_summary import MOVING_SUMMARY_OPS_KEY, add_moving_summary
 
@@ -53,6 +54,20 @@ def test_a_variable_that_is_made_where_another_strategy_is_current_is_an_error(g
         pytest.raises(StrategyError, match="mixing different DistributionStrategy objects"),
     ):
         tf.get_variable("a", [])
+
+
+def test_imported_variables_stay_plain(session8):
+    with tf.Graph().as_default() as other:
+        tf.get_variable("v", [], initializer=tf.ones_initializer(), use_resource=True)
+    exported = tf.train.export_meta_graph(graph=other)
+    with mirrored().scope() as strategy:
+        tf.train.import_meta_graph(exported)
+        (variable,) = tf.global_variables()
+        added = strategy.group(strategy.update(variable, tf.assign_add, 1.0))
+    assert not isinstance(variable, DistributedVariable)
+    session8.run(tf.global_variables_initializer())
+    session8.run(added)
+    assert session8.run(variable) == 2.0
 
 
 def test_an_error_closes_the_block(graph):

@@ -52,7 +52,8 @@ class DistributionStrategy(StrategyPolicy):
     def scope(self) -> Iterator["DistributionStrategy"]:
         """Make this strategy current in a block: variables are made by it, and the context is cross-tower.
 
-        A block inside a block of the same strategy does nothing.
+        A block inside a block of the same strategy does nothing. Variables that ``tf.train.import_meta_graph`` brings
+        into the graph stay the plain ones that they were.
 
         Raises:
             StrategyError: Another strategy than the default one is current, or a tower of this one.
