@@ -53,7 +53,7 @@ def test_everything_after_another(tmp_path):
     np.testing.assert_allclose(whole["values"], values, rtol=1e-5)
 
     receive = build_raw_serving_input_receiver_fn(DATA[0])
-    path = estimator.export_saved_model(str(tmp_path / "exported"), receive)
+    path = estimator.export_savedmodel(str(tmp_path / "exported"), receive, strip_default_attrs=True)
     with tf.Graph().as_default(), tf.Session() as session:
         signature = tf.saved_model.load(session, ["serve"], path).signature_def["serving_default"]
         fed = {signature.inputs[name].name: value for name, value in DATA[0].items()}
@@ -156,6 +156,18 @@ def test_hooks_listeners_params_and_config_arrive(tmp_path):
         ("eval", {"a": 1}, 9), ("eval", {"a": 1}, str(tmp_path)), "hook",
         ("infer", {"a": 1}, 9), ("infer", {"a": 1}, str(tmp_path)), "hook",
     ]  # fmt: skip
+
+
+def test_without_parameters_there_is_an_empty_dict(tmp_path):
+    def model(features, labels, mode, params):
+        return regression(features, labels, mode, {"optimizer": params.get("optimizer", tf.train.AdamOptimizer)})
+
+    def data(params):
+        return tf.data.Dataset.from_tensors(DATA).repeat(params.get("times", 2))
+
+    estimator = Estimator(model, str(tmp_path)).train(data)
+    assert estimator.get_variable_value("global_step") == 2
+    assert estimator.params == {}
 
 
 def test_what_it_was_made_of(tmp_path):

@@ -37,7 +37,7 @@ class Estimator:
             `EstimatorSpec`. It is called inside a tower, so tpack's layers work in it.
         model_dir: where checkpoints and summaries go; that of the config, or a new temporary directory, unless given.
         config: a `RunConfig`; None means the default one.
-        params: given to the model_fn and to input_fns.
+        params: given to the model_fn and to input_fns; they get an empty dict if there are none.
         warm_start_from: a checkpoint, or `WarmStartSettings`, from which a training begins that finds no checkpoint in
             ``model_dir``.
 
@@ -77,6 +77,7 @@ class Estimator:
             directory = tempfile.mkdtemp(prefix="tpack-estimator-")
             logger.warning(f"The Estimator has no model_dir and uses a temporary one: {directory}")
         directory = os.fspath(directory)
+        params = {} if params is None else params
         self._parts = ModelParts(model_fn, params, config.replace(model_dir=directory), directory)
 
     @property
@@ -247,6 +248,10 @@ class Estimator:
             target = exporting.ExportTarget(path, assets_extra, as_text)
             exporting.export_model(self._parts, model, receiver, checkpoint, target)
         return path
+
+    def export_savedmodel(self, *args: Any, strip_default_attrs: bool = True, **kwargs: Any) -> str:
+        """Do what `export_saved_model` does, under its older name. Attributes with default values are always left out."""
+        return self.export_saved_model(*args, **kwargs)
 
     def latest_checkpoint(self) -> str | None:
         """Return the prefix of the newest checkpoint in the directory that loads, or None."""
