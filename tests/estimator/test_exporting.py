@@ -54,6 +54,19 @@ def test_values_local_variables_and_files(tmp_path):
     assert (tmp_path / "out" / "1" / "saved_model.pbtxt").exists()
 
 
+def test_devices_stay_behind(tmp_path):
+    def model(features, mode):
+        with tf.device("/device:CPU:5"):
+            return scaling(features, mode)
+
+    export(tmp_path / "1", save_checkpoint(tmp_path, VALUES), model=model)
+    # A session has one CPU device unless it asks for more.
+    assert serve(tmp_path / "1", [1, 2]) == [102, 104]
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.saved_model.load(session, ["serve"], str(tmp_path / "1"))
+        assert "/device:CPU:5" not in {operation.device for operation in graph.get_operations()}
+
+
 def test_tables_and_assets_travel(tmp_path):
     words = tmp_path / "vocabulary"
     words.write_text("zero\none\ntwo\n")
