@@ -250,7 +250,7 @@ class Estimator:
         return path
 
     def export_savedmodel(self, *args: Any, strip_default_attrs: bool = True, **kwargs: Any) -> str:
-        """Do what `export_saved_model` does, under its older name. Attributes with default values are always left out."""
+        """Do what `export_saved_model` does, under its older name; default attributes are stripped in any case."""
         return self.export_saved_model(*args, **kwargs)
 
     def latest_checkpoint(self) -> str | None:
