@@ -14,7 +14,7 @@ from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.tower_local_variable import TowerLocalVariable
 from tpack.distribute.values import PerDevice
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, StrategyError
 from tpack.models.batch_norm import BatchNorm
 
 K = 3
@@ -107,6 +107,22 @@ def test_towers_assign_to_a_variable_with_an_aggregation(aggregation: Any, wante
     assert tf.global_variables() == [total] == tf.trainable_variables()
     start(session8).run(assign)
     assert session8.run(total) == wanted
+
+
+@pytest.mark.parametrize(
+    "change", [lambda v: tf.assign_add(v, 1.0), lambda v: v.assign(2.0), lambda v: v.assign_sub(1)]
+)
+def test_one_of_several_towers_cannot_change_what_they_share(change: Any, session8: Any) -> None:
+    def tower() -> Any:
+        return change(tf.get_variable("v", [], initializer=tf.zeros_initializer()))
+
+    with (
+        ParameterServerStrategy(devices=cpu_devices(2)).scope() as strategy,
+        pytest.raises(StrategyError, match="changes v, which is to be the same for all towers, in one of several"),
+    ):
+        strategy.call_for_each_tower(tower)
+    with tf.Graph().as_default(), ParameterServerStrategy(devices=cpu_devices(1)).scope() as alone:
+        assert alone.call_for_each_tower(tower) is not None
 
 
 def test_optimizers_train_variables_with_an_aggregation(session8: Any) -> None:

@@ -36,8 +36,8 @@ def refuse_lone_change(operation: Any) -> None:
         )
     if kind.startswith((*_ASSIGNMENTS, *_OTHERS)) and _name(operation) in _mirrors():
         raise StrategyError(
-            f"{kind} changes {_name(operation)}, the mirror of one of several towers, in this one only: assign to the "
-            "mirrored variable, in merge_call or with an aggregation"
+            f"{kind} changes {_name(operation)}, which is to be the same for all towers, in one of several: "
+            "assign to it in merge_call, or make it with an aggregation"
         )
 
 
@@ -67,8 +67,8 @@ def refuse_partial_change(operation: Any) -> None:
 
 
 def protect(variable: Any) -> None:
-    """Let checks know the components of a mirrored variable, after it was made."""
-    components = variable.components
+    """Let checks know the components of a mirrored variable, or one that towers share, after it was made."""
+    components = getattr(variable, "components", [variable])
     _mirrors().update({component.op.name: len(components) for component in components})
 
 

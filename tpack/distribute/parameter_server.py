@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.change_check import protect
 from tpack.distribute.collection_entries import replace_in_collections
 from tpack.distribute.creating import create_distributed_variable, devices_for
 from tpack.distribute.cross_tower_ops import CrossTowerOps
@@ -26,7 +27,8 @@ class ParameterServerStrategy(DeviceListStrategy):
 
     A variable is a plain one on one of the parameter devices, which get about as many bytes each. One that is made with
     an aggregation is a `MirroredVariable` with one mirror, so that towers can assign to it; one that is local to
-    towers, as moving averages of layers are, has a component on each worker device.
+    towers, as moving averages of layers are, has a component on each worker device. Towers cannot assign to others:
+    they would do it K times, in any order.
 
     Use it where devices have little memory or slow links between them; with fast links, `MirroredStrategy` is usually
     faster.
@@ -85,6 +87,7 @@ class ParameterServerStrategy(DeviceListStrategy):
             return create_distributed_variable(next_creator, devices_for(colocate_with, self._worker_devices), kwargs)
         with tf.device(self._place(colocate_with)):
             variable = next_creator(**kwargs)
+        protect(variable)
         aggregation = kwargs.get("aggregation") or tf.VariableAggregation.NONE
         if aggregation.value == tf.VariableAggregation.NONE.value:
             return variable
