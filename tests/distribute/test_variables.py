@@ -24,6 +24,14 @@ def read_from(tensor):
     return tensor.op.name
 
 
+def readers(tensor):
+    """Return the types of the operations by which variables get into a tensor."""
+    inputs = tensor.op.inputs
+    if any(part.dtype == tf.resource for part in inputs):
+        return {tensor.op.type}
+    return {kind for part in inputs for kind in readers(part)}
+
+
 def test_what_it_is_is_what_its_first_component_is(graph):
     with in_scope():
         variable = make(constraint=tf.abs)
@@ -37,6 +45,38 @@ def test_what_it_is_is_what_its_first_component_is(graph):
     assert variable.initial_value is first.initial_value
     assert variable.ref().deref() is variable
     assert repr(variable) == "<MirroredVariable 'v' (2,) float32 on /device:CPU:0, /device:CPU:1>"
+
+
+@pytest.mark.parametrize("options", [{}, {"max_norm": 1.0}], ids=str)
+def test_of_a_table_only_the_rows_that_are_looked_up_are_read(options, session8):
+    def tower():
+        table = tf.get_variable("table", initializer=tf.reshape(tf.range(8.0), [4, 2]) / 8)
+        ids = tf.sparse.from_dense([[1, 2], [3, 0]])
+        looked_up = [
+            tf.nn.embedding_lookup(table, [1, 3], **options),
+            tf.nn.embedding_lookup([table, table], [2, 6], **options),
+            tf.nn.embedding_lookup_sparse(table, ids, None, combiner="sum", **options),
+        ]
+        return looked_up, [tf.gradients(rows, table)[0] for rows in looked_up]
+
+    with in_scope() as strategy:
+        rows, grads = strategy.call_for_each_tower(tower)
+        tensors, grads = ([part for value in parts for part in strategy.unwrap(value)] for parts in (rows, grads))
+    assert all(isinstance(grad, tf.IndexedSlices) for grad in grads)
+    assert {kind for tensor in tensors for kind in readers(tensor)} == {"ResourceGather"}
+    expected = [[[0.25, 0.375], [0.75, 0.875]], [[0.25, 0.375], [0.75, 0.875]], [[0.75, 1.0], [0.75, 0.875]]]
+    given = started(session8).run(tensors)
+    if not options:
+        np.testing.assert_allclose(given, np.repeat(expected, 2, axis=0))
+    else:
+        assert np.linalg.norm(given[:4], axis=-1).max() <= 1 + 1e-6
+
+
+def test_rows_of_a_tower_local_table_are_those_of_its_aggregate_across_towers(session8):
+    with in_scope():
+        table = make(value=3.0, aggregation=SUM, synchronization=ON_READ)
+        rows = [tf.gather(table, [1]), tf.gather_nd(table, [[1]]), tf.nn.embedding_lookup(table, [1])]
+    np.testing.assert_array_equal(started(session8).run(rows), np.full([3, 1], 6.0))
 
 
 def test_each_tower_reads_its_component(session8):

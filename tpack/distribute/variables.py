@@ -19,6 +19,9 @@ from tpack.distribute.values import DistributedValues, with_operators
 from tpack.errors import StrategyError
 from tpack.reduction.placing import on_device
 
+_TABLE_NAME = "params"
+"""The name with which ``tf.nn.embedding_lookup_sparse`` converts a table, and ``embedding_lookup`` with a number."""
+
 
 @with_operators
 class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
@@ -188,11 +191,11 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Any:
         """Return the slices at ``indices``, as ``tf.gather`` does."""
-        return self.component().sparse_read(indices, name=name)
+        return tf.gather(self.get(), indices, name=name)
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Any:
         """Return what is at ``indices``, as ``tf.gather_nd`` does."""
-        return self.component().gather_nd(indices, name=name)
+        return tf.gather_nd(self.get(), indices, name=name)
 
     def count_up_to(self, limit: Any) -> Any:
         """Refused: an operation counts one component, and raises where it ends.
@@ -260,8 +263,18 @@ class _Saveable(SaveableObject):
 
 
 def _to_tensor(variable: DistributedVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    return tf.convert_to_tensor(variable.value(), dtype=dtype, name=name)
+    value = tf.convert_to_tensor(variable.value(), dtype=dtype, name=name)
+    if name is None or not name.startswith(_TABLE_NAME):
+        return value
+    if name != _TABLE_NAME:
+        # The rows are colocated with this. For the other name, TensorFlow reads all rows if it is on their device.
+        with tf.device(variable.device):
+            value = tf.identity(value)
+    # What has this method, ``tf.gather`` calls it. Otherwise the whole table would be read in each step, and copied
+    # too, because TensorFlow copies on reading what is updated row by row.
+    value.sparse_read = variable.sparse_read
+    return value
 
 
-# Before that of `Mirrored`, which would do the same.
-tf.register_tensor_conversion_function(DistributedVariable, _to_tensor)
+# Before that of `Mirrored`, which mirrored variables are too.
+tf.register_tensor_conversion_function(DistributedVariable, _to_tensor, priority=99)
