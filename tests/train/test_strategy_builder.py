@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.equivalence import OPTIMIZERS, one_tower, train
+from tests.helpers.equivalence import OPTIMIZERS, build_cost, one_tower, train
+from tests.helpers.same_graphs import structure
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.collective import CollectiveAllReduceStrategy
@@ -17,6 +18,7 @@ from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError, GraphBuildError, StrategyError
+from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.models.batch_norm import BatchNorm
 from tpack.tower.context import current_tower_context
@@ -47,6 +49,24 @@ def test_towers_end_with_the_weights_of_one_tower(name: str, num_towers: int, op
         for variable, value in oracle.weights[0].items():
             np.testing.assert_allclose(weights[variable], value, rtol=1e-9, atol=1e-11, err_msg=variable)
     np.testing.assert_allclose(run.costs.mean(axis=1), oracle.costs[:, 0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_is_that_of_replicated_towers_operation_by_operation(optimizer: str) -> None:
+    """So a strategy costs no time: there is no copy, read or dependency that replicated towers do not have."""
+
+    def step(builder: Any) -> Any:
+        def grad_fn() -> Any:
+            tower = current_tower_context()
+            x, p, y = (tf.random.stateless_normal([4, size], (tower.index, size)) for size in (5, 3, 2))
+            cost = build_cost(x, p, tf.fill([4, 3], tower.index), y)
+            variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
+            return list(zip(tf.gradients(cost, variables, colocate_gradients_with_ops=True), variables, strict=True))
+
+        with tf.Graph().as_default():
+            return structure(builder.build(grad_fn, OPTIMIZERS[optimizer]).train_op)
+
+    assert step(StrategyBuilder(STRATEGIES["mirrored"](3))) == step(SyncMultiGPUReplicatedBuilder(3))
 
 
 def test_towers_and_train_op_are_those_of_the_strategy(session8: Any) -> None:
