@@ -136,6 +136,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "distribute": (
             "CollectiveAllReduceStrategy",
+            "DistributedMovingAverage",
             "DistributedOptimizer",
             "DistributionStrategy",
             "MirroredStrategy",
@@ -149,10 +150,13 @@ __getattr__, __dir__, __all__ = attach(
         "estimator": (
             "Estimator",
             "EstimatorSpec",
+            "EvalSpec",
             "ModeKeys",
             "RunConfig",
             "TowerOptimizer",
+            "TrainSpec",
             "replicate_model_fn",
+            "train_and_evaluate",
         ),
         "graph_builder": (
             "AsyncMultiGPUBuilder",
