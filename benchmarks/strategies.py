@@ -5,14 +5,15 @@
 ResNet-20 on 32 x 32 images and a small convolution network for the digits are trained by SGD on one constant batch for
 each tower, on 2 and on 8 logical CPU devices. All rows but the last compute the same, in plain TensorFlow calls; the
 last is a Keras model of the same layers, which updates moving averages besides. Each row has a process of its own that
-lives for all rounds; a round is some steps of each row, one row after the other, and begins with another row than the
-round before. Beside the steps stands how long building took: the graph with gradients and updates; for TensorFlow's
-function its tracing; for ``fit`` what came until its first step was made, less the time of a step, so that it holds the
-first run of everything too.
+lives for all rounds; a round is some steps of each row, in an order that is drawn anew each time, because a row can be
+slowed down by the one before it: Keras still prepares data then. Beside the steps stands how long building took: the
+graph with gradients and updates; for TensorFlow's function its tracing; for ``fit`` what came until its first step was
+made, less the time of a step, so that it holds the first run of everything too.
 """
 
 import contextlib
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -81,10 +82,9 @@ def measure(network, towers, options):
                 workers[row] = worker
             except RuntimeError as error:
                 errors[row] = str(error)
-        running = list(workers)
-        for number in range(options.rounds):
-            for turn in range(len(running)):
-                row = running[(number + turn) % len(running)]
+        order = random.Random(0)
+        for _ in range(options.rounds):
+            for row in order.sample(list(workers), len(workers)):
                 samples.add(row, workers[row].run_round())
     return samples, build_secs, errors
 
@@ -101,7 +101,8 @@ def report(network, towers, options):
     print_table(title, ["", "steps a second", "time over the first row's", "seconds to build"], rows)
     for row, error in errors.items():
         print(f"{ROWS[row]} did not run: {error}")
-    return {"rows": samples.figures(), "ratios": ratios, "build_secs": build_secs, "errors": errors}
+    figures = samples.figures()
+    return {"rows": {row: figures[row] for row in ratios}, "ratios": ratios, "build_secs": build_secs, "errors": errors}
 
 
 def main():
