@@ -22,8 +22,12 @@ def report_transport(options):
         found = dataflow_transport.measure_batches(
             workers, batches=options.batches, rounds=options.rounds, chosen=options.ways
         )
-        rows = [(name, rate, found["of_memcpy"][name]) for name, rate in found["gb_per_sec"].items()]
-        print_table(f"batches of images, workers: {workers}", ("way", "GB/s", "of memcpy"), rows)
+        rows = [
+            (name, rate, found["of_memcpy"][name], found["of_memcpy_read"].get(name))
+            for name, rate in found["gb_per_sec"].items()
+        ]
+        columns = ("way", "GB/s", "of memcpy", "of memcpy and read")
+        print_table(f"batches of images, workers: {workers}", columns, rows)
         figures[f"workers={workers}"] = found
     return figures
 

@@ -4,7 +4,8 @@ Part of ``benchmarks/dataflow.py``. The workers make nothing: they send one data
 way is measured. The ways are tpack's, pickles through a ``multiprocessing.Queue``, pickles with their arrays as frames
 of ZeroMQ, PyTorch's DataLoader and grain's loader, the last three where they are installed. For batches all are
 compared with ``memcpy``: copying a batch within one process. In the rows "read" the consumer copies each batch into
-memory of its own, as feeding it does; in the others it looks at one element.
+memory of its own, as feeding it does; in the others it looks at one element. A row "read" is therefore two copies, that
+of the way and that of the consumer, so it is also compared with the same two copies within one process.
 
 All ways run all the time, and those that are not measured wait since nobody takes anything from them. What has piled up
 meanwhile is taken before the clock starts.
@@ -26,6 +27,8 @@ from tpack.dataflow import DataFromGenerator, MultiProcessRunnerZMQ
 BATCH_SHAPE = (64, 224, 224, 3)
 TINY_SHAPE = (8,)
 MEMCPY, TPACK = "memcpy", "tpack"
+READ = ", read"
+"""What the name of a way ends with where the consumer reads every byte."""
 
 
 class Repeat:
@@ -199,12 +202,14 @@ def secs_of(found, count, prefetch, target=None):
     return time.perf_counter() - start
 
 
-def secs_of_memcpy(shape, count):
-    """Return how long it takes to copy so many batches in this process."""
-    source, target = np.ones(shape, np.uint8), np.zeros(shape, np.uint8)
+def secs_of_memcpy(shape, count, target=None):
+    """Return how long it takes to copy so many batches in this process, and to copy the copies to ``target``."""
+    source, copied = np.ones(shape, np.uint8), np.zeros(shape, np.uint8)
     start = time.perf_counter()
     for _ in range(count):
-        np.copyto(target, source)
+        np.copyto(copied, source)
+        if target is not None:
+            np.copyto(target, copied)
     return time.perf_counter() - start
 
 
@@ -220,14 +225,16 @@ def measure_batches(workers, *, batches, rounds, prefetch=8, shape=BATCH_SHAPE, 
             take(each, 2 * prefetch)
         for _ in range(rounds):
             samples.add(MEMCPY, secs_of_memcpy(shape, batches))
+            samples.add(MEMCPY + READ, secs_of_memcpy(shape, batches, target))
             for name, each in found.items():
                 samples.add(name, secs_of(each, batches, 4 * prefetch))
-                samples.add(f"{name}, read", secs_of(each, batches, 4 * prefetch, target))
+                samples.add(name + READ, secs_of(each, batches, 4 * prefetch, target))
     gigabytes = batches * int(np.prod(shape)) / 1e9
     return {
         "workers": workers,
         "gb_per_sec": {name: gigabytes / samples.median(name) for name in samples.seconds},
         "of_memcpy": {name: samples.ratio(MEMCPY, name) for name in samples.seconds},
+        "of_memcpy_read": {name: samples.ratio(MEMCPY + READ, name) for name in samples.seconds if name.endswith(READ)},
         "secs": samples.figures(),
     }
 

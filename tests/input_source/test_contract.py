@@ -3,11 +3,13 @@
 import threading
 
 import numpy as np
+import psutil
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_input import SIGNATURE, running
-from tpack.dataflow import DataFromGenerator, DataFromList
+from tpack.dataflow import DataFromGenerator, DataFromList, MapData
+from tpack.dataflow.parallel import MultiProcessMapData, MultiProcessRunner
 from tpack.errors import ConfigError, InputError
 from tpack.input_source import (
     BatchQueueInput,
@@ -195,3 +197,37 @@ def test_a_bad_data_point_ends_the_step_with_an_error_that_names_it(graph, wrap)
 def test_a_dataflow_without_data_ends_the_step(graph, wrap):
     with pytest.raises(InputError, match="yielded nothing"), running(wrap(DataFromList([], shuffle=False))) as run:
         run.step()
+
+
+WITH_FLOW = {
+    "feed": FeedInput,
+    "queue": QueueInput,
+    "dataset": TFDatasetInput,
+    "staged queue": lambda ds: StagingInput(QueueInput(ds)),
+}
+WITH_WORKERS = {
+    "runner": lambda: MapData(MultiProcessRunner(points(), 2, 1), list),
+    "map": lambda: MultiProcessMapData(points(), 1, list, buffer_size=3, strict=True),
+}
+
+
+def new_children(before):
+    return [child for child in psutil.Process().children() if child not in before]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("wrap", WITH_FLOW.values(), ids=WITH_FLOW)
+@pytest.mark.parametrize("make_flow", WITH_WORKERS.values(), ids=WITH_WORKERS)
+def test_workers_of_a_dataflow_end_with_training_and_start_anew_if_it_is_used_again(graph, make_flow, wrap):
+    ds, before = make_flow(), psutil.Process().children()
+    with running(wrap(ds)) as run:
+        run.step()
+        assert new_children(before)
+    assert not new_children(before)
+    ds.reset_state()
+    assert new_children(before)
+    assert len([label for _, label in ds]) == NUM_POINTS
+    for flow in (ds, ds.ds):
+        if hasattr(flow, "close"):
+            flow.close()
+    assert not new_children(before)

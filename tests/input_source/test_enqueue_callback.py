@@ -51,6 +51,22 @@ def test_a_dataflow_that_waits_does_not_hold_up_the_end(graph, monkeypatch, warn
     thread.join()
 
 
+def test_closing_the_dataflow_ends_a_thread_that_waits_for_its_workers(graph, monkeypatch, warnings):
+    monkeypatch.setattr(enqueue_callback, "JOIN_TIMEOUT_SECS", 0.01)
+
+    class Closing(Waiting):
+        def close(self):
+            self.go_on.set()
+
+    ds = Closing()
+    with running(QueueInput(ds)) as run:
+        run.step()
+        ds.waiting.wait()
+        (thread,) = (thread for thread in threading.enumerate() if thread.name == "QueueInput of Closing")
+    thread.join()
+    assert ds.go_on.is_set()
+
+
 def test_a_session_that_is_closed_already_is_only_warned_of(graph, warnings):
     ds = Waiting()
     with running(QueueInput(ds)) as run:

@@ -1,9 +1,11 @@
 """A stream resets its dataflow once, begins again at each pass, and explains what goes wrong."""
 
+import psutil
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.dataflow import DataFlow, DataFlowTerminated, DataFromList, JoinData, MapData
+from tpack.dataflow.parallel import MultiProcessRunner, MultiThreadRunner
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 from tpack.input_source.data_point import DataPointChecker
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
@@ -97,6 +99,41 @@ def test_interrupt_reaches_flows_that_are_wrapped():
     DataPointStream(joined, DataPointChecker(SPECS, "")).interrupt()
     DataPointStream(waiting[2], DataPointChecker(SPECS, ""), infinite=False).interrupt()
     assert all(ds.is_interrupted for ds in waiting)
+
+
+def test_close_reaches_flows_that_are_wrapped_and_the_next_iteration_resets_them():
+    class Closing(Counting):
+        num_closed = 0
+
+        def close(self):
+            self.num_closed += 1
+
+    closing = [Closing([k]) for k in range(2)]
+    points = DataPointStream(
+        JoinData([MapData(closing[0], lambda point: point), closing[1]]),
+        DataPointChecker([*SPECS, tf.TensorSpec([], tf.int32, "y")], ""),
+    )
+    points.close()
+    assert [ds.num_closed for ds in closing] == [0, 0]
+    for number in (1, 2):
+        iterator = iter(points)
+        assert [int(part) for part in next(iterator)] == [0, 1]
+        iterator.close()
+        for _ in range(2):
+            points.close()
+        assert [(ds.num_resets, ds.num_closed) for ds in closing] == [(number, number)] * 2
+
+
+def test_close_reaches_flows_in_threads():
+    runners = [MultiProcessRunner(DataFromList([[k]]), 2, 1) for k in range(2)]
+    flows = iter(runners)
+    points = DataPointStream(MultiThreadRunner(lambda: next(flows), 2, 2), DataPointChecker(SPECS, ""))
+    before = psutil.Process().children()
+    next(iter(points))
+    started = [child for child in psutil.Process().children() if child not in before]
+    assert len(started) == 2
+    points.close()
+    assert psutil.Process().children() == before
 
 
 def test_check_dataflow():

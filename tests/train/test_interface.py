@@ -1,11 +1,14 @@
 import json
 
 import numpy as np
+import psutil
 import pytest
 
 from tests.helpers.toy_training import Line, Recorder, line_input, points
+from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
 from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.parallel.process_runner import MultiProcessRunner
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.feed import FeedInput
@@ -36,6 +39,24 @@ def test_a_model_is_trained_with_everything_around_it(log_dir, make_trainer):
     assert latest_checkpoint(str(log_dir)).endswith("model-200")
     assert list(log_dir.glob("events.out.tfevents.*"))
     assert "w" in (log_dir / "log.log").read_text()
+
+
+def test_workers_of_the_data_end_with_training(log_dir):
+    before = psutil.Process().children()
+    ds = MultiProcessRunner(DataFromList(points()), 4, 1)
+    seen = []
+
+    class Look(Callback):
+        def _trigger(self):
+            seen.append([child for child in psutil.Process().children() if child not in before])
+
+    config = TrainConfig(model=Line(), dataflow=ds, callbacks=[Look()], steps_per_epoch=5, max_epoch=1)
+    trainer = SimpleTrainer()
+    launch_train_with_config(config, trainer)
+    assert len(seen) == len(seen[0]) == 1
+    assert psutil.Process().children() == before
+    # Neither was garbage collected.
+    assert trainer.input_source.ds is ds
 
 
 def test_batches_are_staged_on_several_gpus_only(monkeypatch):

@@ -3,7 +3,7 @@
 All towers share one iterator, so that the stream is split over them and no element is used twice.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -19,6 +19,7 @@ from tpack.input_source.data_wait import DataWaitReport
 from tpack.input_source.dataset_shapes import with_checked_shapes
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
+from tpack.input_source.stream_elements import StreamElements
 
 # How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
 _NUM_AHEAD = 8
@@ -45,7 +46,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
     def __init__(self, dataset: Any) -> None:
         self._source = dataset
         self._iterator: Any = None
-        self._failures = _Failures()
+        self._elements: StreamElements | None = None
         self._taker: DataTaker
 
     @staticmethod
@@ -68,7 +69,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         check_dataflow(df, "dataflow_to_dataset")
         specs = [tf.TensorSpec(None, dtype, f"component{position}") for position, dtype in enumerate(types)]
         stream = DataPointStream(df, DataPointChecker(specs, describe(df)), infinite=False)
-        return _dataset_of_stream(stream, specs, _Failures())
+        return _dataset_of_elements(StreamElements(stream, describe(df)), specs)
 
     def load_data_state(self, state: Any) -> None:
         """Let a DataFlow begin at a position; see `ResumableInput`.
@@ -97,7 +98,8 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         if isinstance(source, DataFlow):
             # A thread of TensorFlow iterates: to run something in the session there would block its end.
             stream = self._open_stream(source, signature, max_under_way=_MAX_UNDER_WAY)
-            return _dataset_of_stream(stream, signature, self._failures).prefetch(_NUM_AHEAD)
+            self._elements = StreamElements(stream, describe(source))
+            return _dataset_of_elements(self._elements, signature).prefetch(_NUM_AHEAD)
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(
@@ -116,7 +118,8 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         return tf.nest.flatten(self._iterator.get_next())
 
     def _get_callbacks(self) -> Sequence[Callback]:
-        return [self._failures, DataWaitReport(str(self), self._waited)]
+        report = DataWaitReport(str(self), self._waited)
+        return [report] if self._elements is None else [self._elements, report]
 
     def _reset_state(self) -> None:
         session = self._require_session()
@@ -131,35 +134,9 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         return None if self._num_held_back else self._taker.waited()
 
 
-class _Failures(Callback):
-    """Keeps the error that Python code inside a dataset raised, of which TensorFlow passes on only the text."""
-
-    _chief_only = False
-
-    def __init__(self) -> None:
-        self._error: BaseException | None = None
-
-    def watch(self, make_iterator: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
-        def watched() -> Iterator[Any]:
-            try:
-                yield from make_iterator()
-            except Exception as error:
-                self._error = error
-                raise
-
-        return watched
-
-    def failure(self) -> BaseException | None:
-        return self._error
-
-
-def _dataset_of_stream(stream: DataPointStream, specs: Sequence[Any], failures: _Failures) -> Any:
-    def elements() -> Iterator[Any]:
-        for point in stream:
-            yield tuple(array.astype(dtype, copy=False) for array, dtype in zip(point, stream.dtypes, strict=True))
-
+def _dataset_of_elements(elements: StreamElements, specs: Sequence[Any]) -> Any:
     signature = tuple(tf.TensorSpec(spec.shape, spec.dtype) for spec in specs)
-    return tf.data.Dataset.from_generator(failures.watch(elements), output_signature=signature)
+    return tf.data.Dataset.from_generator(elements, output_signature=signature)
 
 
 def _parts(element: Any, names: Sequence[str]) -> list[Any] | None:

@@ -106,5 +106,9 @@ class EnqueueCallback(Callback):
         except (RuntimeError, tf.errors.OpError) as error:
             logger.warning(f"The queue of {self._name} cannot be closed, is the session closed already? {error}")
         thread.join(JOIN_TIMEOUT_SECS)
+        self._stream.close()
+        if thread.is_alive():
+            # It may have waited for workers of its dataflow, which are gone now.
+            thread.join(JOIN_TIMEOUT_SECS)
         if thread.is_alive():
             logger.warning(f"The thread of {self._name} still waits for its dataflow and is left alone.")

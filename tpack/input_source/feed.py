@@ -101,3 +101,4 @@ class _FeedCallback(Callback):
 
     def _after_train(self) -> None:
         self.restart()
+        self._stream.close()

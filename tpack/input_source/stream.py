@@ -1,6 +1,6 @@
 """A DataFlow as one checked stream of data points.
 
-The dataflow's state is reset once, whatever happens later; each iteration over the stream is a new pass from the
+The dataflow's state is reset once, until the stream is closed; each iteration over the stream is a new pass from the
 first data point on, but the first iteration may begin where an earlier run stopped. Whatever the dataflow raises
 becomes an `InputError` that says at which data point, with the dataflow's own error and traceback as its cause.
 """
@@ -91,12 +91,29 @@ class DataPointStream:
 
         Such a dataflow, or one that is wrapped in it, has a method ``interrupt``, as ``RemoteDataZMQ`` has.
         """
+        for ds in self._flows():
+            if hasattr(ds, "interrupt"):
+                ds.interrupt()
+
+    def close(self) -> None:
+        """End the threads and processes that the dataflow has started for an iteration; the next one starts new ones.
+
+        A dataflow that has any, or one that is wrapped in it, has a method ``close``, as the runners have. An iteration
+        in another thread that waits for them ends with an error.
+        """
+        if self._was_reset:
+            self._was_reset = False
+            for ds in self._flows():
+                if hasattr(ds, "close"):
+                    ds.close()
+
+    def _flows(self) -> Iterator[Any]:
+        """Yield the dataflow and those that are wrapped in it."""
         flows: list[Any] = [self._ds]
         while flows:
             ds = flows.pop()
-            if hasattr(ds, "interrupt"):
-                ds.interrupt()
-            flows += [ds.ds] if hasattr(ds, "ds") else getattr(ds, "df_lists", [])
+            yield ds
+            flows += [ds.ds] if hasattr(ds, "ds") else getattr(ds, "df_lists", getattr(ds, "flows", []))
 
     def _reset_once(self) -> None:
         if not self._was_reset:

@@ -21,6 +21,7 @@ def owner(monkeypatch):
     """A task and the owner's end of the channel for results; the test process is as it was afterwards."""
     lifelines = []
     monkeypatch.setattr(bootstrap, "hang_on", lifelines.append)
+    monkeypatch.setattr(bootstrap, "keep_freed_memory", lambda: lifelines.append("heap"))
     monkeypatch.setattr(multiprocessing.current_process(), "_name", "as it was")
     states = random.getstate(), np.random.get_state()
     results_here, results_there = socket.socketpair()
@@ -45,7 +46,7 @@ def test_worker_is_set_up_before_its_work_is_read(owner):
         return (lambda link, value: link.results.put([value])), (3,)
 
     assert run_worker(task, get_work) == 1
-    assert lifelines == [12345]
+    assert lifelines == [12345, "heap"]
     assert seen[0] == ("Owner-1", random.Random(99).random(), np.random.RandomState(99).uniform())
     assert receiver.receive().kind == Kind.READY
     assert receiver.receive().points == [[3]]

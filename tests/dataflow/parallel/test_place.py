@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tpack.dataflow.parallel.place import Place
+from tpack.dataflow.parallel.place import REST_BYTES, Place, size_bytes
 
 
 def test_arrays_lie_in_the_memory_one_after_the_other():
@@ -28,6 +28,14 @@ def test_reshaped_array_is_found_and_other_views_are_not():
 
 def test_what_does_not_fit_or_is_an_object_lies_elsewhere():
     place = Place(np.zeros(10_000, np.uint8))
-    for array in (place.empty(10_000, np.uint8), place.empty(3, object)):
-        assert place.start_of(array) is None
+    assert place.start_of(place.empty(3, object)) is None
+    assert not place.is_short
+    assert place.start_of(place.empty(10_001 - REST_BYTES, np.uint8)) is None
+    assert place.is_short
     assert place.end == 0
+    assert place.start_of(place.empty(10_000 - REST_BYTES, np.uint8)) == 0
+
+
+def test_size_is_that_of_the_array():
+    for shape, dtype in [((), np.uint8), (7, "float32"), ((3, 0), int), ((2, 5), [("a", "i4"), ("b", "f8")])]:
+        assert size_bytes(shape, dtype) == np.empty(shape, dtype).nbytes

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from tests.helpers.flows import Counting, same
-from tests.helpers.worker_functions import Images
+from tests.helpers.worker_functions import Images, wait
+from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.process_map_batch import MultiProcessMapAndBatchData
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, DataWorkerError
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,36 @@ def test_several_processes_make_batches_of_points_that_follow_each_other():
         np.testing.assert_array_equal(images, np.repeat(numbers[:, None], 40_000, 1))
         assert 5 not in numbers
         assert len(numbers) == 4
+
+
+def test_pass_after_an_exception_has_no_point_of_the_batch_that_it_happened_in():
+    def fail_at_six(point):
+        if point[1] == 6:
+            raise OSError("gone")
+        return point
+
+    ds = MultiProcessMapAndBatchData(Images(12, 40_000), 1, fail_at_six, 4)
+    ds.reset_state()
+    points = iter(ds)
+    assert next(points)[1].tolist() == [0, 1, 2, 3]
+    with pytest.raises(DataWorkerError, match="OSError: gone"):
+        next(points)
+    # Two batches were under way.
+    assert [next(iter(ds))[1].tolist() for _ in range(2)] == [[8, 9, 10, 11], [0, 1, 2, 3]]
+    ds.close()
+
+
+def test_flow_can_be_closed_in_the_middle_of_a_batch():
+    def wait_at_six(point):
+        if point[1] == 6:
+            wait()
+        return point
+
+    ds = MultiProcessMapAndBatchData(Images(12, 40_000), 1, wait_at_six, 4)
+    ds.reset_state()
+    images, numbers = next(iter(ds))
+    ds.close()
+    assert numbers.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(images, np.repeat(numbers[:, None], 40_000, 1))
+    with pytest.raises(DataFlowTerminated, match="have been ended"):
+        next(iter(ds))

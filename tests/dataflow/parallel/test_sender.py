@@ -8,7 +8,9 @@ import pytest
 
 from tests.helpers.channels import channel, exchange, take_all
 from tpack.dataflow.parallel import sender as sender_module
+from tpack.dataflow.parallel.codec import Encoded
 from tpack.dataflow.parallel.sender import Sender
+from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES
 from tpack.dataflow.parallel.wire import MAX_LENT, VIEW_BYTES, CancelledError, Kind, PeerGoneError
 from tpack.errors import DataPointError, InputError
 
@@ -119,36 +121,45 @@ def test_put_waits_for_room(frozen):
         assert receiver.receive().points[0][0][0] == 1
 
 
-def test_batch_that_is_made_in_the_slot_is_not_copied():
-    with channel() as (sender, receiver):
-        for k in range(5):
-            made = []
-
-            def build(empty, made=made, k=k):
-                made.append(empty((4, VIEW_BYTES), np.uint8))
-                made[0][:] = k
-                return [made[0].reshape(2, 2, -1), np.arange(4)]
-
-            sender.put_built(build)
-            first, second = receiver.receive().points[0]
-            assert first.shape == (2, 2, VIEW_BYTES)
-            assert set(first[0, 0].tolist()) == {k}
-            assert second.tolist() == [0, 1, 2, 3]
-        # By now the slots are large enough.
-        made[0][:] = 99
-        assert set(first[1, 1].tolist()) == {99}
-
-
-def test_failure_to_build_leaves_the_channel_as_it_was():
-    def fail(empty):
-        empty(4, np.uint8)
-        raise OSError("gone")
-
+def test_slot_that_is_open_is_given_to_nobody_else_until_it_is_given_up():
     with channel(1) as (sender, receiver):
-        for _ in range(10):
-            with pytest.raises(OSError, match="gone"):
-                sender.put_built(fail)
-        assert exchange(sender, receiver, [[1]]) == [[1]]
+        opened = sender.open_slot(10)
+        opened.memory[:] = 7
+        sent = [np.full(VIEW_BYTES - 1, k, np.uint8) for k in range(20)]
+        for array, (found,) in zip(sent, exchange(sender, receiver, [[array] for array in sent]), strict=True):
+            np.testing.assert_array_equal(found, array)
+        assert set(opened.memory.tolist()) == {7}
+        sender.give_up(opened)
+        assert opened.slot in {sender.open_slot(10).slot for _ in range(2)}
+
+
+def test_point_is_copied_when_there_are_larger_slots_by_now():
+    with channel() as (sender, receiver):
+        opened = sender.open_slot(MIN_SLOT_BYTES)
+        array = np.ndarray(VIEW_BYTES, np.uint8, opened.memory)
+        array[:] = 5
+        exchange(sender, receiver, [[np.zeros(2 * MIN_SLOT_BYTES, np.uint8)]])
+        encoded = Encoded([array])
+        encoded.place(lambda found: 0, array.nbytes)
+        sender.put_encoded(encoded, opened)
+        (found,) = receiver.receive().points[0]
+        array[:] = 6
+        assert set(found.tolist()) == {5}
+
+
+def test_opening_a_slot_sends_what_is_held_back(frozen):
+    with channel() as (sender, receiver):
+        sender.put(SMALL)
+        sender.open_slot(10)
+        assert receive_kinds(receiver) == [(Kind.PACK, 1)]
+
+
+def test_encoded_point_comes_after_what_was_put_while_it_was_made(frozen):
+    with channel() as (sender, receiver):
+        opened = sender.open_slot(10)
+        sender.put(SMALL)
+        sender.put_encoded(Encoded([1]), opened)
+        assert receive_kinds(receiver) == [(Kind.PACK, 1), (Kind.POINT, 1)]
 
 
 def test_point_that_cannot_be_sent_leaves_the_channel_as_it_was():

@@ -1,5 +1,7 @@
 """What a worker does that runs a flow."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from tests.helpers.served import served
 from tests.helpers.worker_functions import Images
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.position import Position
 from tpack.dataflow.parallel.serve_flow import Command, serve_flow
 from tpack.dataflow.parallel.wire import VIEW_BYTES, Kind
@@ -126,3 +129,30 @@ def test_batch_that_cannot_be_made_is_an_exception():
         kind, failure = owner.receive(1)[0]
         assert kind == Kind.ERROR
         assert "a batch wants them alike" in failure.text
+
+
+def test_large_arrays_of_a_batch_are_not_kept_until_it_is_whole():
+    seen, alive = [], []
+
+    def note(point):
+        alive.append(sum(ref() is not None for ref in seen[:-1]))
+        seen.append(weakref.ref(point[0]))
+        return point
+
+    with served(serve_flow, BatchData(MapData(Images(6, VIEW_BYTES), note), 3), False, False) as owner:
+        assert [batch[1].tolist() for kind, batch in owner.receive(3)[:2]] == [[0, 1, 2], [3, 4, 5]]
+    assert alive == [0] * 6
+
+
+def test_batch_that_is_broken_off_costs_no_memory_to_send_batches_in():
+    def fail_at_three(point):
+        if point[1] == 3:
+            raise OSError("gone")
+        return point
+
+    ds = BatchData(MapData(Images(4, VIEW_BYTES), fail_at_three), 2)
+    with served(serve_flow, ds, False, False, capacity=1) as owner:
+        for number in range(20):
+            assert [kind for kind, _ in owner.receive(2)] == [Kind.POINT, Kind.ERROR]
+            owner.submit(Command(number, None))
+            assert owner.receive(2) == [(Kind.BEGUN, number)] * 2

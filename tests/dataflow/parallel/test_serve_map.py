@@ -96,3 +96,99 @@ def test_points_that_do_not_go_together_are_an_exception():
         assert kind == Kind.ERROR
         assert "a batch wants them alike" in failure.text
         assert batch[0].shape == (2, 2)
+
+
+LARGE_BYTES = 2 * VIEW_BYTES
+
+
+def large(value):
+    return np.full(LARGE_BYTES, value, np.uint8)
+
+
+def mapped(point):
+    """Return a point with a large array; drop 4, and fail at 2."""
+    if point[0] == 2:
+        raise OSError("gone")
+    return [point[0], large(point[0])] if point[0] != 4 else None
+
+
+def mapped_small(point):
+    """Do as ``mapped``, without the array."""
+    answer = mapped(point)
+    return answer and answer[:1]
+
+
+def numbers_of(found):
+    """Return the numbers in batches of such points, and what else was answered."""
+    contents = []
+    for kind, content in found:
+        if kind == Kind.POINT:
+            numbers, *arrays = content
+            for array in arrays:
+                np.testing.assert_array_equal(array, np.repeat(numbers[:, None], LARGE_BYTES, 1))
+            content = numbers.tolist()
+        contents.append(kind if kind == Kind.ERROR else content)
+    return contents
+
+
+@pytest.mark.parametrize(
+    ("lists", "wanted"),
+    [
+        ([[0, 1, 3], [5, 6, 7]], [[0, 1, 3], [5, 6, 7]]),
+        ([[0, 4, 1], [3, 5, 6], [4, 4, 7], [8, 9, 4]], [None, [0, 1, 3], [5, 6, 7], None]),
+        ([[0, 1, 2], [3, 5, 6]], [Kind.ERROR, [3, 5, 6]]),
+        ([[0, 4, 1], [3, 2, 5], [6, 7, 8]], [None, Kind.ERROR, [6, 7, 8]]),
+        ([[0, 4, 1], [3, 5, 2], [6, 7, 8]], [None, Kind.ERROR, [6, 7, 8]]),
+        ([[0, 4, 1], [3, 5, 6], [7, 2, 8], [9, 10, 11]], [None, [0, 1, 3], Kind.ERROR, [9, 10, 11]]),
+        ([[4, 4, 4], [2, 2, 2], [0, 1, 3]], [None, Kind.ERROR, [0, 1, 3]]),
+    ],
+)
+@pytest.mark.parametrize("func", [mapped, mapped_small])
+def test_batch_in_which_an_exception_happens_leaves_nothing_to_the_next(func, lists, wanted):
+    with served(serve_batches, func, 3) as owner:
+        for _ in range(2):
+            owner.submit(*([[number] for number in numbers] for numbers in lists))
+            assert numbers_of(owner.receive(len(lists))) == wanted
+            owner.submit([[2], [2], [2]])
+            assert numbers_of(owner.receive(1)) == [Kind.ERROR]
+
+
+def test_exceptions_cost_no_memory_to_send_batches_in():
+    def func(point):
+        return [large(0)[point[0] :], "more"][: 1 + (point[0] == 2)]
+
+    failures = {(0, 1): "a batch wants them alike", (1, 2): "data point 1 has 2 components, and data point 0 has 1"}
+    with served(serve_batches, func, 2, capacity=1) as owner:
+        for _ in range(20):
+            for numbers, message in failures.items():
+                owner.submit([[number] for number in numbers])
+                kind, failure = owner.receive(1)[0]
+                assert kind == Kind.ERROR
+                assert message in failure.text
+        owner.submit([[1], [1]])
+        assert owner.receive(1)[0][1][0].shape == (2, LARGE_BYTES - 1)
+
+
+def test_large_arrays_are_not_kept_until_their_batch_is_whole():
+    seen = []
+
+    def note(point):
+        array = large(point[0])
+        alive = [ref() is not None for ref in seen]
+        seen.append(weakref.ref(array))
+        return [array, sum(alive[:-1])]
+
+    with served(serve_batches, note, 4) as owner:
+        for _ in range(3):
+            owner.submit([[0], [1], [2], [3]])
+            assert owner.receive(1)[0][1][1].tolist() == [0] * 4
+
+
+def test_batches_that_are_kept_stay_as_they_are():
+    with served(serve_batches, lambda point: [large(point[0])], 2, capacity=2) as owner:
+        kept = []
+        for k in range(30):
+            owner.submit([[k], [k + 100]])
+            kept += [batch[0][:, ::1000] for _, batch in owner.receive(1)]
+        for k, batch in enumerate(kept):
+            assert [set(row.tolist()) for row in batch] == [{k}, {k + 100}]

@@ -14,6 +14,7 @@ import numpy as np
 
 from tpack.dataflow.parallel.child import Task
 from tpack.dataflow.parallel.failure import failure_of
+from tpack.dataflow.parallel.heap import keep_freed_memory
 from tpack.dataflow.parallel.lifeline import hang_on
 from tpack.dataflow.parallel.payload import Payload, read_payload
 from tpack.dataflow.parallel.receiver import Receiver
@@ -63,6 +64,7 @@ def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]
         The exit code of the process.
     """
     hang_on(task.lifeline)
+    keep_freed_memory()
     multiprocessing.current_process().name = task.name
     random.seed(task.seed)
     np.random.seed(task.seed)

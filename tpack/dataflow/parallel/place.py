@@ -6,8 +6,8 @@ import numpy as np
 
 from tpack.dataflow.parallel.codec import aligned
 
-# What is kept free behind the arrays, for what is pickled.
-_REST_BYTES = 4096
+REST_BYTES = 4096
+"""What is kept free behind the arrays, for what is pickled."""
 
 
 class Place:
@@ -22,15 +22,20 @@ class Place:
         self._memory = memory
         # From here on the memory is free.
         self.end = 0
+        # Whether there was no room for an array.
+        self.is_short = False
 
     def empty(self, shape: Any, dtype: Any) -> np.ndarray:
         """Return an array as ``np.empty`` does, in the slot if there is room."""
         item = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * item.itemsize
         start = aligned(self.end)
-        if item.hasobject or start + size + _REST_BYTES > self._memory.size:
+        end = start + size_bytes(shape, item)
+        if item.hasobject:
             return np.empty(shape, item)
-        self.end = start + size
+        if end + REST_BYTES > self._memory.size:
+            self.is_short = True
+            return np.empty(shape, item)
+        self.end = end
         return np.ndarray(shape, item, self._memory, start)
 
     def start_of(self, array: np.ndarray) -> int | None:
@@ -38,6 +43,11 @@ class Place:
         start = _address(array) - _address(self._memory)
         is_inside = start >= 0 and start + array.nbytes <= self.end
         return start if is_inside and array.flags.c_contiguous else None
+
+
+def size_bytes(shape: Any, dtype: Any) -> int:
+    """Return the number of bytes of an array."""
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
 
 
 def _address(array: np.ndarray) -> int:

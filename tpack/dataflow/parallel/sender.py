@@ -9,15 +9,13 @@ import functools
 import socket
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tpack.dataflow.parallel.codec import Encoded
 from tpack.dataflow.parallel.flusher import HOLD_SECS, Flusher
 from tpack.dataflow.parallel.pack import Layout, Pack
-from tpack.dataflow.parallel.place import Place
 from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES, Slots
 from tpack.dataflow.parallel.wire import (
     CANCEL,
@@ -32,6 +30,20 @@ from tpack.dataflow.parallel.wire import (
 
 _READ_BYTES = 4096
 _GONE = "the process that the data points go to is gone"
+
+
+class OpenSlot(NamedTuple):
+    """A slot that a data point is being made in.
+
+    Attributes:
+        generation: its generation.
+        slot: its number.
+        memory: its memory, as an array of bytes.
+    """
+
+    generation: int
+    slot: int
+    memory: np.ndarray
 
 
 class Sender:
@@ -86,29 +98,48 @@ class Sender:
                 self._read_returns(wait=False)
             return self._put(point, wait=False)
 
-    def put_built(self, build: Callable[[Callable[..., np.ndarray]], Any]) -> None:
-        """Send a data point whose arrays are made in shared memory, so that they need not be copied.
+    def open_slot(self, size_bytes: int) -> OpenSlot:
+        """Take a slot that a data point is made in, for ``put_encoded`` or ``give_up``; wait for one.
 
         Args:
-            build: called with a function that is used as ``np.empty``; returns the point. Nothing else may keep the
-                arrays.
+            size_bytes: its least size.
+
+        Raises:
+            PeerGoneError: As in ``put``, and so do the others.
+        """
+        with self._lock:
+            # Nothing is held back by waiting here.
+            self._flush()
+            slot = self._wait_for_slot(max(size_bytes, MIN_SLOT_BYTES))
+            return OpenSlot(self._slots.generation, slot, self._slots.memory(slot))
+
+    def put_encoded(self, encoded: Encoded, opened: OpenSlot | None, spare_bytes: int = 0) -> None:
+        """Send a data point, after what was put before.
+
+        Args:
+            encoded: the point, with the arrays placed that were made in the slot.
+            opened: the slot; it is not the caller's any more. If the point is too large for it, or there is none, the
+                point is copied into another.
+            spare_bytes: how many bytes that one should have besides.
         """
         with self._lock:
             self._flush()
-            slot = self._wait_for_slot(max(self._slots.slot_bytes, MIN_SLOT_BYTES))
-            place = Place(self._slots.memory(slot))
-            try:
-                point = build(place.empty)
-                encoded = Encoded(point)
-            except BaseException:
-                self._slots.give_back(self._slots.generation, slot)
-                raise
-            encoded.place(place.start_of, place.end)
-            if encoded.size_bytes > self._slots.slot_bytes:
-                self._slots.give_back(self._slots.generation, slot)
-                encoded.place(lambda array: None, 0)
-                slot = self._wait_for_slot(encoded.size_bytes)
-            self._write(Kind.POINT, slot, encoded, 1)
+            if opened is not None:
+                # Something large that was sent meanwhile may have begun another generation.
+                if (
+                    opened.generation == self._slots.generation
+                    and encoded.size_bytes <= opened.memory.size - spare_bytes
+                ):
+                    self._write(Kind.POINT, opened.slot, encoded, 1)
+                    return
+                self._slots.give_back(opened.generation, opened.slot)
+            encoded.place(lambda array: None, 0)
+            self._write(Kind.POINT, self._wait_for_slot(encoded.size_bytes + spare_bytes), encoded, 1)
+
+    def give_up(self, opened: OpenSlot) -> None:
+        """Take back a slot in which nothing is to be sent."""
+        with self._lock:
+            self._slots.give_back(opened.generation, opened.slot)
 
     def send(self, kind: Kind, obj: Any = None, *, number: int = 0) -> None:
         """Send something that is no data point, after those that were put.

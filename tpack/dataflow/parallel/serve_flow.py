@@ -8,9 +8,11 @@ from tpack.dataflow.aggregate import aggregate
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.parallel.bootstrap import Link
+from tpack.dataflow.parallel.built_point import BuiltPoint
 from tpack.dataflow.parallel.failure import failure_of
 from tpack.dataflow.parallel.position import Position, StateTaker, go_to
 from tpack.dataflow.parallel.wire import CancelledError, Kind, PeerGoneError
+from tpack.dataflow.placed_points import begin_batch
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class _Server:
 
     def __init__(self, link: Link, ds: DataFlow, tells_state: bool) -> None:
         self._results = link.results
+        self._built = BuiltPoint(link.results)
         self._ds = ds
         self._taker = StateTaker(ds) if tells_state else None
         self._is_first = True
@@ -87,13 +90,11 @@ class _Server:
         if self._is_first or (command is not None and (position is None or position.is_over)):
             self._tell_state()
         self._is_first = False
-        for point in points:
-            if in_place:
-                self._put_batch(*point)
-            else:
-                self._results.put(point)
-            if self._taker is not None and self._taker.is_due():
-                self._tell_state()
+        try:
+            self._put_all(points, in_place)
+        finally:
+            # A batch that was begun.
+            self._built.give_up()
         self._tell_state()
         self._results.send(Kind.END)
 
@@ -101,14 +102,23 @@ class _Server:
         if position is not None:
             return go_to(self._ds, self._ds, position)
         if in_place and isinstance(self._ds, BatchData):
-            return self._ds.groups()
+            return self._ds.groups(self._begin_batch)
         return iter(self._ds)
 
-    def _put_batch(self, points: list[Any], first_index: int) -> None:
-        def build(empty: Any) -> Any:
-            return aggregate(points, first_index=first_index, empty=empty)
+    def _put_all(self, points: Iterator[Any], in_place: bool) -> None:
+        for point in points:
+            if in_place:
+                self._put_batch(*point)
+            else:
+                self._results.put(point)
+            if self._taker is not None and self._taker.is_due():
+                self._tell_state()
 
-        self._results.put_built(build)
+    def _begin_batch(self, first: Any, size: int) -> list[Any]:
+        return begin_batch(first, size, self._built.empty)
+
+    def _put_batch(self, points: list[Any], first_index: int) -> None:
+        self._built.send(aggregate(points, first_index=first_index, empty=self._built.empty))
 
     def _tell_state(self) -> None:
         if self._taker is not None:

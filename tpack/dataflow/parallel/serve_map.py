@@ -5,8 +5,10 @@ from typing import Any
 
 from tpack.dataflow.aggregate import aggregate
 from tpack.dataflow.parallel.bootstrap import Link
+from tpack.dataflow.parallel.built_point import BuiltPoint
 from tpack.dataflow.parallel.failure import failure_of
 from tpack.dataflow.parallel.wire import Kind, PeerGoneError
+from tpack.dataflow.placed_points import begin_batch
 
 
 def serve_map(link: Link, func: Callable[[Any], Any]) -> None:
@@ -54,23 +56,51 @@ def _drain(points: list[Any]) -> Any:
 
 
 class _Batcher:
-    """Gathers mapped points until there are enough for a batch."""
+    """Gathers mapped points until there are enough for a batch; large arrays in the memory that it is sent in."""
 
     def __init__(self, link: Link, func: Callable[[Any], Any], batch_size: int) -> None:
-        self._link = link
+        self._results = link.results
         self._func = func
         self._batch_size = batch_size
-        # More than there are in a batch only while a list is mapped: those that were too few for one before.
+        self._built = BuiltPoint(link.results)
+        self._gathered: list[Any] = []
+        # Those that were too many for the last batch.
         self._mapped: list[Any] = []
 
     def answer(self, points: list[Any]) -> None:
-        """Send a batch, or None."""
+        """Send a batch, or None. An exception costs the batch that it happens in, and nothing of it comes later."""
+        try:
+            self._gather(points)
+            if len(self._gathered) < self._batch_size:
+                self._results.put(None)
+                return
+            gathered, self._gathered = self._gathered, []
+            self._built.send(aggregate(gathered, empty=self._built.empty))
+        except BaseException:
+            self._forget()
+            raise
+
+    def _gather(self, points: list[Any]) -> None:
+        """Map points; add to the batch what there is room for, and keep the others."""
+        mapped, self._mapped = self._mapped, []
+        for point in mapped:
+            self._add(point)
+        del mapped
         for point in points:
-            mapped = self._func(point)
-            if mapped is not None:
-                self._mapped.append(mapped)
-        if len(self._mapped) < self._batch_size:
-            self._link.results.put(None)
+            one = self._func(point)
+            if one is not None:
+                self._add(one)
+
+    def _add(self, point: Any) -> None:
+        if len(self._gathered) == self._batch_size:
+            # An answer is sent for each list, when all of it is mapped.
+            self._mapped.append(point)
             return
-        batch, self._mapped = self._mapped[: self._batch_size], self._mapped[self._batch_size :]
-        self._link.results.put_built(lambda empty: aggregate(batch, empty=empty))
+        if not self._gathered:
+            self._gathered = begin_batch(point, self._batch_size, self._built.empty)
+        self._gathered.append(point)
+
+    def _forget(self) -> None:
+        """Begin anew."""
+        self._gathered, self._mapped = [], []
+        self._built.give_up()
