@@ -29,10 +29,12 @@ from tpack import (
     InferenceRunner,
     JSONWriter,
     MaxSaver,
+    MirroredStrategy,
     ModelDesc,
     ModelSaver,
     ScalarStats,
     SimpleTrainer,
+    StrategyTrainer,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
     TrainConfig,
@@ -48,6 +50,7 @@ TRAINERS = {
     "replicated": SyncMultiGPUTrainerReplicated,
     "parameter-server": SyncMultiGPUTrainerParameterServer,
     "async": AsyncMultiGPUTrainer,
+    "strategy": lambda towers: StrategyTrainer(MirroredStrategy(num_gpus=towers)),
 }
 
 

@@ -44,6 +44,15 @@ def test_collective_all_reduce_passes_its_options_on(graph):
     assert [total.op.get_attr(name) for name in attributes] == [2, 3, 4, b"ring", 1.5, b"Add"]
 
 
+def test_a_multi_device_iterator_deals_elements_out(session8):
+    devices = ["/device:CPU:1", "/device:CPU:2"]
+    iterator = compat.make_multi_device_iterator(tf.data.Dataset.range(5), devices, buffer_size=2)
+    elements = iterator.get_next()
+    session8.run(iterator.initializer)
+    assert [element.device for element in elements] == devices
+    assert [session8.run(elements), session8.run(elements)] == [[0, 1], [2, 3]]
+
+
 def test_nccl_all_sum_builds_one_op_on_each_device(graph):
     tensors = []
     for k in range(3):
@@ -199,3 +208,68 @@ def test_run_after_adds_an_order(graph):
 def test_is_in_variable_store_for_what_get_variable_made(graph):
     made = tf.get_variable("a", [], use_resource=True), tf.Variable(1.0, name="a"), tf.Variable(1.0)
     assert [compat.is_in_variable_store(variable) for variable in made] == [True, False, False]
+
+
+def test_current_device_and_control_dependencies_are_those_of_an_operation_that_is_made_now(graph):
+    assert (compat.current_device(), compat.current_control_dependencies()) == ("", [])
+    before = [tf.no_op(), tf.no_op()]
+    with tf.device("/job:worker/cpu:1"), tf.control_dependencies(before):
+        operation = tf.no_op()
+        assert compat.current_device() == operation.device == "/job:worker/device:CPU:1"
+        assert set(compat.current_control_dependencies()) == set(operation.control_inputs) == set(before)
+    with tf.device(lambda op: "/device:GPU:3" if op.type == "VarHandleOp" else "/device:CPU:2"):
+        assert compat.current_device() == "/device:CPU:2"
+
+
+def test_operations_are_watched_when_they_are_made(graph):
+    seen = []
+
+    def watch(operation):
+        seen.append(operation.name)
+        if operation.type == "NoOp":
+            raise KeyError(operation.name)
+
+    with compat.watch_operations(watch):
+        before = tf.constant(1.0, name="a")
+        with tf.device("/cpu:1"), tf.get_default_graph().colocate_with(before), tf.control_dependencies([before.op]):
+            tf.identity(before, name="b")
+        assert compat.current_control_dependencies() == []
+        with pytest.raises(KeyError, match="c"):
+            tf.no_op(name="c")
+        with tf.control_dependencies(None):
+            tf.no_op(name="unseen")
+    tf.no_op(name="after")
+    assert seen == ["a", "b", "c"]
+
+
+def test_operations_are_watched_from_now_on_and_each_once(graph):
+    seen = []
+
+    def watch(operation):
+        seen.append(operation.name)
+
+    tf.no_op(name="before")
+    with tf.control_dependencies([tf.no_op(name="also_before")]):
+        compat.keep_watching(watch)
+        compat.keep_watching(watch)
+        tf.no_op(name="a")
+    tf.no_op(name="b")
+    assert compat.current_control_dependencies() == []
+    with tf.Graph().as_default(), tf.control_dependencies(None):
+        tf.no_op(name="of_another_graph")
+        compat.keep_watching(watch)
+        tf.no_op(name="c")
+    with tf.control_dependencies(None):
+        tf.no_op(name="unseen")
+    assert seen == ["a", "b", "c"]
+
+
+def test_last_loss_reduction_is_that_of_the_last_loss(graph):
+    assert compat.last_loss_reduction() is None
+    tf.losses.mean_squared_error([1.0], [2.0], reduction=tf.losses.Reduction.SUM)
+    assert compat.last_loss_reduction() == tf.losses.Reduction.SUM
+
+
+def test_base_variable_is_a_base_of_all_variables(graph):
+    for use_resource in (True, False):
+        assert isinstance(tf.get_variable(f"v{use_resource}", [], use_resource=use_resource), compat.BaseVariable)

@@ -4,7 +4,8 @@ Everything else in tpack uses ``tensorflow.compat.v1`` and nothing below it. Whe
 this file is the only one that changes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow
@@ -12,27 +13,45 @@ import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import device_lib, timeline
+from tensorflow.python.data.ops import multi_device_iterator_ops
+from tensorflow.python.distribute import device_util
 from tensorflow.python.ops import collective_ops, nccl_ops
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
+from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
+from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
 from tensorflow.python.util import _pywrap_util_port
 
 __all__ = [
     "chrome_trace",
+    "BaseVariable",
     "BuildState",
+    "SaveSpec",
+    "SaveableObject",
+    "Trackable",
+    "VARIABLE_VALUE_KEY",
     "collective_all_reduce",
+    "current_control_dependencies",
+    "current_device",
     "fix_summation_order",
     "get_tf_version_tuple",
     "is_onednn_enabled",
     "is_in_control_flow",
     "is_in_variable_store",
     "is_tfv2",
+    "keep_watching",
+    "last_loss_reduction",
     "list_local_devices",
     "make_callable",
+    "make_multi_device_iterator",
     "nccl_all_sum",
     "run_after",
     "swap_graph_state",
     "tfv1",
+    "watch_operations",
 ]
+
+# What every variable is an instance of. The Variable of compat.v1 is no base of resource variables.
+BaseVariable = tensorflow.Variable
 
 # OpKernelContext::Params::kNeverForward in tensorflow/core/framework/op_kernel.h.
 _NEVER_FORWARD = -2
@@ -94,9 +113,24 @@ def collective_all_reduce(
     )
 
 
+def current_control_dependencies() -> list[Any]:
+    """Return the operations that whatever is built now runs after, by the blocks of ``tf.control_dependencies``."""
+    return list(tfv1.get_default_graph()._current_control_dependencies())
+
+
+def current_device() -> str:
+    """Return the device that the blocks of ``tf.device`` that are open now ask for; empty if they ask for none."""
+    return str(device_util.current() or "")
+
+
 def nccl_all_sum(tensors: Sequence[Any]) -> list[Any]:
     """Sum tensors of one shape that lie on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
     return list(nccl_ops.all_sum(list(tensors)))
+
+
+def last_loss_reduction() -> Any:
+    """Return how the last loss of ``tf.losses`` in the current graph was reduced over the batch, or None."""
+    return tfv1.get_default_graph()._last_loss_reduction
 
 
 def list_local_devices(session_config: Any = None) -> list[Any]:
@@ -145,6 +179,22 @@ def make_callable(
         options.run_options.inter_op_thread_pool = -1
     options.run_options.timeout_in_ms = timeout_in_ms
     return session._make_callable_from_options(options)
+
+
+def make_multi_device_iterator(dataset: Any, devices: Sequence[str], buffer_size: int) -> Any:
+    """Make an iterator that deals the elements of a dataset out to several devices, each with a buffer.
+
+    Args:
+        dataset: the stream, on the current device.
+        devices: who gets elements, in turn.
+        buffer_size: how many elements wait on each device.
+
+    Returns:
+        An object with an ``initializer`` and ``get_next()``, which returns one element for each device.
+    """
+    return multi_device_iterator_ops.MultiDeviceIterator(
+        dataset, list(devices), max_buffer_size=buffer_size, prefetch_buffer_size=buffer_size
+    )
 
 
 def chrome_trace(run_metadata: Any) -> str:
@@ -246,6 +296,47 @@ def is_in_variable_store(variable: Any) -> bool:
 def is_in_control_flow(graph: Any) -> bool:
     """Tell whether what is built into ``graph`` now goes into a TensorFlow 1 loop or condition."""
     return graph._get_control_flow_context() is not None
+
+
+@contextmanager
+def watch_operations(watch: Callable[[Any], None]) -> Iterator[None]:
+    """Call a function with each operation that this thread adds to the current graph in a block.
+
+    What the function raises, the code gets that makes the operation. Operations that are made outside of all blocks of
+    ``tf.control_dependencies``, by ``tf.init_scope`` or ``tf.control_dependencies(None)``, are not seen.
+
+    Args:
+        watch: the function; it must not add operations itself.
+    """
+    with _Watcher(tfv1.get_default_graph(), watch):
+        yield
+
+
+def keep_watching(watch: Callable[[Any], None]) -> None:
+    """Call a function from now on with each operation that this thread adds to the current graph.
+
+    In a block of ``tf.init_scope`` or ``tf.control_dependencies(None)``, until it ends. Other such blocks are not seen.
+
+    Args:
+        watch: the function, as for `watch_operations`; given again, it is called no more than once for an operation.
+    """
+    graph = tfv1.get_default_graph()
+    stack = graph._control_dependencies_stack
+    if not any(isinstance(block, _Watcher) and block.watch is watch for block in stack):
+        # Outside of all blocks that are open, so that none of them closes it.
+        stack.insert(0, _Watcher(graph, watch))
+
+
+class _Watcher(tfv1.Graph._ControlDependenciesController):
+    """A block of control dependencies without any: TensorFlow tells each block what is made in it."""
+
+    def __init__(self, graph: Any, watch: Callable[[Any], None]) -> None:
+        super().__init__(graph, [])
+        self.watch = watch
+
+    def add_op(self, op: Any) -> None:
+        """Take note of an operation."""
+        self.watch(op)
 
 
 def _copied(value: Any) -> Any:

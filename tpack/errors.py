@@ -5,6 +5,7 @@
       DeviceError            a device that the machine or the session does not have
       TowerError             no tower where one is needed, or one that is misused
         TowerMismatchError   towers that should be alike and are not
+      StrategyError          a distribution strategy that is used where it cannot be          (also a RuntimeError)
       ReductionError         a Reducer that cannot serve what it was given
       GraphBuildError        a cost, gradient or optimizer that no train op can be built from
       InputError             data that does not reach the step
@@ -48,6 +49,10 @@ class TowerError(TpackError):
 
 class TowerMismatchError(TowerError):
     """Towers that should be alike differ in variables, gradients or outputs."""
+
+
+class StrategyError(TpackError, RuntimeError):
+    """A distribution strategy, or what belongs to one, is used in a place where it cannot be."""
 
 
 class ReductionError(TpackError):

@@ -80,3 +80,17 @@ def test_layers_compute_what_plain_calls_compute_with_no_more_operations(tmp_pat
     assert figures["ratios"]["ops"] <= 1
     assert [len(costs) for costs in figures["costs"].values()] == [2, 2]
     assert "operations by kind, where they differ" in printed
+
+
+def test_strategies_compares_with_tensorflow(tmp_path):
+    arguments = ("--networks", "digits", "--towers", 2, "--batch", 2, "--steps", 2, "--rounds", 2)
+    rows = ["strategy", "loop_one_device", "fit"]
+
+    figures, printed = run_benchmark("strategies.py", tmp_path / "out.json", *arguments, "--rows", *rows)
+
+    measured = figures["digits, towers=2"]
+    assert measured["errors"] == {}
+    assert list(measured["rows"]) == list(measured["ratios"]) == list(measured["build_secs"]) == rows
+    assert measured["ratios"]["strategy"] == 1
+    assert min(*measured["ratios"].values(), *measured["build_secs"].values()) > 0
+    assert "steps a second" in printed

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.source import ROOT
 
-TRAINERS = ("simple", "replicated", "parameter-server", "async")
+TRAINERS = ("simple", "replicated", "parameter-server", "async", "strategy")
 
 
 def run_digits(log_dir, *arguments):

@@ -13,7 +13,7 @@ from tests.helpers.source import assert_none, functions, modules_under
 
 SECTIONS = ["Args", "Attributes", "Returns", "Yields", "Shapes", "Units", "Creates", "Raises", "Example", "Source"]
 # Packages where a reader has to know shapes and origin of every public function.
-EXPLAINED = ("tpack.reduction", "tpack.graph_builder")
+EXPLAINED = ("tpack.reduction", "tpack.graph_builder", "tpack.distribute", "tpack.estimator")
 EXPLANATION = {"Shapes", "Raises", "Source"}
 
 MODULES = modules_under("tpack")

@@ -13,40 +13,44 @@ EXPORTS = {
         AdaptedData AsyncMultiGPUBuilder AsyncMultiGPUTrainer AugmentImageComponent AugmentImageComponents
         AugmentImageCoordinates AutoResumeTrainConfig AvgPooling BNReLU BatchData BatchDataByShape BatchNorm
         BatchQueueInput BatchRenorm BinaryClassificationStats BuildResult BuilderTrainer CacheData Callback
-        CallbackFactory CallbackToHook Callbacks ChainInit CheckNumerics ClassificationError ConcatData ConcatWith
-        Conv2D Conv2DTranspose CurveKeys DEFAULT_CALLBACKS DEFAULT_MONITORS DataFlow DataFlowTerminated
-        DataFromGenerator DataFromIterable DataFromList DataFromQueue DataParallelBuilder
-        DataParallelInferenceRunner DataParallelOfflinePredictor DatasetPredictorBase Deconv2D DictRestore Dropout
-        DummyConstantInput DumpParamAsImage DumpTensor DumpTensorAsImage DumpTensors EMA EarlyStopping
-        EnableCallbackIf EstimatedTimeLeft FakeData FeedInput FeedfreeInput FeedfreePredictor FixedSizeData
-        FixedUnPooling FullyConnected GPUMemoryTracker GPUUtilizationTracker GlobalAvgPooling GraphBuilder
-        GraphProfiler GraphVarParam GroupNorm HDF5Data HDF5Serializer HookToCallback HostMemoryTracker
+        CallbackFactory CallbackToHook Callbacks ChainInit CheckNumerics ClassificationError
+        CollectiveAllReduceStrategy ConcatData ConcatWith Conv2D Conv2DTranspose CurveKeys DEFAULT_CALLBACKS
+        DEFAULT_MONITORS DataFlow DataFlowTerminated DataFromGenerator DataFromIterable DataFromList DataFromQueue
+        DataParallelBuilder DataParallelInferenceRunner DataParallelOfflinePredictor DatasetPredictorBase Deconv2D
+        DictRestore DistributedMovingAverage DistributedOptimizer DistributionStrategy Dropout DummyConstantInput
+        DumpParamAsImage DumpTensor DumpTensorAsImage DumpTensors EMA EarlyStopping EnableCallbackIf
+        EstimatedTimeLeft Estimator EstimatorSpec EvalSpec FakeData FeedInput FeedfreeInput FeedfreePredictor
+        FixedSizeData FixedUnPooling FullyConnected GPUMemoryTracker GPUUtilizationTracker GlobalAvgPooling
+        GraphBuilder GraphProfiler GraphVarParam GroupNorm HDF5Data HDF5Serializer HookToCallback HostMemoryTracker
         HumanHyperParamSetter HyperParam HyperParamSetter HyperParamSetterWithFunc ImageFromFile IndexedDataFlow
         InferenceRunner InferenceRunnerBase Inferencer InputSource InstanceNorm JSONWriter JoinData
         JustCurrentSession LMDBData LMDBDataDecoder LMDBSerializer LayerNorm LeastLoadedDeviceSetter LinearWrap
-        LocallyShuffleData MapData MapDataComponent MaxPooling MaxSaver Maxout MergeAllSummaries MinSaver ModelDesc
-        ModelDescBase ModelSaver MonitorBase Monitors MovingAverageSummary MultiProcessDatasetPredictor
-        MultiProcessMapAndBatchData MultiProcessMapAndBatchDataZMQ MultiProcessMapData MultiProcessMapDataZMQ
-        MultiProcessRunner MultiProcessRunnerZMQ MultiThreadAsyncPredictor MultiThreadMapData MultiThreadRunner
-        MultiTowerOfflinePredictor NoOpTrainer NumpySerializer ObjAttrParam OfflinePredictor OnlinePredictor PReLU
-        PeakMemoryTracker PeriodicCallback PeriodicTrigger PlaceholderInput PredictConfig PredictorBase PrintData
-        ProcessTensors ProgressBar ProxyCallback ProxyDataFlow QueueInput RNGDataFlow RandomChooseData RandomMixData
-        RemoteDataZMQ RemoteOptions RemoteStats RepeatedData RepeatedDataPoint RunOp RunUpdateOps SVMLightData
+        LocallyShuffleData MapData MapDataComponent MaxPooling MaxSaver Maxout MergeAllSummaries MinSaver
+        MirroredStrategy ModeKeys ModelDesc ModelDescBase ModelSaver MonitorBase Monitors MovingAverageSummary
+        MultiProcessDatasetPredictor MultiProcessMapAndBatchData MultiProcessMapAndBatchDataZMQ MultiProcessMapData
+        MultiProcessMapDataZMQ MultiProcessRunner MultiProcessRunnerZMQ MultiThreadAsyncPredictor MultiThreadMapData
+        MultiThreadRunner MultiTowerOfflinePredictor NoOpTrainer NumpySerializer ObjAttrParam OfflinePredictor
+        OneDeviceStrategy OnlinePredictor PReLU ParameterServerStrategy PeakMemoryTracker PeriodicCallback
+        PeriodicTrigger PlaceholderInput PredictConfig PredictorBase PrintData ProcessTensors ProgressBar
+        ProxyCallback ProxyDataFlow QueueInput RNGDataFlow RandomChooseData RandomMixData RemoteDataZMQ
+        RemoteOptions RemoteStats RepeatedData RepeatedDataPoint RunConfig RunOp RunUpdateOps SVMLightData
         SaverRestore SaverRestoreRelaxed ScalarPrinter ScalarStats ScheduledHyperParamSetter SelectComponent
         SendMonitorData SendStat SessionInit SessionRunTimeout SimpleBuilder SimpleDatasetPredictor
         SimpleMovingAverage SimpleTrainer SingleCostTrainer SmartInit StagingInput StartProcOrThread
-        StatMonitorParamSetter StatelessError StopTraining SyncMultiGPUParameterServerBuilder
-        SyncMultiGPUReplicatedBuilder SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical
-        SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated TFDatasetInput TFEventWriter TFRecordData
-        TFRecordSerializer TensorInput TensorPrinter TestDataSpeed ThroughputTracker TowerContext TowerTrainer
-        TrainConfig TrainLoop Trainer UnknownLengthError VariableHolder Watchdog ZMQInput add_keras_losses
-        allreduce_grads argscope as_dataflow change_env collect_env_info dataset disable_layer_logging
-        enable_argscope_for_function enable_argscope_for_module execute_only_once fix_rng_seed get_arg_scope
-        get_current_tower_context get_default_sess_config get_global_step_value get_global_step_var get_model_loader
-        get_rng get_tf_version_tuple get_tqdm gradproc humanize_time_delta imgaug l1_regularizer l2_regularizer
-        launch_train_with_config layer_register logger make_curve_keys optimizer regularize_cost
-        regularize_cost_from_collection remap_input_source rename_tflayer_get_variable send_dataflow_zmq sesscreate
-        sessinit start_workers_by summary varreplace
+        StatMonitorParamSetter StatelessError StopTraining StrategyBuilder StrategyTrainer
+        SyncMultiGPUParameterServerBuilder SyncMultiGPUReplicatedBuilder SyncMultiGPUTrainer
+        SyncMultiGPUTrainerHierarchical SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated
+        TFDatasetInput TFEventWriter TFRecordData TFRecordSerializer TensorInput TensorPrinter TestDataSpeed
+        ThroughputTracker TowerContext TowerOptimizer TowerTrainer TrainConfig TrainLoop TrainSpec Trainer
+        UnknownLengthError VariableHolder Watchdog ZMQInput add_keras_losses allreduce_grads argscope as_dataflow
+        change_env collect_env_info dataset disable_layer_logging enable_argscope_for_function
+        enable_argscope_for_module execute_only_once fix_rng_seed get_arg_scope get_cross_tower_context
+        get_current_tower_context get_default_sess_config get_distribution_strategy get_global_step_value
+        get_global_step_var get_model_loader get_rng get_tf_version_tuple get_tower_context get_tqdm gradproc
+        has_distribution_strategy humanize_time_delta imgaug l1_regularizer l2_regularizer launch_train_with_config
+        layer_register logger make_curve_keys optimizer regularize_cost regularize_cost_from_collection
+        remap_input_source rename_tflayer_get_variable replicate_model_fn send_dataflow_zmq sesscreate sessinit
+        start_workers_by summary train_and_evaluate varreplace
     """,
     "tpack.callbacks": """
         BinaryClassificationStats Callback CallbackFactory CallbackToHook Callbacks CheckNumerics
@@ -98,6 +102,22 @@ EXPORTS = {
         MultiProcessMapAndBatchData MultiProcessMapAndBatchDataZMQ MultiProcessMapData MultiProcessMapDataZMQ
         MultiProcessRunner MultiProcessRunnerZMQ MultiThreadMapData MultiThreadRunner start_workers_by
     """,
+    "tpack.distribute": """
+        AllReduceCrossTowerOps CollectiveAllReduce CollectiveAllReduceStrategy CrossTowerOps
+        DistributedMovingAverage DistributedOptimizer DistributedValues DistributionStrategy MapOutput Mirrored
+        MirroredStrategy MirroredVariable MultiWorkerAllReduce OneDeviceStrategy ParameterServerStrategy PerDevice
+        PerDeviceDataset ReducerCrossTowerOps ReductionToOneDeviceCrossTowerOps TowerContext TowerLocalVariable
+        UpdateContext choose_the_best get_cross_tower_context get_distribution_strategy get_loss_reduction
+        get_tower_context get_update_device has_distribution_strategy increment_var regroup require_tower_context
+        select_device select_device_mirrored
+    """,
+    "tpack.estimator": """
+        BestExporter ClassificationOutput Estimator EstimatorSpec EvalSpec ExportOutput Exporter FinalExporter
+        LatestExporter ModeKeys PredictOutput RegressionOutput RunConfig ServingInputReceiver TowerOptimizer
+        TrainSpec VariablePlacement WarmStartSettings build_parsing_serving_input_receiver_fn
+        build_raw_serving_input_receiver_fn replicate_model_fn replicate_model_fn_with_optimizer_fn
+        train_and_evaluate
+    """,
     "tpack.graph_builder": """
         AsyncMultiGPUBuilder BuildResult DataParallelBuilder GradientOptions GradientPacker GraphBuilder
         LeastLoadedDeviceSetter LossScaling ModelDesc ModelDescBase OverrideCachingDevice PrecisionPolicy
@@ -147,9 +167,9 @@ EXPORTS = {
     """,
     "tpack.train": """
         AsyncMultiGPUTrainer AutoResumeTrainConfig BuilderTrainer DEFAULT_CALLBACKS DEFAULT_MONITORS ModelDesc
-        ModelDescBase NoOpTrainer SimpleTrainer SingleCostTrainer StopTraining SyncMultiGPUTrainer
-        SyncMultiGPUTrainerHierarchical SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated
-        TowerTrainer TrainConfig TrainLoop Trainer launch_train_with_config
+        ModelDescBase NoOpTrainer SimpleTrainer SingleCostTrainer StopTraining StrategyBuilder StrategyTrainer
+        SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical SyncMultiGPUTrainerParameterServer
+        SyncMultiGPUTrainerReplicated TowerTrainer TrainConfig TrainLoop Trainer launch_train_with_config
     """,
     "tpack.utils": """
         change_env execute_only_once fix_rng_seed get_rng get_tqdm humanize_time_delta logger

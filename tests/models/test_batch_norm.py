@@ -11,7 +11,7 @@ from tpack.graph_builder.towers import build_towers
 from tpack.models.batch_norm import BatchNorm
 from tpack.tfutils.argscope import argscope
 from tpack.tower.compute_dtype import compute_in
-from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 KEYS = tf.GraphKeys
 

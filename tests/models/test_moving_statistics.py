@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.strategies import in_scope, tower_number
 from tpack.errors import ConfigError
 from tpack.models.moving_statistics import MovingStatistics, parse_update, updates_statistics
 from tpack.tower.compute_dtype import compute_in
-from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 
 @pytest.mark.parametrize(
@@ -81,3 +82,18 @@ def test_ways_that_are_not_known_are_errors(graph):
         parse_update("BatchNorm", "never", None)
     with pytest.raises(ConfigError, match="got both"):
         parse_update("BatchNorm", "internal", False)
+
+
+def test_towers_of_a_strategy_move_their_own_averages_and_the_mean_of_them_is_evaluated(session8):
+    def tower():
+        moving = MovingStatistics(1, tf.float32, 0.5)
+        moving.update(tf.reshape(tower_number(), [1]), tf.constant([1.0]), tf.zeros([]), "collection")
+        return tf.identity(moving.mean)
+
+    with in_scope(3) as strategy:
+        own = strategy.unwrap(strategy.call_for_each_tower(tower))
+    with PredictTowerContext("predict"), tf.variable_scope("", reuse=True):
+        evaluated = tf.identity(MovingStatistics(1, tf.float32, 0.5).mean)
+    session8.run(tf.global_variables_initializer())
+    session8.run(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+    assert session8.run([*own, evaluated, tf.global_variables()[0]]) == [[0.5], [1.0], [1.5], [1.0], [1.0]]

@@ -1,4 +1,4 @@
-"""Two-level reduction over a real cluster: two processes that talk over the loopback device, each with two towers."""
+"""Reduction over a real cluster: two processes that talk over the loopback device, each with two towers."""
 
 import contextlib
 import socket
@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.device_values import MEAN, per_device
 from tests.helpers.tower_grads import dense_towers, random_towers, slices
+from tpack.distribute.multi_worker_ops import MultiWorkerAllReduce
 from tpack.reduction.algorithms import make_reducer
 from tpack.reduction.base import ReduceOp
 from tpack.reduction.spec import reducer_for_spec
@@ -105,3 +107,19 @@ def test_towers_of_two_processes_get_the_same_result(name: str, target: str, rng
 def test_a_spec_splits_the_tensors_of_a_cluster_by_size(target: str, rng: Any) -> None:
     spec = [("round_robin", 1, 28), ("pscpu/pscpu", 2, 60), ("round_robin/xring", 2, -1)]
     _check(reducer_for_spec(spec, DEVICES), target, rng, ReduceOp.MEAN)
+
+
+def test_cross_tower_operations_reduce_over_workers(target: str, rng: Any) -> None:
+    workers = ["/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"]
+    ops = MultiWorkerAllReduce(workers, 2, [("one_device", 1, 16), ("pscpu/pscpu", 2, -1)], num_packs=2)
+    arrays = [rng.standard_normal((4, size)).astype(np.float32) for size in (3, 30, 40)]
+    destinations = [DEVICES, DEVICES, DEVICES[3]]
+    with tf.Graph().as_default() as graph, tf.Session(target, graph=graph) as session:
+        values = [per_device(array, DEVICES) for array in arrays]
+        reduced = ops.batch_reduce(MEAN, list(zip(values, destinations, strict=True)))
+        session.run(tf.global_variables_initializer())
+        got = session.run([list(value.index.values()) for value in reduced])
+    assert [value.devices for value in reduced] == [DEVICES, DEVICES, DEVICES[3:]]
+    for array, copies in zip(arrays, got, strict=True):
+        for copy in copies:
+            np.testing.assert_allclose(copy, array.mean(axis=0), rtol=1e-5, atol=1e-5)

@@ -9,8 +9,8 @@ from tpack.predict import PredictConfig
 from tpack.tfutils.restore import DictRestore
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.session_init import JustCurrentSession
-from tpack.tower.context import PredictTowerContext
 from tpack.tower.func import TowerFunc
+from tpack.tower.tower_kinds import PredictTowerContext
 
 SIGNATURE = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
 

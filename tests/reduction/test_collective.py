@@ -11,6 +11,7 @@ from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, 
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.base import ReduceOp
 from tpack.reduction.collective import CollectiveReducer
+from tpack.reduction.collective_keys import CollectiveKeys
 
 
 def _collectives(graph: Any) -> list[Any]:
@@ -27,6 +28,15 @@ def test_keys_are_one_group_and_one_instance_for_each_gradient(graph: Any) -> No
     assert ops[12].get_attr("group_key") != ops[0].get_attr("group_key")
     instances = [op.get_attr("instance_key") for op in ops]
     assert [instances.count(key) for key in dict.fromkeys(instances)] == [3, 3, 3, 3, 2]
+
+
+def test_keys_of_ones_own_are_used(graph: Any) -> None:
+    keys = CollectiveKeys()
+    for reducer in (CollectiveReducer(keys=keys), CollectiveReducer(keys=keys), CollectiveReducer()):
+        reducer.reduce(dense_towers([[np.float32(1)]] * 2))
+    instances = [op.get_attr("instance_key") for op in _collectives(graph)]
+    assert instances[0] == instances[1] == instances[2] - 1 == instances[3] - 1
+    assert keys.next_instance_key() == instances[2] + 1
 
 
 def test_settings_reach_the_operations(graph: Any) -> None:

@@ -8,7 +8,8 @@ from tests.helpers.partition_graphs import placed_devices
 from tpack.errors import ReductionError, TowerError, TowerMismatchError
 from tpack.graph_builder.towers import build_towers
 from tpack.reduction.cross_tower import mean_over_towers, stack_over_towers, sum_over_towers
-from tpack.tower.context import PredictTowerContext, TowerContext, current_tower_context
+from tpack.tower.context import TowerContext, current_tower_context
+from tpack.tower.tower_kinds import PredictTowerContext
 
 
 def run_towers(num_towers, func, *, own_variables=False):

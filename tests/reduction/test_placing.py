@@ -13,6 +13,14 @@ def test_on_device_ignores_outer_scopes(graph: Any) -> None:
     assert op.device == "/device:CPU:1"
 
 
+def test_on_device_ignores_colocation(graph: Any) -> None:
+    other = source(1.0, "/device:CPU:5")
+    with tf.get_default_graph().colocate_with(other.op), on_device("/device:CPU:1"):
+        op = tf.no_op()
+    assert op.device == "/device:CPU:1"
+    assert op.colocation_groups() == [b"loc:@" + op.name.encode()]
+
+
 def test_on_device_of_follows_tensors_slices_and_variables(graph: Any) -> None:
     with tf.device("/device:CPU:3"):
         variable = tf.Variable(1.0, use_resource=True)

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.global_step import get_global_step_value, get_global_step_var
-from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 from tpack.tower.variable_getters import override_to_local_variable
 
 

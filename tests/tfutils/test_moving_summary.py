@@ -10,7 +10,7 @@ from tests.helpers.summaries import read_summaries
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.keys import MOVING_SUMMARY_OPS_KEY
 from tpack.tfutils.moving_summary import add_moving_summary, add_named_moving_summary
-from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 
 def weighted_mean(values: Any, decay: float) -> Any:

@@ -6,15 +6,17 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
+from tpack.distribute.mirrored import MirroredStrategy
 from tpack.tfutils.moving_summary import add_moving_summary
 from tpack.tfutils.tower_scope import (
     name_without_tower,
     shared_by_towers,
     variable_name_without_tower,
+    whole_variable,
     writes_summaries,
 )
 from tpack.tower import isolation
-from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 
 def test_names_outside_of_towers_stay(graph: Any) -> None:
@@ -30,6 +32,16 @@ def test_names_in_a_tower_lose_its_scopes_and_no_more(graph: Any) -> None:
             assert name_without_tower(tf.constant(0, name="cost")) == "gpu/cost"
         assert name_without_tower(outside) == "outside"
         assert variable_name_without_tower(tf.get_variable("copy/W", [])) == "copy/W"
+
+
+def test_the_part_of_a_variable_of_several_devices_has_the_name_of_the_whole(graph: Any) -> None:
+    with MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
+        whole = tf.get_variable("scope/W", [])
+    plain = tf.get_variable("plain", [])
+    assert [whole_variable(part) for part in whole.components] == [whole] * 2
+    assert [variable_name_without_tower(part) for part in whole.components] == ["scope/W"] * 2
+    assert whole_variable(whole) is whole
+    assert whole_variable(plain) is plain
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.checkpoints import make_variables
+from tests.helpers.strategies import ON_READ, SUM, in_scope
 from tpack.tfutils.variable_values import assign_values, fit_values
 
 
@@ -37,3 +38,12 @@ def test_fit_values_casts_bfloat16(graph: Any) -> None:
     ((_, fitted),) = fit_values([(variable, value)], cast=True, skip_mismatch=False, source="here")
     assert fitted.dtype == np.float32
     np.testing.assert_array_equal(fitted, [1.5, 2])
+
+
+def test_assign_values_reaches_every_device_of_a_strategy(session8: Any) -> None:
+    with in_scope(2):
+        variables = [tf.get_variable("v", [2]), tf.get_variable("n", [], synchronization=ON_READ, aggregation=SUM)]
+    assign_values(session8, list(zip(variables, [np.float32([1, 2]), np.float32(6)], strict=True)))
+    mirrors, parts = session8.run([variable.components for variable in variables])
+    np.testing.assert_array_equal(mirrors, [[1, 2], [1, 2]])
+    assert parts == [3, 3]

@@ -11,15 +11,11 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tests.helpers.source import ROOT
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
-from tpack.tower.context import (
-    PredictTowerContext,
-    TowerContext,
-    TrainTowerContext,
-    current_tower_context,
-    get_current_tower_context,
-)
+from tpack.tower.context import TowerContext, current_tower_context, get_current_tower_context
 from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
+from tpack.tower.stack import context_stack
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 KEYS = tf.GraphKeys
 
@@ -49,26 +45,6 @@ def make_towers(num_towers, *, own_variables):
 
 
 # What a tower function sees.
-
-
-@pytest.mark.parametrize("index", [0, 1])
-def test_a_training_tower_describes_itself(graph, index):
-    context = TrainTowerContext("tower", "scope", index=index, total=2, device="/cpu:3")
-    assert (context.name, context.ns_name, context.vs_name) == ("tower", "tower", "scope")
-    assert (context.index, context.total, context.device) == (index, 2, "/cpu:3")
-    assert context.is_training
-    assert context.has_own_variables
-    assert context.is_main_tower == context.is_main_training_tower == (index == 0)
-    assert repr(context) == f"training tower 'tower' ({index + 1} of 2)"
-
-
-def test_a_prediction_tower_describes_itself(graph):
-    context = PredictTowerContext("", device="/cpu:0")
-    assert not context.is_training
-    assert not context.has_own_variables
-    assert context.is_main_tower
-    assert not context.is_main_training_tower
-    assert repr(context) == "prediction tower '(without a name)' (1 of 1)"
 
 
 @pytest.mark.parametrize(("index", "total"), [(2, 2), (-1, 1), (0, 0)])
@@ -506,7 +482,7 @@ def test_outside_ends_with_an_error(graph):
 
 CHECK_RESOURCE_VARIABLES = """
 import tensorflow.compat.v1 as tf
-from tpack.tower.context import TrainTowerContext
+from tpack.tower.tower_kinds import TrainTowerContext
 tf.{switch}()
 with tf.Graph().as_default() as graph:
     outside = tf.get_variable("outside", [])
@@ -579,3 +555,23 @@ def test_variables_of_the_main_tower_are_called_as_if_it_were_alone(graph):
         f"{again.removeprefix('tower0/')}layer/v_1",
         "layer/w",
     ]
+
+
+@pytest.mark.parametrize(
+    ("is_training", "index", "has_own_variables", "updates"),
+    [(True, 0, False, True), (True, 1, True, True), (True, 1, False, False), (False, 0, False, False)],
+)
+def test_variables_are_updated_once_for_each_set_of_them(is_training, index, has_own_variables, updates):
+    tower = TowerContext("t", is_training, index=index, total=2, has_own_variables=has_own_variables)
+    assert tower.updates_variables == updates
+
+
+def test_a_strategy_s_block_is_no_tower_and_towers_can_be_entered_in_it(graph):
+    tower = TowerContext("", True)
+    context_stack().append("a strategy's block")
+    assert get_current_tower_context() is None
+    with tower:
+        assert get_current_tower_context() is tower
+    with tower.revisited():
+        assert get_current_tower_context() is tower
+    assert context_stack() == ["a strategy's block"]

@@ -3,8 +3,9 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.context import TrainTowerContext, get_current_tower_context
+from tpack.tower.context import get_current_tower_context
 from tpack.tower.control_flow import built_graph, is_in_control_flow
+from tpack.tower.tower_kinds import TrainTowerContext
 
 
 def look(seen, result):

@@ -96,6 +96,19 @@ def test_what_a_graph_has_one_of_stays(tower):
     assert tf.get_collection(("__store",)) == ["store"]
 
 
+@pytest.mark.parametrize("keeps_updates", [True, False, None])
+def test_update_operations_of_a_tower_are_kept_if_that_is_wanted(graph, keeps_updates):
+    collections = TowerCollections(
+        is_training=True, has_own_variables=False, is_main=False, keeps_updates=keeps_updates
+    )
+    collections.open()
+    for key in (KEYS.UPDATE_OPS, KEYS.SUMMARIES, KEYS.LOSSES):
+        add("own", key=key)
+    collections.close()
+    assert tf.get_collection(KEYS.UPDATE_OPS) == (["own"] if keeps_updates else [])
+    assert (tf.get_collection(KEYS.SUMMARIES), tf.get_collection(KEYS.LOSSES)) == ([], [])
+
+
 @pytest.mark.parametrize("is_training", [True, False])
 def test_summaries_of_plain_tensorflow_are_dropped_with_a_reason(graph, monkeypatch, is_training):
     # Another test may have been the first.

@@ -85,3 +85,22 @@ def test_other_functions_or_arguments_are_an_error_that_names_both(other, args, 
         TowerMismatchError, match=rf"tower 0 called merge_call with .*Callable.method.*, tower 1 with .*{what}"
     ):
         merge([MergeCall(Callable().method, (1,)), MergeCall(other, args)])
+
+
+def test_a_wrapped_function_is_what_it_wraps():
+    def wrap(fn):
+        @functools.wraps(fn)
+        def wrapper(values):
+            return fn(values)
+
+        return wrapper
+
+    def first(values):
+        return values
+
+    def second(values):
+        return values
+
+    assert merge([MergeCall(wrap(first), (1,)), MergeCall(wrap(functools.partial(first)), (2,))]) == [1, 2]
+    with pytest.raises(TowerMismatchError, match=r"first of .*tower 1 with .*second of"):
+        merge([MergeCall(wrap(first), (1,)), MergeCall(wrap(second), (2,))])

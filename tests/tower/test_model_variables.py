@@ -3,8 +3,8 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.context import PredictTowerContext, TrainTowerContext
 from tpack.tower.model_variables import add_model_variable
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 
 @pytest.mark.parametrize(

@@ -165,3 +165,27 @@ def test_pairing_takes_unknown_shapes(graph):
         with recorder.scope():
             tf.Variable(value, validate_shape=False, shape=tf.TensorShape(None))
     assert len(pair_variables(*recorders)) == 1
+
+
+def test_a_tower_can_take_what_another_one_made_and_nothing_else(graph):
+    def make_twice():
+        with tf.variable_scope("s", reuse=tf.AUTO_REUSE):
+            shared = tf.get_variable("v", [])
+        return [shared, tf.Variable(1.0, name="w"), tf.Variable(1.0, name="w", collections=[], trainable=False)]
+
+    earlier, main = VariableRecorder("an earlier tower"), VariableRecorder("the main tower")
+    with earlier.scope():
+        tf.Variable(1.0, name="w")
+    with main.scope():
+        made = make_twice()
+    other = VariableRecorder("the other tower", takes_from=main)
+    with other.scope():
+        assert make_twice() == made
+        with other.paused():
+            paused = tf.Variable(1.0, name="w")
+        with pytest.raises(TowerMismatchError, match="the other tower creates the variable 'w', which the main"):
+            tf.Variable(1.0, name="w")
+        with pytest.raises(TowerMismatchError, match="creates the variable 'x'"):
+            tf.get_variable("x", [])
+    assert other.variables == made[1:]
+    assert paused not in made

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.tower.context import TowerContext, TrainTowerContext
+from tpack.tower.context import TowerContext
 from tpack.tower.names import tower_name
 from tpack.tower.together import call_in_towers
+from tpack.tower.tower_kinds import TrainTowerContext
 
 
 @dataclass(frozen=True)

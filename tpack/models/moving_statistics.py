@@ -30,9 +30,15 @@ class MovingStatistics:
 
     def __init__(self, count: int, dtype: Any, momentum: Any) -> None:
         self._momentum = momentum
+        # Under a distribution strategy each tower moves its own averages, and their mean is evaluated and saved.
+        options: dict[str, Any] = {
+            "trainable": False,
+            "synchronization": tf.VariableSynchronization.ON_READ,
+            "aggregation": tf.VariableAggregation.MEAN,
+        }
         with full_precision():
-            self.mean = tf.get_variable("mean/EMA", [count], dtype, tf.zeros_initializer(), trainable=False)
-            self.variance = tf.get_variable("variance/EMA", [count], dtype, tf.ones_initializer(), trainable=False)
+            self.mean = tf.get_variable("mean/EMA", [count], dtype, tf.zeros_initializer(), **options)
+            self.variance = tf.get_variable("variance/EMA", [count], dtype, tf.ones_initializer(), **options)
         add_model_variable(self.mean)
         add_model_variable(self.variance)
 
@@ -70,7 +76,7 @@ class MovingStatistics:
 def updates_statistics() -> bool:
     """Whether the current tower updates moving averages: in training, once for each set of variables."""
     tower = get_current_tower_context()
-    return tower is None or (tower.is_training and (tower.has_own_variables or tower.is_main_tower))
+    return tower is None or tower.updates_variables
 
 
 def parse_update(kind: str, ema_update: str, internal_update: bool | None) -> str:

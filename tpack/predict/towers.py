@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tpack.predict.config import PredictConfig
-from tpack.tower.context import PredictTowerContext
 from tpack.tower.handles import TowerHandle
 from tpack.tower.names import tower_name
+from tpack.tower.tower_kinds import PredictTowerContext
 
 
 def build_predict_towers(

@@ -57,6 +57,8 @@ def choose_the_best(devices: Sequence[str], session_config: Any = None) -> Reduc
     NCCL in one pack, where it is safe: a process of its own has just summed known numbers with it on the same GPUs, in
     time and correctly. All other devices get what `choose_by_kind` says.
 
+    The function of the same name in `tpack.distribute` makes cross-tower operations for a strategy of the choice.
+
     Args:
         devices: the device of each tower. GPUs become logical CPU devices on a machine without GPUs.
         session_config: the ``ConfigProto`` of the session that will train, or None.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tpack.compat import collective_all_reduce
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.collective_keys import PROCESS_KEYS
+from tpack.reduction.collective_keys import PROCESS_KEYS, CollectiveKeys
 from tpack.reduction.launch_order import launch_in_order
 from tpack.reduction.placing import on_device_of
 from tpack.tower.devices import canonical_device
@@ -32,6 +32,8 @@ class CollectiveReducer(Reducer):
             gradients on 8 devices with a timeout of a minute needs more threads than a process can have: set it only
             with few, packed gradients. Inside one process nothing needs it: a tower that fails cancels the others'
             operations. The session cannot reduce any more after that, a new one can.
+        keys: hands out the integers by which the operations find each other. Two that are used in one session must
+            not hand out the same ones.
 
     Raises:
         ConfigError: An unknown hint or a negative timeout.
@@ -42,13 +44,14 @@ class CollectiveReducer(Reducer):
 
     name = "collective"
 
-    def __init__(self, hint: str = "auto", *, timeout_secs: float = 0) -> None:
+    def __init__(self, hint: str = "auto", *, timeout_secs: float = 0, keys: CollectiveKeys = PROCESS_KEYS) -> None:
         if hint not in _HINTS:
             raise ConfigError(f"wanted one of {', '.join(_HINTS)} as the hint for collective operations, got {hint!r}")
         if timeout_secs < 0:
             raise ConfigError(f"wanted a timeout of 0 seconds (none) or more, got {timeout_secs}")
         self._hint = hint
         self._timeout_secs = timeout_secs
+        self._keys = keys
 
     def _check_dense(self, columns: Sequence[Column]) -> None:
         for column in columns:
@@ -68,8 +71,8 @@ class CollectiveReducer(Reducer):
         return launch_in_order(columns, self._launch, op.divisor(len(columns[0])))
 
     def _launch(self, column: Column) -> Column:
-        group_key = PROCESS_KEYS.group_key(canonical_device(tensor.device) for tensor in column)
-        instance_key = PROCESS_KEYS.next_instance_key()
+        group_key = self._keys.group_key(canonical_device(tensor.device) for tensor in column)
+        instance_key = self._keys.next_instance_key()
         sums = []
         for tensor in column:
             with on_device_of(tensor):

@@ -14,8 +14,8 @@ import tensorflow.compat.v1 as tf
 
 @contextlib.contextmanager
 def on_device(device: str) -> Iterator[None]:
-    """Place new operations on ``device`` alone, ignoring every scope outside."""
-    with tf.device(None), tf.device(device):
+    """Place new operations on ``device`` alone, ignoring every scope outside, colocation included."""
+    with tf.get_default_graph().colocate_with(None, ignore_existing=True), tf.device(device):
         yield
 
 

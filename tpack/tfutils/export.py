@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tfutils.frozen_graph import freeze, without_passing_nodes
 from tpack.tfutils.initialize import create_initialized_session
-from tpack.tower.context import PredictTowerContext
+from tpack.tower.tower_kinds import PredictTowerContext
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
 
@@ -73,7 +73,7 @@ class ModelExporter:
         path = os.path.abspath(os.fspath(filename))
         if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path)):
             raise ConfigError(f"wanted a new directory to export a model to, and {path} is there and not empty")
-        with self._built() as built, _written_aside(path) as aside:
+        with self._built() as built, written_aside(path) as aside:
             signature = tf.saved_model.build_signature_def(
                 {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in built.inputs.items()},
                 {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in built.outputs.items()},
@@ -139,7 +139,7 @@ class ModelExporter:
 
 
 @contextmanager
-def _written_aside(path: str) -> Iterator[str]:
+def written_aside(path: str) -> Iterator[str]:
     """Give the path of a directory to be made beside another, and rename it to that one when the block ends."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     aside = f"{path}.{secrets.token_hex(4)}.tmp"

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.gradient_processor import GradientProcessor, Grads, map_gradient_values
-from tpack.tfutils.tower_scope import variable_name_without_tower
+from tpack.tfutils.tower_scope import variable_name_without_tower, whole_variable
 from tpack.utils import logger
 
 
@@ -81,7 +81,7 @@ class MapGradient(GradientProcessor):
             if gradient is None or not self._pattern.fullmatch(variable_name_without_tower(variable)):
                 mapped.append((gradient, variable))
                 continue
-            changed = self._func(gradient, variable) if self._takes_variable else self._func(gradient)
+            changed = self._func(gradient, whole_variable(variable)) if self._takes_variable else self._func(gradient)
             if changed is not None:
                 mapped.append((changed, variable))
         return mapped

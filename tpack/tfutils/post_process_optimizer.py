@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.tfutils.proxy_optimizer import ProxyOptimizer
+from tpack.tfutils.tower_scope import whole_variable
 
 
 class PostProcessOptimizer(ProxyOptimizer):
@@ -13,7 +14,8 @@ class PostProcessOptimizer(ProxyOptimizer):
 
     Args:
         opt: the optimizer inside.
-        func: ``func(variable)`` returns the operation, or None for none.
+        func: ``func(variable)`` returns the operation, or None for none. A variable of several devices is given to it
+            once for each, as the whole one: what it reads and assigns there is the part of that device.
         colocate: make the operation on the variable's device.
     """
 
@@ -34,6 +36,7 @@ class PostProcessOptimizer(ProxyOptimizer):
             return global_step.assign_add(1, read_value=False, name=name)
 
     def _post_process(self, variable: Any) -> Any:
+        variable = whole_variable(variable)
         if not self._colocate:
             return self._func(variable)
         with tf.device(variable.device):

@@ -3,9 +3,10 @@
 Their code is in ``tpack.tower``.
 """
 
-from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext, get_current_tower_context
+from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.tower.func import TowerFunc
 from tpack.tower.handles import TowerHandle, TowerHandles
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 BaseTowerContext = TowerContext
 TowerFuncWrapper = TowerFunc

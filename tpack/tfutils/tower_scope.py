@@ -1,6 +1,7 @@
 """What is the same whichever tower one is in: names without the tower's scopes, and variables that all towers share.
 
-A tower knows its own scopes; they are taken off the front of a name, and nothing else is.
+A tower knows its own scopes; they are taken off the front of a name, and nothing else is. What a distribution strategy
+made in parts, one for each device, has the name of the whole.
 """
 
 from collections.abc import Iterator
@@ -18,9 +19,23 @@ def name_without_tower(tensor: Any) -> str:
 
 
 def variable_name_without_tower(variable: Any) -> str:
-    """Return the variable's name without the current tower's variable scope."""
+    """Return the variable's name without the current tower's variable scope.
+
+    One that is the part of a variable of several devices is called as that variable is.
+    """
     context = get_current_tower_context()
-    return _without_scope(variable.op.name, context.vs_name if context else "")
+    return _without_scope(whole_variable(variable).op.name, context.vs_name if context else "")
+
+
+def whole_variable(variable: Any) -> Any:
+    """Return the variable of several devices that a variable is one device's part of, or else the variable itself.
+
+    Where a strategy updates one device after the other, both are the same to code that reads or assigns, and only the
+    whole one has the name that the model gave it.
+    """
+    reference = getattr(variable, "_distributed_container", None)
+    whole = None if reference is None else reference()
+    return variable if whole is None else whole
 
 
 def writes_summaries() -> bool:

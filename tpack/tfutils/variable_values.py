@@ -51,9 +51,10 @@ def fit_values(pairs: Iterable[tuple[Any, Any]], *, cast: bool, skip_mismatch: b
 def assign_values(session: Any, pairs: Pairs) -> None:
     """Assign values of exactly the variables' dtypes and shapes, in as few runs as possible.
 
-    The values are fed to the variables' initialisers, so nothing is added to the graph.
+    The values are fed to the variables' initialisers, so nothing is added to the graph. A variable of several devices
+    says by itself what its components have to hold.
     """
-    remaining = pairs
+    remaining = [pair for variable, value in pairs for pair in _components(variable, value)]
     while remaining:
         # Variables may share the tensor with their initial value: one run can feed it one value only.
         feeds: dict[str, Any] = {}
@@ -67,6 +68,13 @@ def assign_values(session: Any, pairs: Pairs) -> None:
                 initializers.append(variable.initializer)
         session.run(initializers, feed_dict=feeds)
         remaining = postponed
+
+
+def _components(variable: Any, value: Any) -> Pairs:
+    """Return the pairs that a pair stands for: of several for what `tpack.distribute` makes."""
+    if not hasattr(variable, "components"):
+        return [(variable, value)]
+    return list(zip(variable.components, variable.split_value(value), strict=True))
 
 
 def _fit(variable: Any, value: Any, *, cast: bool, reshape: bool) -> Any:

@@ -2,13 +2,7 @@
 
 from tpack.tower.collections import CollectionSnapshot, backup_collection, freeze_collection, restore_collection
 from tpack.tower.compute_dtype import full_precision
-from tpack.tower.context import (
-    PredictTowerContext,
-    TowerContext,
-    TrainTowerContext,
-    current_tower_context,
-    get_current_tower_context,
-)
+from tpack.tower.context import TowerContext, current_tower_context, get_current_tower_context
 from tpack.tower.devices import (
     canonical_device,
     check_session_devices,
@@ -23,6 +17,7 @@ from tpack.tower.names import op_and_tensor_name, tower_name
 from tpack.tower.placement import LeastLoadedDeviceSetter
 from tpack.tower.recorder import VariableRecorder, pair_variables
 from tpack.tower.together import call_in_towers
+from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 from tpack.tower.variable_getters import OverrideCachingDevice, custom_getter_scope, override_to_local_variable
 
 __all__ = [

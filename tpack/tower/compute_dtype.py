@@ -68,8 +68,10 @@ def _get_cast(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) 
     kwargs["use_resource"] = True
     variable = getter(name, *args, **kwargs)
     compute_dtype = current_compute_dtype()
-    is_plain = isinstance(variable, tf.compat.v2.Variable) and variable.dtype.base_dtype == tf.float32
-    return CastVariable(variable, compute_dtype) if is_plain and compute_dtype is not None else variable
+    # Variables of several devices are no instances of TensorFlow's classes. What is partitioned has no such method.
+    is_whole = hasattr(variable, "sparse_read") and not isinstance(variable, CastVariable)
+    is_cast = compute_dtype is not None and is_whole and variable.dtype.base_dtype == tf.float32
+    return CastVariable(variable, compute_dtype) if is_cast else variable
 
 
 def _in_float32(initializer: Any) -> Any:

@@ -81,6 +81,10 @@ class TowerContext:
             is_training=self.is_training, has_own_variables=self.has_own_variables, is_main=index == 0
         )
         self.meet: Callable[[int, MergeCall], Any] | None = None
+        # Whether layers update variables such as moving averages here: in training, once for each set of variables.
+        self.updates_variables = self.is_training and (self.has_own_variables or index == 0)
+        # What distribution strategies show of this tower; made by tpack.distribute.
+        self.strategy_context: Any = None
         self._reuse = reuse
         self._graph: Any = None
         self._scopes = ExitStack()
@@ -186,19 +190,18 @@ class TowerContext:
         Raises:
             TowerError: The tower was not left yet, or another one is current.
         """
-        stack = context_stack()
-        if stack or self._graph is None:
+        if get_current_tower_context() is not None or self._graph is None:
             raise TowerError(f"cannot revisit {self!r}: it must have been left, and no tower may be current")
-        stack.append(self)
+        context_stack().append(self)
         try:
             yield
         finally:
-            stack.remove(self)
+            context_stack().remove(self)
 
     def __enter__(self) -> "TowerContext":
-        stack = context_stack()
-        if stack:
-            raise TowerError(f"cannot enter {self!r} inside {stack[-1]!r}: towers of one graph cannot be nested")
+        around = get_current_tower_context()
+        if around is not None:
+            raise TowerError(f"cannot enter {self!r} inside {around!r}: towers of one graph cannot be nested")
         if self._graph is not None:
             raise TowerError(f"{self!r} was used already: make a new context for each call of the tower function")
         self._graph = tf.get_default_graph()
@@ -208,7 +211,7 @@ class TowerContext:
             self._scopes.close()
             raise
         self.collections.open()
-        stack.append(self)
+        context_stack().append(self)
         return self
 
     def __exit__(
@@ -253,36 +256,10 @@ class TowerContext:
         return f"{use} tower {self.name or '(without a name)'!r} ({self.index + 1} of {self.total})"
 
 
-class TrainTowerContext(TowerContext):
-    """A tower built for training.
-
-    Args:
-        tower_name: the name scope of the tower.
-        vs_name: the variable scope of the tower; not empty means variables of its own.
-        **options: as for `TowerContext`.
-    """
-
-    def __init__(self, tower_name: str, vs_name: str = "", **options: Any) -> None:
-        super().__init__(tower_name, True, vs_name, **options)
-
-
-class PredictTowerContext(TowerContext):
-    """A tower built for prediction: it takes the variables of one training tower.
-
-    Args:
-        tower_name: the name scope of the tower.
-        vs_name: the variable scope of the training tower whose variables are used.
-        **options: as for `TowerContext`.
-    """
-
-    def __init__(self, tower_name: str, vs_name: str = "", **options: Any) -> None:
-        super().__init__(tower_name, False, vs_name, **options)
-
-
 def get_current_tower_context() -> TowerContext | None:
-    """Return the innermost tower of the current graph and thread, or None outside a tower."""
+    """Return the current tower of this graph and thread; None outside of towers, and where towers have met."""
     stack = context_stack()
-    return stack[-1] if stack else None
+    return stack[-1] if stack and isinstance(stack[-1], TowerContext) else None
 
 
 def current_tower_context() -> TowerContext:

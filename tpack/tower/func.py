@@ -80,7 +80,7 @@ class TowerFunc:
             )
         updates = KerasUpdates(context.name)
         output = self._tower_fn(*inputs)
-        if context.is_training and (context.has_own_variables or context.is_main_tower):
+        if context.updates_variables:
             updates.collect(context.recorder.variables)
         self._handles.append(TowerHandle(context, inputs, output, self.input_names))
         return output

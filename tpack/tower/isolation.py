@@ -36,13 +36,17 @@ class TowerCollections:
         is_training: whether the tower is built for training.
         has_own_variables: whether it creates variables of its own.
         is_main: whether it is the first tower. The first training tower's additions are kept, all of them.
+        keeps_updates: whether its update operations are kept; by default those of towers with own variables.
     """
 
-    def __init__(self, *, is_training: bool, has_own_variables: bool, is_main: bool) -> None:
+    def __init__(
+        self, *, is_training: bool, has_own_variables: bool, is_main: bool, keeps_updates: bool | None = None
+    ) -> None:
         has_own = is_training and has_own_variables
         self._keeps_all = is_training and is_main
         self._isolated = (*LOSS_KEYS, tf.GraphKeys.TRAINABLE_VARIABLES) if has_own else LOSS_KEYS
-        dropped = SUMMARY_KEYS if has_own else (*SUMMARY_KEYS, tf.GraphKeys.UPDATE_OPS)
+        keeps_updates = has_own if keeps_updates is None else keeps_updates
+        dropped = SUMMARY_KEYS if keeps_updates else (*SUMMARY_KEYS, tf.GraphKeys.UPDATE_OPS)
         self._dropped = () if self._keeps_all else dropped
         self._graph: Any = None
         self._keras_names: Any = None

@@ -43,9 +43,10 @@ class KerasUpdates:
         """
         if not _is_keras_loaded():
             return
-        made = list(variables)
-        initializers = {variable.initializer.name for variable in made}
-        by_handle = {variable.handle.name: variable for variable in made if hasattr(variable, "handle")}
+        # A variable of several devices is initialised by those of its components, and updated through them.
+        parts = [(part, whole) for whole in variables for part in getattr(whole, "components", [whole])]
+        initializers = {part.initializer.name for part, _ in parts}
+        by_handle = {part.handle.name: whole for part, whole in parts if hasattr(part, "handle")}
         known = {id(op) for op in self._graph.get_collection(tf.GraphKeys.UPDATE_OPS)}
         reads: dict[str, list[Any]] = {}
         for op in self._graph.get_operations()[self._num_before :]:

@@ -70,9 +70,9 @@ def _check_merged(merged: Any, fn: Callable[..., Any], num_towers: int) -> None:
 
 
 def _plain_function(fn: Any) -> Any:
-    """Return the function in a partial or a bound method."""
-    while isinstance(fn, functools.partial):
-        fn = fn.func
+    """Return the function in a partial, a bound method or a wrapper that `functools.wraps` made."""
+    while isinstance(fn, functools.partial) or hasattr(fn, "__wrapped__"):
+        fn = fn.func if isinstance(fn, functools.partial) else fn.__wrapped__
     return getattr(fn, "__func__", fn)
 
 

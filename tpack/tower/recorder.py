@@ -24,13 +24,21 @@ class VariableRecorder:
         only_local: create no variable that belongs into GLOBAL_VARIABLES; take the one that the tower whose variables
             these are made in the same place.
         unnamed_scope: a name scope that is left out of the variables' names.
+        takes_from: create no variable at all; take the one that the tower of this recorder made in the same place.
     """
 
     def __init__(
-        self, owner: str, *, as_copies: bool = False, only_local: bool = False, unnamed_scope: str = ""
+        self,
+        owner: str,
+        *,
+        as_copies: bool = False,
+        only_local: bool = False,
+        unnamed_scope: str = "",
+        takes_from: "VariableRecorder | None" = None,
     ) -> None:
         self.owner = owner
         self._unnamed_scope = unnamed_scope
+        self._takes_from = takes_from
         self.variables: list[Any] = []
         self._as_copies = as_copies
         self._only_local = only_local
@@ -44,6 +52,11 @@ class VariableRecorder:
         with tf.variable_creator_scope(self._create):
             yield
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether a variable made now is shared by all towers."""
+        return self._paused
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Record nothing in this block: what it creates is shared by all towers."""
@@ -54,6 +67,8 @@ class VariableRecorder:
             self._paused = before
 
     def _create(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        if self._takes_from is not None and not self._paused:
+            return self._take(kwargs)
         if self._only_local and not self._paused and _will_be_global(kwargs):
             return self._places.take(kwargs.get("name"), kwargs.get("initial_value"), self.owner)
         place = self._places.place(kwargs.get("name"))
@@ -68,6 +83,12 @@ class VariableRecorder:
         self._places.note(place, variable)
         if self._as_copies:
             _move_to_local(variable)
+        return variable
+
+    def _take(self, kwargs: dict[str, Any]) -> Any:
+        main = [] if self._takes_from is None else [self._takes_from._places]
+        variable = self._places.take(kwargs.get("name"), kwargs.get("initial_value"), self.owner, made_by=main)
+        self.variables.append(variable)
         return variable
 
 

@@ -1,4 +1,4 @@
-"""The stack of current towers: one for each graph and each thread.
+"""The stack of what is current: towers, and the blocks of distribution strategies; one for each graph and each thread.
 
 A context sits on it exactly as long as its ``with`` block runs. Code of a loop or condition, which TensorFlow builds
 into a graph of its own, is part of the tower around it. Graphs are held weakly, so a finished graph takes its stack

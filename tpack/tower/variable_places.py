@@ -6,6 +6,7 @@ is instead looked up by its place: the name scopes inside the tower, its name, a
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -49,22 +50,27 @@ class VariablePlaces:
         """Remember a variable that this tower made."""
         self._made.append((place, variable))
 
-    def take(self, name: str | None, initial_value: Any, owner: str) -> Any:
-        """Return the variable that another tower, of the same variable scope, made at the place where this one is.
+    def take(
+        self, name: str | None, initial_value: Any, owner: str, made_by: "Sequence[VariablePlaces] | None" = None
+    ) -> Any:
+        """Return the variable that another tower made at the place where this one is.
 
         Args:
             name: what the variable would be called.
             initial_value: what it would hold; its shape is compared if that is known without computing it.
             owner: this tower, for messages.
+            made_by: the places of the other tower, or of several to look through; None for all of the graph that are
+                in the same variable scope.
 
         Raises:
             TowerMismatchError: There is none, or it has another shape. The message lists near names.
         """
         place = self.place(name)
+        if made_by is None:
+            known = tf.get_default_graph().get_collection(_PLACES_KEY)
+            made_by = [places for places in known if places._variable_scope == self._variable_scope]
         towers = [
-            [(where, made) for where, made in places._made if not is_in_variable_store(made)]
-            for places in tf.get_default_graph().get_collection(_PLACES_KEY)
-            if places._variable_scope == self._variable_scope
+            [(where, made) for where, made in places._made if not is_in_variable_store(made)] for places in made_by
         ]
         for made in towers:
             here = [variable for where, variable in made if where == place]

@@ -7,6 +7,8 @@ from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
+from tpack.train.strategy_builder import StrategyBuilder
+from tpack.train.strategy_trainer import StrategyTrainer
 from tpack.train.tower_trainer import TowerTrainer
 from tpack.train.train_loop import TrainLoop
 from tpack.train.trainer import Trainer
@@ -31,6 +33,8 @@ __all__ = [
     "NoOpTrainer",
     "SimpleTrainer",
     "SingleCostTrainer",
+    "StrategyBuilder",
+    "StrategyTrainer",
     "StopTraining",
     "SyncMultiGPUTrainer",
     "SyncMultiGPUTrainerHierarchical",

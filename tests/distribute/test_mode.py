@@ -1,0 +1,119 @@
+"""The checks of where a method may be called, and what they say."""
+
+import pytest
+
+from tests.helpers.strategies import in_scope, mirrored
+from tpack.distribute.context import get_tower_context
+from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
+from tpack.distribute.mode import (
+    CrossTowerMode,
+    InTowerMode,
+    current_mode,
+    entered,
+    require_cross_tower_context,
+    require_distribution_strategy_scope,
+    require_tower_context,
+    strategy_of,
+    tower_context_of,
+)
+from tpack.errors import StrategyError
+from tpack.tower.tower_kinds import TrainTowerContext
+
+NOT_INSIDE = r'need to be inside "with distribution_strategy.scope\(\)" for <MirroredStrategy'
+MIXING = "mixing different DistributionStrategy objects: .* is not "
+
+
+def test_modes_are_stacked(graph):
+    outer, inner = CrossTowerMode("strategy"), InTowerMode(DEFAULT_TOWER_CONTEXT)
+    assert current_mode() is None
+    with entered(outer):
+        with pytest.raises(KeyError), entered(inner):
+            assert current_mode() is inner
+            raise KeyError
+        assert current_mode() is outer
+    assert current_mode() is None
+
+
+def test_a_mode_tells_its_strategy_and_tower_context(graph):
+    tower = TrainTowerContext("")
+    assert (strategy_of(None), tower_context_of(None)) == (None, None)
+    assert (strategy_of(CrossTowerMode("s")), tower_context_of(CrossTowerMode("s"))) == ("s", None)
+    mode = InTowerMode(DEFAULT_TOWER_CONTEXT)
+    assert (strategy_of(mode), tower_context_of(mode)) == (DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT)
+    assert (strategy_of(tower), tower_context_of(tower)) == (None, None)
+    with tower:
+        context = get_tower_context()
+    assert (strategy_of(tower), tower_context_of(tower)) == (context.distribution_strategy, context)
+
+
+def test_outside_of_a_scope_its_strategy_may_do_nothing(graph):
+    strategy = mirrored()
+    for require in (require_cross_tower_context, require_distribution_strategy_scope):
+        with pytest.raises(StrategyError, match=NOT_INSIDE):
+            require(strategy)
+        with DEFAULT_STRATEGY.scope(), pytest.raises(StrategyError, match=NOT_INSIDE):
+            require(strategy)
+
+
+def test_inside_of_a_scope_another_strategy_may_do_nothing(graph):
+    with in_scope():
+        for require in (require_cross_tower_context, require_distribution_strategy_scope):
+            for other in (mirrored(3), DEFAULT_STRATEGY):
+                with pytest.raises(StrategyError, match=MIXING):
+                    require(other)
+
+
+def test_in_a_trainer_s_tower_a_strategy_may_do_nothing(graph):
+    with TrainTowerContext("a_tower"):
+        for require in (require_cross_tower_context, require_distribution_strategy_scope):
+            with pytest.raises(StrategyError, match=MIXING):
+                require(mirrored())
+        with pytest.raises(StrategyError, match="training tower 'a_tower' .* is not <DefaultStrategy>"):
+            require_tower_context(DEFAULT_TOWER_CONTEXT)
+
+
+def test_a_tower_is_in_the_scope_and_not_across(graph):
+    def tower():
+        strategy = get_tower_context().distribution_strategy
+        require_distribution_strategy_scope(strategy)
+        with pytest.raises(StrategyError, match=r"requires being in cross-tower context.*merge_call\(\)"):
+            require_cross_tower_context(strategy)
+
+    with in_scope() as strategy:
+        require_cross_tower_context(strategy)
+        require_distribution_strategy_scope(strategy)
+        strategy.call_for_each_tower(tower)
+
+
+def test_the_default_tower_is_in_the_default_scope_and_not_across(graph):
+    require_distribution_strategy_scope(DEFAULT_STRATEGY)
+    require_tower_context(DEFAULT_TOWER_CONTEXT)
+    with pytest.raises(StrategyError, match="requires being in cross-tower context"):
+        require_cross_tower_context(DEFAULT_STRATEGY)
+    with DEFAULT_STRATEGY.scope():
+        require_cross_tower_context(DEFAULT_STRATEGY)
+        with pytest.raises(StrategyError, match=r"need to be inside `call_for_each_tower\(\)`"):
+            require_tower_context(DEFAULT_TOWER_CONTEXT)
+
+
+def test_a_tower_context_is_required_to_be_the_current_one(graph):
+    contexts = []
+
+    def tower():
+        contexts.append(get_tower_context())
+        require_tower_context(contexts[-1])
+        with pytest.raises(
+            StrategyError, match="mismatching DistributionStrategy objects: <Mirrored.* is not <Default"
+        ):
+            require_tower_context(DEFAULT_TOWER_CONTEXT)
+        if len(contexts) == 2:
+            with pytest.raises(StrategyError, match="mismatching tower context: tower 1 of .* is not tower 0 of"):
+                require_tower_context(contexts[0])
+
+    with in_scope() as strategy:
+        strategy.call_for_each_tower(tower)
+        with pytest.raises(StrategyError, match=r"need to be inside `call_for_each_tower\(\)`"):
+            require_tower_context(contexts[0])
+    with pytest.raises(StrategyError, match="mismatching DistributionStrategy objects: .*default.* is not <Mirrored"):
+        require_tower_context(contexts[0])
+    assert len(contexts) == 2

@@ -1,0 +1,61 @@
+"""Exporters keep the newest models, or export the last one only."""
+
+import os
+
+import pytest
+
+from tpack.errors import ConfigError
+from tpack.estimator.exporters import FinalExporter, LatestExporter
+
+
+class Exporting:
+    """Stands for an Estimator: makes a directory for each export and notes the arguments."""
+
+    def __init__(self):
+        self.calls = []
+
+    def export_saved_model(self, base, receive, **options):
+        path = os.path.join(base, str(100 + len(self.calls)))
+        os.makedirs(path)
+        self.calls.append((receive, options))
+        return path
+
+
+def export(exporter, estimator, base, *, final=False):
+    return exporter.export(estimator, str(base), "checkpoint", {"loss": 1.0}, final)
+
+
+def test_the_newest_are_kept(tmp_path):
+    estimator = Exporting()
+    exporter = LatestExporter("name", "receive", {"a": "b"}, as_text=True, exports_to_keep=2)
+    assert exporter.name == "name"
+    (tmp_path / "other").mkdir()
+    for number in range(4):
+        assert export(exporter, estimator, tmp_path, final=number == 3) == str(tmp_path / f"{100 + number}")
+    assert sorted(os.listdir(tmp_path)) == ["102", "103", "other"]
+    options = {"assets_extra": {"a": "b"}, "as_text": True, "checkpoint_path": "checkpoint"}
+    assert estimator.calls == [("receive", options)] * 4
+
+
+def test_all_are_kept(tmp_path):
+    estimator = Exporting()
+    exporter = LatestExporter("name", "receive", exports_to_keep=None)
+    for _ in range(7):
+        export(exporter, estimator, tmp_path)
+    assert len(os.listdir(tmp_path)) == 7
+
+
+def test_only_the_last_is_exported(tmp_path):
+    estimator = Exporting()
+    exporter = FinalExporter("name", "receive")
+    assert export(exporter, estimator, tmp_path) is None
+    assert export(exporter, estimator, tmp_path, final=True) == str(tmp_path / "100")
+    assert len(estimator.calls) == 1
+
+
+def test_what_cannot_be_is_refused():
+    for name in ("", None):
+        with pytest.raises(ConfigError, match="an exporter wants a name"):
+            FinalExporter(name, "receive")
+    with pytest.raises(ConfigError, match="exports_to_keep must be positive, got 0"):
+        LatestExporter("name", "receive", exports_to_keep=0)

@@ -1,0 +1,98 @@
+"""Input functions give Datasets or tensors, of features alone or with labels."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.log_lines import captured_log
+from tpack.distribute.mirrored import MirroredStrategy
+from tpack.errors import ConfigError
+from tpack.estimator.inputs import call_distributed_input_fn, call_input_fn, warn_if_endless
+
+
+def call(input_fn, mode="train"):
+    return call_input_fn(input_fn, mode, params={"size": 2}, config="config")
+
+
+def test_datasets_with_and_without_labels(session8):
+    def make(mode, params):
+        data = {"x": np.arange(4)}, np.arange(4) + 10
+        dataset = tf.compat.v2.data.Dataset.from_tensor_slices(data if mode == "train" else data[0])
+        return dataset.batch(params["size"])
+
+    both, alone = call(make), call(make, "infer")
+    session8.run([both.initializer, alone.initializer])
+    features, labels = session8.run((both.features, both.labels))
+    assert (features["x"].tolist(), labels.tolist()) == ([0, 1], [10, 11])
+    assert session8.run(alone.features)["x"].tolist() == [0, 1]
+    assert alone.labels is None
+
+
+def test_tensors(graph):
+    x, y = tf.zeros([2]), tf.ones([2])
+    for given, features, labels in [(x, x, None), ((x, y), x, y), ([x, y], x, y), ({"x": x}, {"x": x}, None)]:
+        inputs = call(lambda given=given: given)
+        assert inputs.features == features if isinstance(features, dict) else inputs.features is features
+        assert inputs.labels is labels
+        assert inputs.initializer is None
+
+
+def test_prediction_looks_at_features_only(graph):
+    x, y = tf.zeros([2]), tf.ones([2])
+    for given in ((x,), [x, y], (x, y, y)):
+        inputs = call(lambda given=given: given, "infer")
+        assert inputs.features is x
+        assert inputs.labels is None
+
+
+def test_input_is_on_the_cpu(graph):
+    inputs = call(lambda config: tf.constant(len(config)))
+    assert inputs.features.device == "/device:CPU:0"
+
+
+def test_towers_of_a_strategy_take_turns(session8):
+    strategy = MirroredStrategy(["/cpu:0", "/cpu:1"])
+
+    def make(size):
+        data = {"x": np.arange(size)}, np.arange(size) + 10
+        return lambda: tf.data.Dataset.from_tensor_slices(data)
+
+    inputs = call_distributed_input_fn(make(5), "train", strategy, params=None, config=None)
+    session8.run(inputs.initializer)
+    assert session8.run(inputs.num_left) == 1
+    parts = [(inputs.features["x"].get(device), inputs.labels.get(device)) for device in strategy.worker_devices]
+    assert [session8.run(parts) for _ in range(2)] == [[(0, 10), (1, 11)], [(2, 12), (3, 13)]]
+    with pytest.raises(tf.errors.OutOfRangeError):
+        session8.run(parts)
+    endless = call_distributed_input_fn(lambda: make(3)().repeat(), "train", strategy, params=None, config=None)
+    assert session8.run(endless.num_left) == -1
+    with pytest.raises(ConfigError, match="under a distribution strategy an input_fn must return a tf.data.Dataset"):
+        call_distributed_input_fn(lambda: tf.zeros([1]), "train", strategy, params=None, config=None)
+
+
+def test_what_cannot_be_is_refused(graph):
+    with pytest.raises(ConfigError, match="input_fn must be a function"):
+        call(np.zeros(3))
+    for number in (1, 3):
+        with pytest.raises(ConfigError, match=f"a pair of features and labels; got {number}"):
+            call(lambda number=number: (tf.zeros([1]),) * number)
+    with pytest.raises(ConfigError, match="a pair of features and labels; got 0"):
+        call(lambda: (), "infer")
+
+
+@pytest.mark.parametrize("kind", ["dataset", "iterator", "queue", "tensors"])
+def test_input_without_an_end_is_warned_of(graph, kind):
+    def make():
+        dataset = tf.data.Dataset.range(3)
+        if kind == "dataset":
+            return dataset
+        if kind == "iterator":
+            return tf.data.make_one_shot_iterator(dataset).get_next()
+        if kind == "queue":
+            return tf.train.input_producer([1, 2]).dequeue()
+        return tf.constant(1)
+
+    with captured_log() as lines:
+        warn_if_endless(call(make), "the evaluation")
+    assert [line for line in lines if "does not end, and the evaluation goes on for ever" in line] == lines
+    assert len(lines) == (kind == "tensors")

@@ -1,0 +1,37 @@
+"""All outputs from all ways to feed them, less those that cannot be had."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.log_lines import captured_log
+from tpack.errors import ConfigError
+from tpack.estimator.export_outputs import PredictOutput, RegressionOutput
+from tpack.estimator.serving_input import ServingInputReceiver
+from tpack.estimator.signatures import signature_defs
+
+
+def test_outputs_times_feeds(graph):
+    value, examples = tf.constant([1.0], name="value"), tf.placeholder(tf.string, [None], name="examples")
+    receiver = ServingInputReceiver(value, {"x": value}, {"examples": examples})
+    outputs = {"serving_default": PredictOutput({"p": value}), "regress": RegressionOutput(value)}
+    with captured_log() as lines:
+        signatures = signature_defs(receiver, outputs)
+    assert set(signatures) == {
+        "serving_default", "predict", "serving_default:examples", "predict:examples", "regress:examples"
+    }  # fmt: skip
+    assert signatures["predict"] == signatures["serving_default"]
+    assert signatures["predict:examples"].inputs["input"].name == "examples:0"
+    assert [line for line in lines if line.startswith("Not exported: regress: a RegressionOutput")] == lines
+
+
+def test_an_output_called_predict_stays(graph):
+    first, second = tf.constant(1.0, name="first"), tf.constant(1.0, name="second")
+    outputs = {"serving_default": PredictOutput(first), "predict": PredictOutput(second)}
+    signatures = signature_defs(ServingInputReceiver(first, first), outputs)
+    assert signatures["predict"].outputs["output"].name == "second:0"
+
+
+def test_a_model_that_cannot_be_served_is_refused(graph):
+    value = tf.constant([1.0])
+    with pytest.raises(ConfigError, match="by any signature. serving_default: a RegressionOutput is served"):
+        signature_defs(ServingInputReceiver(value, value), {"serving_default": RegressionOutput(value)})

@@ -1,0 +1,43 @@
+"""The two specs keep what they are given and refuse what cannot be."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.estimator.exporters import FinalExporter
+from tpack.estimator.train_eval_specs import EvalSpec, TrainSpec
+
+
+def input_fn():
+    """Not called."""
+
+
+def test_fields_and_defaults():
+    hook, exporter = tf.train.SessionRunHook(), FinalExporter("a", None)
+    assert TrainSpec(input_fn) == (input_fn, None, ())
+    assert TrainSpec(input_fn, 3, [hook]) == (input_fn, 3, (hook,))
+    assert EvalSpec(input_fn) == (input_fn, 100, None, (), (), 120, 600)
+    assert EvalSpec(input_fn, exporters=exporter).exporters == (exporter,)
+    spec = EvalSpec(input_fn, None, "n", [hook], [exporter, FinalExporter("b", None)], 1, 0)
+    assert (spec.steps, spec.name, spec.hooks, spec.throttle_secs) == (None, "n", (hook,), 0)
+    assert [exporter.name for exporter in spec.exporters] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TrainSpec(1), "input_fn of a TrainSpec must be a function, got 1"),
+        (lambda: TrainSpec(input_fn, 0), "max_steps of a TrainSpec must be positive, and a whole number, got 0"),
+        (lambda: TrainSpec(input_fn, hooks=[1]), "hooks of a TrainSpec must be"),
+        (lambda: EvalSpec(None), "input_fn of an EvalSpec must be a function"),
+        (lambda: EvalSpec(input_fn, steps=-1), "steps of an EvalSpec must be positive"),
+        (lambda: EvalSpec(input_fn, hooks=[1]), "hooks of an EvalSpec must be"),
+        (lambda: EvalSpec(input_fn, throttle_secs=-1), "throttle_secs of an EvalSpec must not be below zero"),
+        (lambda: EvalSpec(input_fn, start_delay_secs=-1), "start_delay_secs of an EvalSpec must not be"),
+        (lambda: EvalSpec(input_fn, exporters=[1]), "must be tpack Exporter objects, got 1"),
+        (lambda: EvalSpec(input_fn, exporters=[FinalExporter("a", None)] * 2), "different names, got a, a"),
+    ],
+)
+def test_what_cannot_be_is_refused(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()

@@ -1,0 +1,94 @@
+"""Refuse changes of one mirror of a variable, where the other mirrors would silently drift away.
+
+An optimizer of TensorFlow 1 that is used as it is, without the strategy, changes the mirror that the variable's handle
+stands for: in a tower that of the tower, by the tower's own gradients, and elsewhere the first one. This is noticed
+when the operation is made, so that the traceback shows which line of code makes it.
+"""
+
+from typing import Any
+
+from tpack.distribute.update_context import get_update_device
+from tpack.errors import StrategyError
+from tpack.tower.context import get_current_tower_context
+from tpack.tower.control_flow import built_graph
+
+_OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
+_ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+_OTHERS = ("ResourceScatter", "ResourceCountUpTo")
+_KEY = ("tpack_mirrors",)
+"""The handles of a graph's mirrors. A tuple as the key, which TensorFlow's own stores have, is never saved."""
+
+
+def refuse_lone_change(operation: Any) -> None:
+    """Refuse an operation that one of several towers makes, if it changes what is the same in all of them.
+
+    Args:
+        operation: the operation.
+
+    Raises:
+        StrategyError: An optimizer changes a variable, or something changes one mirror.
+    """
+    kind = operation.type
+    if kind.startswith(_OPTIMIZERS):
+        raise StrategyError(
+            f"an optimizer changes {_name(operation)} in one of several towers, by {kind}: there, use "
+            "strategy.apply_gradients(optimizer, grads_and_vars), or wrap it in a DistributedOptimizer"
+        )
+    if kind.startswith((*_ASSIGNMENTS, *_OTHERS)) and _name(operation) in _mirrors():
+        raise StrategyError(
+            f"{kind} changes {_name(operation)}, which is to be the same for all towers, in one of several: "
+            "assign to it in merge_call, or make it with an aggregation"
+        )
+
+
+def refuse_partial_change(operation: Any) -> None:
+    """Refuse an operation that changes one of several mirrors, outside of an update, which has its turn on each device.
+
+    Assignments are not refused: the mirrored variable's own are of all mirrors, and one of a mirror names it.
+
+    Args:
+        operation: the operation.
+
+    Raises:
+        StrategyError: It does.
+    """
+    kind = operation.type
+    if not kind.startswith((*_OPTIMIZERS, *_OTHERS)) or get_update_device() is not None:
+        return
+    if _mirrors().get(_name(operation), 1) > 1:
+        tower = get_current_tower_context()
+        if tower is not None and tower.total > 1:
+            refuse_lone_change(operation)
+        raise StrategyError(
+            f"{kind} would change {_name(operation)} alone, which is one of several mirrors of a variable: use the "
+            "variable's own methods, and in a scope of its strategy strategy.apply_gradients(optimizer, "
+            "grads_and_vars), a DistributedOptimizer or strategy.update"
+        )
+
+
+def protect(variable: Any) -> None:
+    """Let checks know the components of a mirrored variable, or one that towers share, after it was made."""
+    components = getattr(variable, "components", [variable])
+    _mirrors().update({component.op.name: len(components) for component in components})
+
+
+def _mirrors() -> dict[str, int]:
+    """Return the names of the handles of all mirrors in the current graph, each with how many its variable has."""
+    held = built_graph().get_collection_ref(_KEY)
+    if not held:
+        held.append({})
+    counts: dict[str, int] = held[0]
+    return counts
+
+
+def _name(operation: Any) -> str:
+    """Return the name of the variable that an operation changes, its first input."""
+    return str(_outer(operation.inputs[0]).op.name) if len(operation.inputs) else ""
+
+
+def _outer(tensor: Any) -> Any:
+    """Return what a tensor is, in the body of a condition, loop or function, in the graph around it."""
+    for outer, inner in getattr(tensor.graph, "captures", ()):
+        if inner is tensor:
+            return _outer(outer)
+    return tensor

@@ -1,0 +1,127 @@
+"""A variable that is kept the same on several devices, by making every change to it on all of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import keep_watching
+from tpack.distribute.change_check import refuse_partial_change
+from tpack.distribute.changing import TO_AGGREGATE
+from tpack.distribute.context import get_cross_tower_context, get_tower_context, has_distribution_strategy
+from tpack.distribute.tower_context import TowerContext
+from tpack.distribute.update_context import get_update_device
+from tpack.distribute.update_on_devices import update_on_devices
+from tpack.distribute.values import Mirrored
+from tpack.distribute.variables import DistributedVariable
+from tpack.errors import StrategyError, TowerMismatchError
+from tpack.reduction.placing import on_device
+
+
+class MirroredVariable(DistributedVariable, Mirrored):
+    """A variable of locality V(v), a mirror of which is on each device of a strategy.
+
+    What ``assign`` and the other methods that change it do depends on where they are called. In a function given to
+    `update` or `update_non_slot`, they change the mirror of the update's device. In a cross-tower context, and outside
+    of every strategy, they change all mirrors, by `update`. In a tower, what all towers assign is aggregated first,
+    which needs an aggregation and every tower to take part; each tower gets the operation of its mirror.
+
+    TensorFlow's own operations on its handle, such as those of ``tf.train.Optimizer`` outside of `apply_gradients`,
+    would change one mirror: they are errors where they are made.
+
+    Args:
+        index: the mirror on each device.
+        aggregation: how what the towers assign is aggregated: ``tf.VariableAggregation.SUM``, ``MEAN`` or
+            ``ONLY_FIRST_TOWER``; with ``NONE``, towers cannot assign.
+
+    Raises:
+        StrategyError: In a tower, it is changed and has no aggregation, or the change is of a kind that cannot be
+            aggregated; in an update, it has no mirror on the device.
+        TowerMismatchError: The towers change different variables, or in different ways.
+
+    Source:
+        The class of the same name that belongs to the seed ``distribute``.
+    """
+
+    @property
+    def handle(self) -> Any:
+        """The handle of the mirror that is read here, which nothing but an update may change by it."""
+        if len(self._index) > 1:
+            keep_watching(refuse_partial_change)
+        return super().handle
+
+    def _lazy_read(self, operation: Any) -> Any:
+        """Answer TensorFlow's functions that change a variable by its handle, as in an update they can."""
+        return self.component()._lazy_read(operation)
+
+    def _change(self, method: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        def change(mirror: Any, *values: Any) -> Any:
+            return getattr(mirror, method)(*values, **options)
+
+        strategy = get_cross_tower_context()
+        device = get_update_device()
+        if strategy is not None and device is not None:
+            # Refused where there is no mirror: all mirrors would be changed, once for each device that is updated.
+            return change(self.get(device), *values)
+        if strategy is not None:
+            return _together(strategy.update(self, change, *values))
+        if not has_distribution_strategy():
+            return self._on_all_devices(change, values)
+        self._check_aggregation(method)
+
+        def merge(strategy: Any, variable: Any, method: Any, values: Any) -> Any:
+            if variable is not self or not isinstance(method, str):
+                raise TowerMismatchError(f"towers change {variable!r} by {method!r}: wanted the same in all towers")
+            return strategy.update(self, change, *(self._aggregate(strategy, value) for value in values))
+
+        # Numbers become tensors, so that each tower's counts once.
+        brought = (*map(tf.convert_to_tensor, values[:-1]), self._as_tensor(values[-1]))
+        return _tower_context().merge_call(merge, self, method, brought)
+
+    def _check_aggregation(self, method: str) -> None:
+        """Check that values of all towers can become one that changes every mirror."""
+        if self.aggregation == tf.VariableAggregation.NONE:
+            raise StrategyError(
+                f"a tower calls {method} of {self.op.name}, which is mirrored: make it with an aggregation, such as "
+                "tf.VariableAggregation.MEAN, that says what becomes of the towers' values"
+            )
+        if method not in TO_AGGREGATE and self.aggregation != tf.VariableAggregation.ONLY_FIRST_TOWER:
+            raise StrategyError(
+                f"a tower calls {method} of {self.op.name}, whose towers are aggregated by {self.aggregation}: only "
+                f"{', '.join(TO_AGGREGATE)} can be, others with tf.VariableAggregation.ONLY_FIRST_TOWER or in "
+                "merge_call"
+            )
+
+    def _as_tensor(self, value: Any) -> Any:
+        return value if isinstance(value, tf.IndexedSlices) else tf.convert_to_tensor(value, self.dtype)
+
+    def _aggregate(self, strategy: Any, value: Any) -> Any:
+        if self.aggregation != tf.VariableAggregation.ONLY_FIRST_TOWER:
+            return strategy.reduce(self.aggregation, value, self)
+        return strategy.broadcast(strategy.unwrap(value)[0], self)
+
+    def _on_all_devices(self, change: Callable[..., Any], values: tuple[Any, ...]) -> Any:
+        subjects = {device: (mirror,) for device, mirror in self.index.items()}
+        return _together(update_on_devices(change, subjects, values, {}))
+
+    def _saved_value(self) -> Any:
+        return self.primary.value()
+
+
+def _together(changed: Any) -> Any:
+    """Let each part of a value come after the changes on all devices, so that whoever runs one part runs them all."""
+    if not isinstance(changed, Mirrored):
+        return changed
+    tied = {}
+    with tf.control_dependencies([getattr(part, "op", part) for part in changed.index.values()]):
+        for device, part in changed.index.items():
+            with on_device(device):
+                tied[device] = tf.no_op() if isinstance(part, tf.Operation) else tf.identity(part)
+    return Mirrored(tied)
+
+
+def _tower_context() -> TowerContext:
+    context = get_tower_context()
+    if context is None:
+        raise StrategyError("wanted a tower context, and this is a cross-tower context")
+    return context

@@ -1,0 +1,72 @@
+"""Everything on one device: the strategy to find out whether a program works before it is spread over more."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.creating import devices_for
+from tpack.distribute.device_list import DeviceListStrategy
+from tpack.distribute.device_names import device_key
+from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
+from tpack.distribute.per_device_dataset import PerDeviceDataset
+from tpack.distribute.strategy_tower import call_in_strategy_towers
+from tpack.distribute.values import MapOutput, Mirrored, PerDevice
+from tpack.tower.devices import resolve_device
+
+
+class OneDeviceStrategy(DeviceListStrategy):
+    """One tower, with its variables, on one device. Variables are plain ones, and values are not wrapped.
+
+    Args:
+        device: the name of the device.
+        prefetch_on_device: how many elements of a dataset wait on the device; see `PerDeviceDataset`.
+
+    Raises:
+        ConfigError: The name cannot be read.
+        DeviceError: There are GPUs, and not this one.
+
+    Source:
+        The one-device strategy that belongs to the seed ``distribute``.
+    """
+
+    def __init__(self, device: str, *, prefetch_on_device: int | None = None) -> None:
+        super().__init__(ReductionToOneDeviceCrossTowerOps())
+        self._device = device_key(resolve_device(device))
+        self._default_device = self._device
+        self._prefetch_on_device = prefetch_on_device
+
+    @property
+    def worker_devices(self) -> list[str]:
+        """The device, alone."""
+        return [self._device]
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        (device,) = devices_for(kwargs.pop("colocate_with", None), [self._device])
+        with tf.device(device):
+            return next_creator(**kwargs)
+
+    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+        dataset = self._call_dataset_fn(dataset_fn)
+        return PerDeviceDataset(dataset, [self._device], prefetch_on_device=self._prefetch_on_device)
+
+    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return call_in_strategy_towers(self, [self._device], fn, args, kwargs)
+
+    def _broadcast(self, tensor: Any, destinations: Any) -> Any:
+        return tensor if destinations is None else _plain(super()._broadcast(tensor, destinations))
+
+    def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
+        if destinations is None and not isinstance(value, MapOutput | PerDevice):
+            return value
+        own = value if isinstance(value, PerDevice) else PerDevice({self._device: value})
+        return _plain(super()._reduce(aggregation, own, destinations))
+
+    def __repr__(self) -> str:
+        return f"<OneDeviceStrategy on {self._device}>"
+
+
+def _plain(value: Mirrored) -> Any:
+    """Return the part of a value that is on one device only."""
+    parts = list(value.index.values())
+    return parts[0] if len(parts) == 1 else value

@@ -1,0 +1,128 @@
+"""One copy of each variable, that all towers read and whose gradients are reduced where it is."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.change_check import protect
+from tpack.distribute.collection_entries import replace_in_collections
+from tpack.distribute.creating import create_distributed_variable, devices_for
+from tpack.distribute.cross_tower_ops import CrossTowerOps
+from tpack.distribute.device_list import DeviceListStrategy
+from tpack.distribute.mirrored_variable import MirroredVariable
+from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
+from tpack.distribute.per_device_dataset import PerDeviceDataset
+from tpack.distribute.strategy_tower import call_in_strategy_towers
+from tpack.distribute.values import Mirrored
+from tpack.distribute.worker_devices import different_devices, worker_devices_of
+from tpack.tower.placement import LeastLoadedDeviceSetter
+
+_CPU = "/device:CPU:0"
+
+
+class ParameterServerStrategy(DeviceListStrategy):
+    """Synchronous training on the devices of one machine, with variables that the towers share.
+
+    A variable is a plain one on one of the parameter devices, which get about as many bytes each. One that is made with
+    an aggregation is a `MirroredVariable` with one mirror, so that towers can assign to it; one that is local to
+    towers, as moving averages of layers are, has a component on each worker device. Towers cannot assign to others:
+    they would do it K times, in any order.
+
+    Use it where devices have little memory or slow links between them; with fast links, `MirroredStrategy` is usually
+    faster.
+
+    Args:
+        num_gpus_per_worker: how many towers, on as many GPUs; 0 for one on the CPU.
+        devices: in place of that, the device of each tower.
+        parameter_devices: the devices that variables are on; by default that of a single tower, else the CPU.
+        cross_tower_ops: reduces and broadcasts values; by default on one device, that of each variable.
+        prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
+
+    Raises:
+        ConfigError: Both ``num_gpus_per_worker`` and ``devices`` are given, one is out of range, or a list is empty.
+        DeviceError: There are GPUs, and not one that is asked for.
+
+    Source:
+        The class of the same name in TensorFlow's ``contrib.distribute``.
+    """
+
+    def __init__(
+        self,
+        num_gpus_per_worker: int = 0,
+        *,
+        devices: Sequence[str] | None = None,
+        parameter_devices: Sequence[str] | None = None,
+        cross_tower_ops: CrossTowerOps | None = None,
+        prefetch_on_device: int | None = None,
+    ) -> None:
+        super().__init__(ReductionToOneDeviceCrossTowerOps() if cross_tower_ops is None else cross_tower_ops)
+        self._worker_devices = worker_devices_of(num_gpus_per_worker, devices)
+        if parameter_devices is None:
+            parameter_devices = self._worker_devices if len(self._worker_devices) == 1 else [_CPU]
+        self._parameter_devices = different_devices(parameter_devices)
+        self._prefetch_on_device = prefetch_on_device
+        # One for each graph, so that where variables go depends on nothing outside of it.
+        self._setters: WeakKeyDictionary[Any, LeastLoadedDeviceSetter] = WeakKeyDictionary()
+
+    @property
+    def worker_devices(self) -> list[str]:
+        """The devices of the towers."""
+        return list(self._worker_devices)
+
+    @property
+    def parameter_devices(self) -> list[str]:
+        """The devices that variables are on."""
+        return list(self._parameter_devices)
+
+    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
+        """Return the variable whose name comes first, so that it is the same one in every build."""
+        return min(var_list, key=lambda variable: variable.name)
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        colocate_with = kwargs.pop("colocate_with", None)
+        synchronization = kwargs.get("synchronization")
+        if getattr(synchronization, "value", None) == tf.VariableSynchronization.ON_READ.value:
+            return create_distributed_variable(next_creator, devices_for(colocate_with, self._worker_devices), kwargs)
+        with tf.device(self._place(colocate_with)):
+            variable = next_creator(**kwargs)
+        protect(variable)
+        aggregation = kwargs.get("aggregation") or tf.VariableAggregation.NONE
+        if aggregation.value == tf.VariableAggregation.NONE.value:
+            return variable
+        shared = MirroredVariable({variable.device: variable}, tf.VariableAggregation(aggregation.value))
+        replace_in_collections(shared)
+        return shared
+
+    def _place(self, colocate_with: Any) -> Any:
+        """Return the device of a variable, or the device function that chooses one."""
+        if colocate_with is not None:
+            return devices_for(colocate_with, [])[0]
+        graph = tf.get_default_graph()
+        if graph not in self._setters:
+            self._setters[graph] = LeastLoadedDeviceSetter(self._parameter_devices[0], self._parameter_devices)
+        return self._setters[graph]
+
+    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+        dataset = self._call_dataset_fn(dataset_fn)
+        return PerDeviceDataset(dataset, self._worker_devices, prefetch_on_device=self._prefetch_on_device)
+
+    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return call_in_strategy_towers(self, self._worker_devices, fn, args, kwargs)
+
+    def _update_by_optimizer(self, optimizer: Any, grads_and_vars: Sequence[tuple[Any, Any]], name: str) -> list[Any]:
+        return super()._update_by_optimizer(optimizer, [_of_one_copy(*pair) for pair in grads_and_vars], name)
+
+    def __repr__(self) -> str:
+        return (
+            f"<ParameterServerStrategy on {', '.join(self._worker_devices)} with variables on "
+            f"{', '.join(self._parameter_devices)}>"
+        )
+
+
+def _of_one_copy(grad: Any, variable: Any) -> tuple[Any, Any]:
+    """Return a gradient and variable of one device as plain ones."""
+    if isinstance(variable, MirroredVariable):
+        return (grad.get(variable.primary.device) if isinstance(grad, Mirrored) else grad), variable.primary
+    return grad, variable

@@ -1,0 +1,150 @@
+"""One stream of data for K towers: each element goes to the next tower in turn.
+
+Step s gives tower k element s * K + k of the stream, an element being what a tower works on, usually a batch. What is
+left at the end for fewer than K towers is dropped.
+
+Towers on CPU devices read the stream on the host, where the data is. For other devices, elements wait on the device in
+a buffer that is filled while earlier steps run.
+"""
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import make_multi_device_iterator
+from tpack.distribute.destinations import get_devices_from
+from tpack.distribute.regroup import regroup
+from tpack.errors import ConfigError, StrategyError
+from tpack.reduction.placing import on_device
+
+_HOST = "/device:CPU:0"
+
+
+class PerDeviceDataset:
+    """A dataset whose elements are dealt out to K devices.
+
+    Args:
+        dataset: the stream.
+        devices: the device of each tower.
+        prefetch_on_device: how many elements wait on each device; None for 2, and for 0 where all devices are CPUs,
+            whose memory is the host's.
+
+    Raises:
+        ConfigError: It is no dataset, there is no device, or the number is negative.
+
+    Source:
+        The class of this name in TensorFlow's ``contrib.distribute``.
+    """
+
+    def __init__(self, dataset: Any, devices: Sequence[str], *, prefetch_on_device: int | None = None) -> None:
+        if not isinstance(dataset, tf.compat.v2.data.Dataset):
+            raise ConfigError(f"wanted a tf.data.Dataset, got {dataset!r}")
+        self._devices = get_devices_from(devices)
+        if not self._devices:
+            raise ConfigError("wanted one device or more to give data to, got none")
+        if prefetch_on_device is None:
+            kinds = {tf.DeviceSpec.from_string(device).device_type for device in self._devices}
+            prefetch_on_device = 0 if kinds == {"CPU"} else 2
+        if prefetch_on_device < 0:
+            raise ConfigError(f"wanted 0 elements or more to wait on each device, got {prefetch_on_device}")
+        self._prefetch = prefetch_on_device
+        self._dataset = dataset
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices that get data, in the order of the towers."""
+        return list(self._devices)
+
+    def make_one_shot_iterator(self) -> "PerDeviceIterator":
+        """Return an iterator over the stream, once.
+
+        With elements waiting on the devices it has to be started all the same, by ``tf.tables_initializer()``.
+        """
+        if not self._prefetch:
+            with on_device(_HOST):
+                return _HostIterator(tf.data.make_one_shot_iterator(self._dataset), self._devices)
+        iterator = _DeviceIterator(self._dataset, self._devices, self._prefetch)
+        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+        return iterator
+
+    def make_initializable_iterator(self) -> "PerDeviceIterator":
+        """Return an iterator whose ``initializer`` starts the stream anew."""
+        if not self._prefetch:
+            with on_device(_HOST):
+                return _HostIterator(tf.data.make_initializable_iterator(self._dataset), self._devices)
+        return _DeviceIterator(self._dataset, self._devices, self._prefetch)
+
+
+class PerDeviceIterator(abc.ABC):
+    """An iterator that gives all towers their elements."""
+
+    @property
+    @abc.abstractmethod
+    def initializer(self) -> Any:
+        """The operation that starts the stream anew."""
+
+    @abc.abstractmethod
+    def get_next(self) -> Any:
+        """Return the next element of every tower: the structure of an element, with values of all devices.
+
+        Every run of any part of it takes an element for each tower. When there are fewer, it fails with an
+        ``OutOfRangeError``.
+        """
+
+
+class _HostIterator(PerDeviceIterator):
+    """K reads from one iterator, one after the other."""
+
+    def __init__(self, iterator: Any, devices: Sequence[str]) -> None:
+        self._iterator = iterator
+        self._devices = devices
+
+    @property
+    def initializer(self) -> Any:
+        try:
+            return self._iterator.initializer
+        except ValueError as error:
+            raise StrategyError("a one-shot iterator cannot be started anew: make an initializable one") from error
+
+    def get_next(self) -> Any:
+        read: list[Any] = []
+        with tf.name_scope("per_device_next"), on_device(_HOST):
+            for _ in self._devices:
+                with tf.control_dependencies(_components(read[-1:])[:1]):
+                    read.append(self._iterator.get_next())
+            # Who takes one tower's element has all of them read: the towers stay in step.
+            with tf.control_dependencies(_components(read[-1:])[:1]):
+                placed = {d: _on_device(element, d) for d, element in zip(self._devices, read, strict=True)}
+        return regroup(placed)
+
+
+class _DeviceIterator(PerDeviceIterator):
+    """TensorFlow's iterator over several devices, with a buffer on each."""
+
+    def __init__(self, dataset: Any, devices: Sequence[str], buffer_size: int) -> None:
+        self._devices = devices
+        with on_device(_HOST):
+            self._iterator = make_multi_device_iterator(dataset, devices, buffer_size)
+
+    @property
+    def initializer(self) -> Any:
+        return self._iterator.initializer
+
+    def get_next(self) -> Any:
+        with tf.name_scope("per_device_next"):
+            elements = self._iterator.get_next()
+            with tf.control_dependencies([_components([element])[0] for element in elements]):
+                placed = {d: _on_device(element, d) for d, element in zip(self._devices, elements, strict=True)}
+        return regroup(placed)
+
+
+def _components(elements: Sequence[Any]) -> list[Any]:
+    """Return the tensors that elements are made of, those of sparse tensors and the like too."""
+    return tf.nest.flatten(elements, expand_composites=True)
+
+
+def _on_device(element: Any, device: str) -> Any:
+    with on_device(device):
+        return tf.nest.map_structure(tf.identity, element, expand_composites=True)

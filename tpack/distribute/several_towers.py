@@ -1,0 +1,96 @@
+"""The tower contexts of towers that can meet, which are towers of `tpack.tower`."""
+
+import functools
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import current_control_dependencies, current_device
+from tpack.distribute.device_names import device_key
+from tpack.distribute.mode import CrossTowerMode, entered, require_tower_context
+from tpack.distribute.regroup import regroup, select_device
+from tpack.distribute.tower_context import TowerContext
+from tpack.errors import StrategyError
+from tpack.tower.context import TowerContext as Tower
+from tpack.tower.devices import list_gpus, resolve_device
+
+
+class Place(NamedTuple):
+    """Where a tower stands when it meets the others: its device, and an operation that its part runs after, or None."""
+
+    device: str
+    gate: Any
+
+
+class MeetingTowerContext(TowerContext):
+    """One tower of several, which stop at `merge_call` until all of them have come to it.
+
+    Args:
+        distribution_strategy: the strategy.
+        tower: the tower, which was not entered yet or is current.
+        places: of all towers by their numbers: one dict for all of them, which they fill in when they meet.
+        device: the device of the tower; None for the one that is current when this is asked.
+        tower_id: which tower of the strategy it is, if that is not the tower's index.
+
+    Source:
+        The towers of the mirrored strategy that the seed ``distribute`` describes.
+    """
+
+    def __init__(
+        self,
+        distribution_strategy: Any,
+        tower: Tower,
+        places: dict[int, Place],
+        *,
+        device: str | None = None,
+        tower_id: int | None = None,
+    ) -> None:
+        super().__init__(distribution_strategy, tower.index if tower_id is None else tower_id)
+        self._tower = tower
+        self._places = places
+        self._device = device
+        tower.strategy_context = self
+
+    @property
+    def device(self) -> str:
+        """The device of this tower, as a string; of one that nobody placed, the device that TensorFlow prefers.
+
+        Raises:
+            StrategyError: This is not the current tower context.
+        """
+        require_tower_context(self)
+        if self._device is not None:
+            return self._device
+        return device_key(current_device() or (list_gpus() or [resolve_device(-1)])[0])
+
+    def _merge_call(self, merge_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        # Towers are compared by the function that they call, so this one must not hide it.
+        @functools.wraps(merge_fn)
+        def merge(*values: list[Any]) -> list[Any]:
+            return self._merge(merge_fn, values, has_kwargs=bool(kwargs))
+
+        self._places[self._tower_id] = Place(self.device, _gate())
+        return self._tower.merge_call(merge, *args, *([kwargs] if kwargs else []))
+
+    def _merge(self, merge_fn: Callable[..., Any], values: tuple[list[Any], ...], *, has_kwargs: bool) -> list[Any]:
+        """Call the function with what all towers brought; return a list with each tower's part."""
+        places = [self._places[index] for index in sorted(self._places)]
+        devices = [place.device for place in places]
+        if len(set(devices)) < len(devices) or not all(devices):
+            raise StrategyError(f"towers can meet on different devices only, and these are on {devices}")
+        args = [regroup(dict(zip(devices, each, strict=True))) for each in values]
+        kwargs = args.pop() if has_kwargs else {}
+        gates = [place.gate for place in places if place.gate is not None]
+        with ExitStack() as blocks:
+            blocks.enter_context(entered(CrossTowerMode(self._distribution_strategy)))
+            if gates:
+                blocks.enter_context(tf.control_dependencies([tf.group(*gates, name="towers_met")]))
+            merged = merge_fn(self._distribution_strategy, *args, **kwargs)
+        return [select_device(device, merged) for device in devices]
+
+
+def _gate() -> Any:
+    """Return one operation for all that the tower's part of a meeting has to run after, or None."""
+    return tf.no_op(name="tower_meets") if current_control_dependencies() else None

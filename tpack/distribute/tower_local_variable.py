@@ -1,0 +1,100 @@
+"""A variable of which each tower has its own, such as a count of examples; only all of them together are a result."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.mode import CrossTowerMode, current_mode
+from tpack.distribute.values import PerDevice
+from tpack.distribute.variables import DistributedVariable, assign_to_components
+from tpack.errors import ConfigError, StrategyError
+from tpack.reduction.placing import on_device
+
+_SUM, _MEAN = tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN
+
+
+class TowerLocalVariable(DistributedVariable, PerDevice):
+    """A variable whose components differ between towers, and are aggregated when it is read across towers or saved.
+
+    A tower reads and changes its own component. Across towers, and outside of every strategy, its value is the sum or
+    the mean of the components, or the first tower's; assigning that value, as restoring does, gives the components what
+    makes up the same value again.
+
+    Args:
+        index: the component of each device.
+        aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``; with ``NONE`` it can only be
+            used in towers.
+
+    Raises:
+        ConfigError: It holds no numbers, and is to be summed or averaged.
+        StrategyError: It is read across towers and has no aggregation, or is changed outside of a tower by something
+            else than ``assign``.
+
+    Source:
+        The class of the same name that belongs to the seed ``distribute``.
+    """
+
+    def __init__(self, index: Mapping[str, Any], aggregation: Any) -> None:
+        super().__init__(index, aggregation)
+        if aggregation in (_SUM, _MEAN) and not (
+            self.dtype.is_floating or self.dtype.is_integer or self.dtype.is_complex
+        ):
+            raise ConfigError(
+                f"{self.op.name} is local to towers and of {self.dtype.name}, which has no sum or mean: make it with "
+                "tf.VariableAggregation.ONLY_FIRST_TOWER"
+            )
+        self._aggregate: Any = None
+        if aggregation != tf.VariableAggregation.NONE:
+            with tf.init_scope(), on_device(self.primary.device), tf.name_scope(f"{self.op.name}/across_towers/"):
+                self._aggregate = tf.identity(self._get_cross_tower())
+
+    def _change(self, method: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Change this tower's component; across towers, only a value of all together can be assigned."""
+        key = self._key_in_tower()
+        if key is not None:
+            return getattr(self._index[key], method)(*values, **options)
+        if method == "assign":
+            return assign_to_components(self, *values)
+        raise StrategyError(
+            f"{method} of {self.op.name}, which is local to towers, may only be called in a tower context"
+        )
+
+    def split_value(self, value: Any) -> list[Any]:
+        """Return what each component has to hold so that a tensor or array is the variable's value across towers."""
+        others = len(self._index) - 1
+        if self.aggregation != _SUM or others == 0:
+            return super().split_value(value)
+        share = value / (others + 1) if self.dtype.is_floating or self.dtype.is_complex else value // (others + 1)
+        share = _cast(share, value)
+        # What dividing leaves over goes to the first, so that the sum is what it was.
+        return [value - share * others, *([share] * others)]
+
+    def _key_in_tower(self) -> str | None:
+        return None if isinstance(current_mode(), CrossTowerMode) else self._key_here()
+
+    def _get_cross_tower(self) -> Any:
+        values = [component.value() for component in self.components]
+        if self.aggregation == tf.VariableAggregation.ONLY_FIRST_TOWER:
+            return values[0]
+        if self.aggregation == _SUM:
+            return tf.add_n(values)
+        if self.aggregation == _MEAN:
+            total = tf.add_n(values)
+            return tf.cast(total / len(values), total.dtype)
+        raise StrategyError(
+            f"{self.op.name} is local to towers and has no aggregation: its value across towers is unknown"
+        )
+
+    def _as_graph_element(self) -> Any:
+        """Answer sessions: in a tower with its component, otherwise with the aggregate."""
+        if self._key_in_tower() is not None:
+            return super()._as_graph_element()
+        return self._get_cross_tower() if self._aggregate is None else self._aggregate
+
+    def _saved_value(self) -> Any:
+        return self._get_cross_tower()
+
+
+def _cast(share: Any, value: Any) -> Any:
+    return tf.cast(share, value.dtype) if tf.is_tensor(value) else share.astype(value.dtype)

@@ -1,0 +1,118 @@
+"""The strategy of towers that a trainer builds: what code meets there that asks for the current one.
+
+A trainer's builder decides how gradients are reduced and where variables are. This strategy lets code that is written
+for strategies, such as a layer that synchronises its statistics, work in the builder's towers as well.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.device_list import DeviceListStrategy
+from tpack.distribute.mode import require_distribution_strategy_scope
+from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
+from tpack.distribute.several_towers import MeetingTowerContext, Place
+from tpack.errors import StrategyError
+from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.context import TowerContext as Tower
+
+_KEY = ("tpack_trainer_towers",)
+"""The strategies of a graph's towers. A tuple as the key, which TensorFlow's own stores have, is never saved."""
+
+
+class TrainerTowersStrategy(DeviceListStrategy):
+    """The K towers of a trainer, or one for prediction.
+
+    Variables are made as the trainer makes them. Those of which each tower has its own come together as a `PerDevice`
+    of variables, which `update` takes too.
+
+    Args:
+        num_towers: K.
+
+    Source:
+        Own; the seed ``distribute`` knows the towers of strategies only.
+    """
+
+    def __init__(self, num_towers: int) -> None:
+        super().__init__(ReductionToOneDeviceCrossTowerOps())
+        self._num_towers = num_towers
+        self.places: dict[int, Place] = {}
+
+    @property
+    def num_towers(self) -> int:
+        """K, the number of the trainer's towers."""
+        return self._num_towers
+
+    @property
+    def worker_devices(self) -> list[str]:
+        """The devices of the towers.
+
+        Raises:
+            StrategyError: The towers have not met yet, so that not all devices are known.
+        """
+        if len(self.places) < self._num_towers:
+            raise StrategyError("the devices of a trainer's towers are known when they meet: in merge_call")
+        return [self.places[index].device for index in sorted(self.places)]
+
+    def apply_gradients(
+        self,
+        optimizer: Any,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """Apply gradients as any strategy does; those of one tower alone as the optimizer does by itself.
+
+        Args:
+            optimizer: any ``tf.train.Optimizer``.
+            grads_and_vars: (gradient, variable) pairs.
+            global_step: a variable to add one to, or None.
+            name: the name of the operation.
+        """
+        if self._num_towers > 1:
+            return super().apply_gradients(optimizer, grads_and_vars, global_step, name)
+        check_optimizer(optimizer)
+        return optimizer.apply_gradients(grads_and_vars, global_step, name)
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        raise StrategyError("a trainer's towers have no scope(): their variables are made by the trainer")
+
+    @contextmanager
+    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+        """Make variables in a block on the device of another one.
+
+        Raises:
+            StrategyError: This is none of the towers.
+        """
+        require_distribution_strategy_scope(self)
+        with tf.colocate_with(colocate_with_variable):
+            yield
+
+    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+        raise StrategyError("the input of a trainer's towers is its InputSource: give the dataset to that")
+
+
+def context_of_tower(tower: Tower) -> MeetingTowerContext:
+    """Return the strategy's context of a trainer's tower, which is made when it is first asked for.
+
+    Args:
+        tower: the tower, which is current.
+    """
+    if tower.strategy_context is None:
+        is_alone = tower.total == 1 or not tower.is_training
+        strategy = TrainerTowersStrategy(1) if is_alone else _shared_strategy(tower.total)
+        MeetingTowerContext(strategy, tower, strategy.places, tower_id=0 if is_alone else tower.index)
+    context: MeetingTowerContext = tower.strategy_context
+    return context
+
+
+def _shared_strategy(num_towers: int) -> TrainerTowersStrategy:
+    """Return the strategy of all of a graph's sets of this many towers."""
+    known = tf.get_default_graph().get_collection_ref(_KEY)
+    for strategy in known:
+        if strategy.num_towers == num_towers:
+            return strategy
+    known.append(TrainerTowersStrategy(num_towers))
+    return known[-1]

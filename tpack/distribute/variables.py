@@ -1,0 +1,280 @@
+"""What variables of several devices have in common: how they are read, named and initialised.
+
+Such a variable stands for one component on each device. Code that reads it, differentiates with respect to it, or
+depends on it, works with the component of the device for which it is built. Code that asks what the variable is gets
+the answers of the first device's component, whose name is the variable's.
+"""
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveSpec, Trackable, current_device
+from tpack.distribute.changing import ChangingMethods
+from tpack.distribute.device_names import device_key
+from tpack.distribute.values import DistributedValues, with_operators
+from tpack.errors import StrategyError
+from tpack.reduction.placing import on_device
+
+_TABLE_NAME = "params"
+"""The name with which ``tf.nn.embedding_lookup_sparse`` converts a table, and ``embedding_lookup`` with a number."""
+
+
+@with_operators
+class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
+    """A variable with a component on each of several devices.
+
+    It is no ``tf.Variable``: of one that ``tf.train.Saver`` is given by another name it takes the handle, and would
+    restore one component only, while this it saves and restores as what it is. Functions that treat variables and
+    tensors differently take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero,
+    and one of `DistributedMovingAverage` from the value.
+
+    Args:
+        index: the component of each device; the first one is the primary one.
+        aggregation: how what towers assign, or hold, is aggregated: a ``tf.VariableAggregation``.
+
+    Source:
+        The distributed variables that the seed ``cross_tower_ops`` takes as destinations.
+    """
+
+    def __init__(self, index: Mapping[str, Any], aggregation: Any) -> None:
+        super().__init__(index)
+        self._primary = next(iter(self._index.values()))
+        self._aggregation = aggregation
+        with tf.init_scope(), tf.name_scope(f"{self._primary.op.name}/initialize_all/"):
+            # TensorFlow's ``init_from_checkpoint`` sets these two.
+            self._initializer_op = tf.group(*(component.initializer for component in self._index.values()))
+        self._initial_value = self._primary.initial_value
+        for component in self._index.values():
+            # The name by which TensorFlow's optimizers find the variable that a component belongs to.
+            component._distributed_container = weakref.ref(self)
+
+    @property
+    def components(self) -> list[Any]:
+        """The plain variables, in the order of the devices."""
+        return list(self._index.values())
+
+    @property
+    def primary(self) -> Any:
+        """The component of the first device."""
+        return self._primary
+
+    @property
+    def aggregation(self) -> Any:
+        """How what towers assign, or hold, is aggregated."""
+        return self._aggregation
+
+    @property
+    def name(self) -> str:
+        """The name of the primary component."""
+        return str(self._primary.name)
+
+    @property
+    def op(self) -> Any:
+        """The operation of the primary component, whose name is the variable's in checkpoints."""
+        return self._primary.op
+
+    @property
+    def _shared_name(self) -> str:
+        return str(self._primary.op.name)
+
+    _save_slice_info = None
+    _in_graph_mode = True
+    ref = BaseVariable.ref
+    experimental_ref = BaseVariable.ref
+
+    @property
+    def graph(self) -> Any:
+        """The graph."""
+        return self._primary.graph
+
+    @property
+    def dtype(self) -> Any:
+        """What it holds."""
+        return self._primary.dtype
+
+    @property
+    def shape(self) -> Any:
+        """The shape."""
+        return self._primary.shape
+
+    def get_shape(self) -> Any:
+        """Return the shape."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Declare the shape."""
+        for component in self.components:
+            component.set_shape(shape)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether it is trained."""
+        return bool(self._primary.trainable)
+
+    @property
+    def synchronization(self) -> Any:
+        """When components are brought together."""
+        return self._primary.synchronization
+
+    @property
+    def constraint(self) -> Any:
+        """The function by which optimizers constrain it, or None."""
+        return self._primary.constraint
+
+    @property
+    def initial_value(self) -> Any:
+        """The first value, of the primary component."""
+        return self._initial_value
+
+    def initialized_value(self) -> Any:
+        """Return the value, or before initialisation the first one."""
+        return tf.cond(self.is_initialized(), self.read_value, lambda: self.initial_value)
+
+    @property
+    def initializer(self) -> Any:
+        """The operation that initialises all components."""
+        return self._initializer_op
+
+    def is_initialized(self, name: str | None = None) -> Any:
+        """Return a boolean tensor: whether all components are initialised."""
+        states = []
+        for device, component in self._index.items():
+            with on_device(device):
+                states.append(component.is_initialized())
+        return tf.reduce_all(tf.stack(states), name=name)
+
+    @property
+    def device(self) -> str:
+        """The device of the component that is read here."""
+        return str(self.component().device)
+
+    @property
+    def handle(self) -> Any:
+        """The handle of the component that is read here; ``tf.gradients`` differentiates with respect to it."""
+        return self.component().handle
+
+    def _should_act_as_resource_variable(self) -> None:
+        """Tell TensorFlow, by being there, to differentiate with respect to `handle`."""
+
+    def component(self) -> Any:
+        """Return the component to use here: that of the tower, the update or the device, or else the primary one."""
+        key = self._key_here() or device_key(current_device())
+        return self._index.get(key, self._primary)
+
+    def value(self) -> Any:
+        """Return the value here, as a tensor; across towers that is the aggregate of a tower-local variable."""
+        value = self.get()
+        return value.value() if isinstance(value, BaseVariable) else value
+
+    def read_value(self) -> Any:
+        """Return a tensor that reads the value here, after what it depends on."""
+        return tf.identity(self.value())
+
+    def eval(self, session: Any = None) -> Any:
+        """Return the value in a session as an array."""
+        return self.value().eval(session=session)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Give all components a value in a session, through their initialisers, so that the graph does not grow."""
+        initializers = [component.initializer for component in self.components]
+        values = self.split_value(np.asarray(value, self.dtype.as_numpy_dtype))
+        feeds = {op.inputs[1]: part for op, part in zip(initializers, values, strict=True)}
+        (session or tf.get_default_session()).run(initializers, feeds)
+
+    def split_value(self, value: Any) -> list[Any]:
+        """Return what each component has to hold so that a tensor or array is the variable's value across towers."""
+        return [value] * len(self._index)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
+        """Return the slices at ``indices``, as ``tf.gather`` does."""
+        return tf.gather(self.get(), indices, name=name)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
+        """Return what is at ``indices``, as ``tf.gather_nd`` does."""
+        return tf.gather_nd(self.get(), indices, name=name)
+
+    def count_up_to(self, limit: Any) -> Any:
+        """Refused: an operation counts one component, and raises where it ends.
+
+        Raises:
+            StrategyError: Always.
+        """
+        raise StrategyError(
+            f"{self.op.name} cannot count up to {limit!r} on {len(self._index)} devices: use assign_add"
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __getattr__(self, name: str) -> Any:
+        # What a component has and this does not, may be of that component alone.
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}; its components may have it")
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """Return the primary component as a message: a graph that is exported holds a plain variable."""
+        return self._primary.to_proto(export_scope)
+
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        """Answer TensorFlow's savers, which may have a name of their own for it."""
+        return {VARIABLE_VALUE_KEY: lambda name="": _Saveable(self, name or self.op.name)}
+
+    def _saved_value(self) -> Any:
+        """Return the value across towers, as it is saved."""
+        raise NotImplementedError
+
+    def _as_graph_element(self) -> Any:
+        """Answer sessions that are asked for the value, with an operation that exists: their graph may be final."""
+        return self.component()._as_graph_element()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.op.name!r} {self.shape} {self.dtype.name} on {', '.join(self.devices)}>"
+
+
+def assign_to_components(variable: DistributedVariable, value: Any) -> Any:
+    """Return one operation that makes a tensor the variable's value across towers."""
+    assigned = []
+    parts = variable.split_value(tf.convert_to_tensor(value, variable.dtype))
+    for (device, component), part in zip(variable.index.items(), parts, strict=True):
+        with on_device(device):
+            assigned.append(component.assign(tf.identity(part), read_value=False))
+    return tf.group(*assigned)
+
+
+class _Saveable(SaveableObject):
+    """Saves the value across towers, and restores it into all components."""
+
+    def __init__(self, variable: DistributedVariable, name: str) -> None:
+        self._variable = variable
+        # A function, so that nothing is built to read the variable where it is only restored.
+        spec = SaveSpec(variable._saved_value, "", name, dtype=variable.dtype, device=variable.primary.device)
+        super().__init__(variable, [spec], name)
+
+    def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:
+        """Return the operation that assigns what was read from a checkpoint."""
+        (value,) = restored_tensors
+        if restored_shapes is not None:
+            value = tf.reshape(value, restored_shapes[0])
+        value.set_shape(self._variable.shape)
+        return assign_to_components(self._variable, value)
+
+
+def _to_tensor(variable: DistributedVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    value = tf.convert_to_tensor(variable.value(), dtype=dtype, name=name)
+    if name is None or not name.startswith(_TABLE_NAME):
+        return value
+    if name != _TABLE_NAME:
+        # The rows are colocated with this. For the other name, TensorFlow reads all rows if it is on their device.
+        with tf.device(variable.device):
+            value = tf.identity(value)
+    # What has this method, ``tf.gather`` calls it. Otherwise the whole table would be read in each step, and copied
+    # too, because TensorFlow copies on reading what is updated row by row.
+    value.sparse_read = variable.sparse_read
+    return value
+
+
+# Before that of `Mirrored`, which mirrored variables are too.
+tf.register_tensor_conversion_function(DistributedVariable, _to_tensor, priority=99)

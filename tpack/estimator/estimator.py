@@ -1,0 +1,296 @@
+"""Train, evaluate, use and export a model that is written as a model_fn.
+
+Each call builds a graph of its own and takes its values from the newest checkpoint in the model's directory, which is
+all that an Estimator keeps.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import CheckpointError, ConfigError
+from tpack.estimator import evaluation, exporting, prediction
+from tpack.estimator.building import BuiltModel, ModelParts, build_model
+from tpack.estimator.distributed_building import build_distributed_evaluation, build_distributed_training
+from tpack.estimator.inputs import InputFn, Inputs, call_input_fn, warn_if_endless
+from tpack.estimator.mode_keys import ModeKeys
+from tpack.estimator.model_fn import ModelFn, check_model_fn
+from tpack.estimator.number_of_steps import number_of_steps
+from tpack.estimator.run_config import RunConfig
+from tpack.estimator.spec_checks import checked_hooks
+from tpack.estimator.training import TrainLimits, train_model
+from tpack.estimator.warm_start import make_warm_start_settings, warm_start
+from tpack.tfutils.checkpoint_path import latest_checkpoint, resolve_checkpoint
+from tpack.tfutils.checkpoint_reader import CheckpointReader
+from tpack.tfutils.global_step import GLOBAL_STEP_NAME
+from tpack.utils import logger
+
+
+class Estimator:
+    """A model with a directory.
+
+    Args:
+        model_fn: takes ``features`` and, as it likes, ``labels``, ``mode``, ``params`` and ``config``; returns an
+            `EstimatorSpec`. It is called inside a tower, so tpack's layers work in it.
+        model_dir: where checkpoints and summaries go; that of the config, or a new temporary directory, unless given.
+        config: a `RunConfig`; None means the default one.
+        params: given to the model_fn and to input_fns; they get an empty dict if there are none.
+        warm_start_from: a checkpoint, or `WarmStartSettings`, from which a training begins that finds no checkpoint in
+            ``model_dir``.
+
+    Raises:
+        ConfigError: The model_fn does not take the right arguments, the config names another directory, or an argument
+            is something else than it should be.
+
+    Example:
+        estimator = Estimator(model_fn, model_dir="run", params={"learning_rate": 0.1})
+        estimator.train(input_fn, steps=1000)
+        print(estimator.evaluate(eval_input_fn))
+
+    Source:
+        ``tf.estimator.Estimator`` of TensorFlow 1. There, a model without a checkpoint is evaluated with its initial
+        values, which here is an error, and so is an input without a batch; an export returns bytes.
+    """
+
+    def __init__(
+        self,
+        model_fn: ModelFn,
+        model_dir: str | None = None,
+        config: RunConfig | None = None,
+        params: Any = None,
+        warm_start_from: Any = None,
+    ) -> None:
+        check_model_fn(model_fn, params)
+        config = RunConfig() if config is None else config
+        if not isinstance(config, RunConfig):
+            raise ConfigError(f"config must be a tpack RunConfig, got {config!r}")
+        if None not in (model_dir, config.model_dir) and model_dir != config.model_dir:
+            raise ConfigError(
+                f"model_dir is given twice, as {model_dir!r} and in the config as {config.model_dir!r}: wanted one"
+            )
+        self._warm_start = make_warm_start_settings(warm_start_from)
+        directory = model_dir or config.model_dir
+        if directory is None:
+            directory = tempfile.mkdtemp(prefix="tpack-estimator-")
+            logger.warning(f"The Estimator has no model_dir and uses a temporary one: {directory}")
+        directory = os.fspath(directory)
+        params = {} if params is None else params
+        self._parts = ModelParts(model_fn, params, config.replace(model_dir=directory), directory)
+
+    @property
+    def model_dir(self) -> str:
+        """The directory of the model."""
+        return self._parts.model_dir
+
+    @property
+    def config(self) -> RunConfig:
+        """The options, with the directory of the model."""
+        return self._parts.config
+
+    @property
+    def params(self) -> Any:
+        """The parameters of the model; changing what is returned may change them."""
+        return self._parts.params
+
+    @property
+    def model_fn(self) -> ModelFn:
+        """The model."""
+        return self._parts.model_fn
+
+    def train(
+        self,
+        input_fn: InputFn,
+        hooks: Sequence[Any] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        saving_listeners: Sequence[Any] | None = None,
+    ) -> "Estimator":
+        """Train, from the newest checkpoint in the directory on.
+
+        Args:
+            input_fn: returns a Dataset or tensors; takes any of ``mode``, ``params`` and ``config``.
+            hooks: session hooks.
+            steps: how many steps; without it and ``max_steps``, until the data end.
+            max_steps: the global step to end at. Nothing happens when the checkpoint is there already.
+            saving_listeners: ``tf.train.CheckpointSaverListener`` objects.
+
+        Returns:
+            The Estimator itself.
+
+        Raises:
+            ConfigError: Both numbers are given, or one is not positive, or an argument is of the wrong kind.
+            CheckpointError: The checkpoint does not fit the model.
+            NumericsError: The loss is not a number.
+            KeyboardInterrupt: The user's own, after the steps that were done are saved.
+        """
+        if steps is not None and max_steps is not None:
+            raise ConfigError(f"train wants steps or max_steps, got steps={steps} and max_steps={max_steps}")
+        steps, max_steps = number_of_steps("steps", steps), number_of_steps("max_steps", max_steps)
+        hooks = checked_hooks("hooks", hooks)
+        checkpoint = self.latest_checkpoint()
+        start = 0 if checkpoint is None else int(CheckpointReader(checkpoint).read(GLOBAL_STEP_NAME))
+        last_step = start + steps if steps is not None else max_steps
+        if last_step is not None and start >= last_step:
+            logger.info(f"Nothing to train: the model is at global step {start}, and max_steps is {max_steps}.")
+            return self
+        os.makedirs(self.model_dir, exist_ok=True)
+        with tf.Graph().as_default():
+            model = self._build(input_fn, ModeKeys.TRAIN)
+            if checkpoint is None and self._warm_start is not None:
+                warm_start(self._warm_start)
+            limits = TrainLimits(last_step, checkpoint)
+            train_model(self._parts, model, limits, hooks, saving_listeners or ())
+        return self
+
+    def evaluate(
+        self,
+        input_fn: InputFn,
+        steps: int | None = None,
+        hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None,
+        name: str | None = None,
+    ) -> dict[str, Any]:
+        """Evaluate a checkpoint, and write the results for TensorBoard.
+
+        Args:
+            input_fn: as for `train`.
+            steps: how many batches; None for all.
+            hooks: session hooks.
+            checkpoint_path: None means the newest one in the directory.
+            name: of this evaluation, whose results go to ``eval_<name>`` in the directory; else to ``eval``.
+
+        Returns:
+            The value of each metric, the mean ``loss`` of the batches and the ``global_step``.
+
+        Raises:
+            CheckpointError: There is no checkpoint, or it does not fit the model.
+            DataExhaustedError: The input is empty.
+            ConfigError: ``steps`` is not positive, or an argument is of the wrong kind.
+        """
+        steps = number_of_steps("steps", steps)
+        hooks = checked_hooks("hooks", hooks)
+        checkpoint = self._existing_checkpoint(checkpoint_path)
+        with tf.Graph().as_default():
+            model = self._build(input_fn, ModeKeys.EVAL)
+            if steps is None:
+                warn_if_endless(model.inputs, "the evaluation")
+            results = evaluation.evaluate_model(self._parts, model, checkpoint, steps, hooks)
+        evaluation.report(self.eval_dir(name), results)
+        return results
+
+    def predict(
+        self,
+        input_fn: InputFn,
+        predict_keys: Any = None,
+        hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None,
+        yield_single_examples: bool = True,
+    ) -> Iterator[Any]:
+        """Yield the model's predictions for an input, from its beginning to its end.
+
+        Nothing happens before the first one is asked for.
+
+        Args:
+            input_fn: as for `train`; labels are not looked at.
+            predict_keys: a name, or names, of those predictions that are wanted; None for all.
+            hooks: session hooks.
+            checkpoint_path: None means the newest one in the directory.
+            yield_single_examples: yield one example at a time; else one batch.
+
+        Raises:
+            CheckpointError: There is no checkpoint, or it does not fit the model.
+            ConfigError: There is no such prediction, or predictions have different numbers of rows.
+        """
+        hooks = checked_hooks("hooks", hooks)
+        checkpoint = self._existing_checkpoint(checkpoint_path)
+        with tf.Graph().as_default():
+            model = self._build(input_fn, ModeKeys.PREDICT)
+            warn_if_endless(model.inputs, "prediction")
+            wanted = prediction.chosen_predictions(model.spec.predictions, predict_keys)
+        for values in prediction.predict_model(self._parts, model, checkpoint, wanted, hooks):
+            if yield_single_examples:
+                yield from prediction.each_example(values)
+            else:
+                yield values
+
+    def export_saved_model(
+        self,
+        export_dir_base: str,
+        serving_input_receiver_fn: Any,
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+    ) -> str:
+        """Write the model for prediction as a SavedModel, which plain TensorFlow serves.
+
+        Args:
+            export_dir_base: where to make the directory, which is named by the time.
+            serving_input_receiver_fn: takes nothing; returns a `ServingInputReceiver`.
+            assets_extra: path inside ``assets.extra`` to a file that is copied there.
+            as_text: write the graph as text.
+            checkpoint_path: None means the newest one in the directory.
+
+        Returns:
+            The path of the directory.
+
+        Raises:
+            CheckpointError: There is no checkpoint, or it does not fit the model.
+            ConfigError: The function returns something else, or the model offers nothing that can be served.
+        """
+        checkpoint = self._existing_checkpoint(checkpoint_path)
+        path = exporting.new_export_dir(os.fspath(export_dir_base))
+        with tf.Graph().as_default():
+            receiver = exporting.call_receiver_fn(serving_input_receiver_fn)
+            model = build_model(self._parts, ModeKeys.PREDICT, lambda: Inputs(receiver.features, None))
+            target = exporting.ExportTarget(path, assets_extra, as_text)
+            exporting.export_model(self._parts, model, receiver, checkpoint, target)
+        return path
+
+    def export_savedmodel(self, *args: Any, strip_default_attrs: bool = True, **kwargs: Any) -> str:
+        """Do what `export_saved_model` does, under its older name; default attributes are stripped in any case."""
+        return self.export_saved_model(*args, **kwargs)
+
+    def latest_checkpoint(self) -> str | None:
+        """Return the prefix of the newest checkpoint in the directory that loads, or None."""
+        return latest_checkpoint(self.model_dir)
+
+    def eval_dir(self, name: str | None = None) -> str:
+        """Return where the results of an evaluation with this name go."""
+        return evaluation.evaluation_dir(self.model_dir, name)
+
+    def get_variable_names(self) -> list[str]:
+        """Return the names of the variables in the newest checkpoint.
+
+        Raises:
+            CheckpointError: There is none.
+        """
+        return sorted(CheckpointReader(self._existing_checkpoint(None)).shapes)
+
+    def get_variable_value(self, name: str) -> Any:
+        """Return the value of a variable in the newest checkpoint.
+
+        Args:
+            name: of the variable.
+
+        Raises:
+            CheckpointError: There is no checkpoint, or no such variable in it.
+        """
+        return CheckpointReader(self._existing_checkpoint(None)).read(name.removesuffix(":0"))
+
+    def _build(self, input_fn: InputFn, mode: str) -> BuiltModel:
+        """Build input and model into the current graph, under the strategy of the config if it has one for the mode."""
+        parts, config = self._parts, self.config
+        if mode == ModeKeys.TRAIN and config.train_distribute is not None:
+            return build_distributed_training(parts, input_fn, config.train_distribute)
+        if mode == ModeKeys.EVAL and config.eval_distribute is not None:
+            return build_distributed_evaluation(parts, input_fn, config.eval_distribute)
+        return build_model(parts, mode, lambda: call_input_fn(input_fn, mode, params=parts.params, config=config))
+
+    def _existing_checkpoint(self, path: str | None) -> str:
+        prefix = self.latest_checkpoint() if path is None else resolve_checkpoint(path)
+        if prefix is None:
+            raise CheckpointError(f"wanted a trained model, and {self.model_dir} has no checkpoint: train it first")
+        return prefix

@@ -1,0 +1,126 @@
+"""Export a model of an Estimator as a SavedModel, in a directory that is named by the time."""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.estimator.building import BuiltModel, ModelParts
+from tpack.estimator.checkpoints import add_default_saver
+from tpack.estimator.model_session import restore
+from tpack.estimator.serving_input import ServingInputReceiver
+from tpack.estimator.signatures import signature_defs
+from tpack.tfutils.export import written_aside
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.utils import logger
+
+_ASSETS_EXTRA = "assets.extra"
+
+
+@dataclass(frozen=True)
+class ExportTarget:
+    """What is written.
+
+    Attributes:
+        path: the directory, written all at once.
+        assets_extra: path inside ``assets.extra`` of the model to a file that is copied there.
+        as_text: write the graph as text.
+    """
+
+    path: str
+    assets_extra: Mapping[str, str] | None = None
+    as_text: bool = False
+
+
+def call_receiver_fn(serving_input_receiver_fn: Any) -> ServingInputReceiver:
+    """Return what the function builds into the current graph.
+
+    Args:
+        serving_input_receiver_fn: takes nothing.
+
+    Raises:
+        ConfigError: It is no function, or returns something else.
+    """
+    if not callable(serving_input_receiver_fn):
+        raise ConfigError(
+            "serving_input_receiver_fn must be a function that returns a ServingInputReceiver, got "
+            f"{serving_input_receiver_fn!r}"
+        )
+    receiver = serving_input_receiver_fn()
+    if not isinstance(receiver, ServingInputReceiver):
+        raise ConfigError(f"serving_input_receiver_fn must return a ServingInputReceiver, got {receiver!r}")
+    return receiver
+
+
+def export_model(
+    parts: ModelParts,
+    model: BuiltModel,
+    receiver: ServingInputReceiver,
+    checkpoint: str,
+    target: ExportTarget,
+) -> None:
+    """Write a model that was built into the current graph.
+
+    Args:
+        parts: the model's options.
+        model: a model built for prediction.
+        receiver: what is fed.
+        checkpoint: the prefix of the model's values.
+        target: what to write.
+
+    Raises:
+        ConfigError: The model offers nothing to export.
+        CheckpointError: The checkpoint does not fit the model.
+    """
+    spec, graph = model.spec, model.global_step.graph
+    if not spec.export_outputs:
+        raise ConfigError("the model has no export_outputs for prediction, so there is nothing to export")
+    signatures = signature_defs(receiver, spec.export_outputs)
+    main_op = spec.scaffold.local_init_op
+    if main_op is None:
+        main_op = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+    add_default_saver(spec.scaffold, parts.config)
+    saver = spec.scaffold.saver or tf.get_collection(tf.GraphKeys.SAVERS)[0]
+    saver.build()
+    # A saver of the model's own may leave variables out.
+    init_op = tf.global_variables_initializer()
+    creator = NewSessionCreator(config=parts.config.session_config)
+    with creator.create_session() as session, written_aside(target.path) as aside:
+        session.run(init_op)
+        restore(session, saver, checkpoint)
+        builder = tf.saved_model.Builder(aside)
+        builder.add_meta_graph_and_variables(
+            session,
+            [tf.saved_model.tag_constants.SERVING],
+            signature_def_map=signatures,
+            assets_collection=graph.get_collection(tf.GraphKeys.ASSET_FILEPATHS),
+            main_op=main_op,
+            clear_devices=True,
+            strip_default_attrs=True,
+        )
+        builder.save(target.as_text)
+        _copy_extra(target.assets_extra or {}, aside)
+    logger.info(f"Exported the model to {target.path}: {', '.join(sorted(signatures))}")
+
+
+def new_export_dir(base: str) -> str:
+    """Return the path of a directory that does not exist yet, named by the seconds since 1970.
+
+    Servers load the one with the highest number. Of several in one second, each has the next higher one.
+    """
+    number = int(time.time())
+    while os.path.exists(os.path.join(base, str(number))):
+        number += 1
+    return os.path.join(os.path.abspath(base), str(number))
+
+
+def _copy_extra(assets: Mapping[str, str], directory: str) -> None:
+    for name, source in assets.items():
+        target = os.path.join(directory, _ASSETS_EXTRA, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copyfile(source, target)

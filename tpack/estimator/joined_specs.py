@@ -1,0 +1,119 @@
+"""Make one EstimatorSpec of those of K towers, for the whole batch.
+
+Losses are added: they were scaled before where they are to be averaged. Predictions and export outputs are
+concatenated, metrics reduced. All else is the first tower's.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.estimator.export_outputs import ClassificationOutput, ExportOutput, PredictOutput, RegressionOutput
+from tpack.estimator.metric_reduction import reduce_metric_variables
+from tpack.estimator.mode_keys import ModeKeys
+from tpack.estimator.operations import operation_of
+from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.towers import BuiltTower
+from tpack.reduction.summing import sum_tensors
+
+
+def join_towers(towers: Sequence[BuiltTower], mode: str, device: str) -> EstimatorSpec:
+    """Return the spec of the whole batch.
+
+    Args:
+        towers: the K towers; their losses are parts of the whole one.
+        mode: one of `ModeKeys`.
+        device: where the results meet.
+
+    Returns:
+        The first tower's spec, in which the loss is the sum over the towers, and, in evaluation, the metrics and any
+        predictions are those of the whole batch; in prediction, the predictions and export outputs.
+
+    Shapes:
+        Predictions: K times [B / K, ...] to [B, ...].
+
+    Raises:
+        ConfigError: The towers differ in their metrics, predictions or export outputs.
+
+    Source:
+        The seeds of ``replicate_model_fn``. There, predictions in evaluation are the first tower's alone, classes of a
+        classification are stacked, not concatenated, and in training all else is the last tower's in one of the seeds.
+    """
+    specs = [tower.spec for tower in towers]
+    if len(specs) == 1:
+        return specs[0]
+    changes: dict[str, Any] = {}
+    with tf.device(device):
+        if mode != ModeKeys.PREDICT:
+            changes["loss"] = tf.identity(sum_tensors([spec.loss for spec in specs]), name="loss")
+        if mode != ModeKeys.TRAIN:
+            changes["predictions"] = _join_predictions([spec.predictions for spec in specs])
+        if mode == ModeKeys.PREDICT:
+            changes["export_outputs"] = _join_export_outputs(specs)
+    if mode == ModeKeys.EVAL:
+        changes["eval_metric_ops"] = _join_metrics(towers)
+    return specs[0]._replace(**changes)
+
+
+def _join_metrics(towers: Sequence[BuiltTower]) -> dict[str, Any]:
+    metrics = [tower.spec.eval_metric_ops for tower in towers]
+    _check_same_names("eval_metric_ops", metrics)
+    updates = [operation_of(update) for named in metrics for _, update in named.values()]
+    key = tf.GraphKeys.METRIC_VARIABLES
+    with tf.control_dependencies(updates):
+        reduced = reduce_metric_variables([tower.context.get_collection_in_tower(key) for tower in towers])
+    return {name: (value, reduced) for name, (value, _) in metrics[0].items()}
+
+
+def _join_predictions(predictions: Sequence[Any]) -> Any:
+    if not isinstance(predictions[0], dict):
+        return _concat(predictions)
+    _check_same_names("predictions", predictions)
+    return {name: _concat([named[name] for named in predictions], name) for name in predictions[0]}
+
+
+def _join_export_outputs(specs: Sequence[EstimatorSpec]) -> dict[str, ExportOutput] | None:
+    outputs = [spec.export_outputs or {} for spec in specs]
+    _check_same_names("export_outputs", outputs)
+    joined: dict[str, ExportOutput] = {}
+    done: dict[int, ExportOutput] = {}
+    for name, first in outputs[0].items():
+        # One output may be offered under two names.
+        if id(first) not in done:
+            done[id(first)] = _join_output(name, [named[name] for named in outputs])
+        joined[name] = done[id(first)]
+    return joined or None
+
+
+def _join_output(name: str, outputs: Sequence[Any]) -> ExportOutput:
+    first = outputs[0]
+    if len({type(output) for output in outputs}) > 1:
+        raise ConfigError(f"towers must have the same export_outputs, and {name!r} is {list(outputs)!r}")
+    if isinstance(first, PredictOutput):
+        return PredictOutput(_join_predictions([output.outputs for output in outputs]))
+    if isinstance(first, RegressionOutput):
+        return RegressionOutput(_concat([output.value for output in outputs]))
+    if isinstance(first, ClassificationOutput):
+        scores, classes = ([getattr(output, part) for output in outputs] for part in ("scores", "classes"))
+        return ClassificationOutput(
+            None if first.scores is None else _concat(scores), None if first.classes is None else _concat(classes)
+        )
+    raise ConfigError(f"do not know how to concatenate the export output {name!r} of {type(first).__name__}")
+
+
+def _concat(tensors: Sequence[Any], name: str = "concat") -> Any:
+    if isinstance(tensors[0], tf.SparseTensor):
+        return tf.sparse.concat(axis=0, sp_inputs=list(tensors))
+    return tf.concat(list(tensors), axis=0, name=re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", name).lstrip("_/\\>-") or "concat")
+
+
+def _check_same_names(what: str, named: Sequence[Any]) -> None:
+    for index, one in enumerate(named):
+        if set(one) != set(named[0]):
+            raise ConfigError(
+                f"each call of model_fn must return the same {what}: tower 0 has [{', '.join(named[0])}], tower "
+                f"{index} has [{', '.join(one)}]"
+            )

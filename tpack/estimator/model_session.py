@@ -1,0 +1,128 @@
+"""The session in which an Estimator runs a model: opened with hooks, variables and input ready, and closed in order.
+
+While it is open, the steps are those of a `HookedSession`: hooks say what they want of a step, and what all want is run
+as one callable.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import CheckpointError, ConfigError
+from tpack.estimator.hook_adapter import HookAdapter
+from tpack.tfutils.hooked_session import HookedSession
+from tpack.tfutils.initialize import order_sums
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.utils import logger
+
+STOP_GRACE_SECS = 30
+"""How long queue runners may take to end after the last step."""
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """How the session of a graph comes to be.
+
+    Attributes:
+        scaffold: a ``tf.train.Scaffold`` of the graph.
+        checkpoint: the prefix of what is restored; None for initial values.
+        session_config: a ``tf.ConfigProto`` or None.
+        input_initializer: opens the dataset; None for none.
+    """
+
+    scaffold: Any
+    checkpoint: str | None
+    session_config: Any
+    input_initializer: Any = None
+
+
+@contextmanager
+def model_session(graph: Any, plan: SessionPlan, hooks: Sequence[Any]) -> Iterator[HookedSession]:
+    """Open a session on a graph for a block, and finalize the graph.
+
+    Inside the block neither the graph nor the session is made the default one. When the block ends well, hooks are
+    ended.
+
+    Args:
+        graph: the graph, in which everything is built.
+        plan: how to give variables their values.
+        hooks: session hooks. Their methods are called in this order.
+
+    Raises:
+        CheckpointError: The checkpoint does not fit the graph.
+        ConfigError: The model's own initialisation leaves variables without a value.
+        Exception: What a thread of a queue runner raised.
+    """
+    with graph.as_default():
+        for hook in hooks:
+            hook.begin()
+        creator = NewSessionCreator(config=plan.session_config)
+        order_sums(graph, creator)
+        plan.scaffold.finalize()
+        session = creator.create_session()
+    coordinator = tf.train.Coordinator()
+    threads: list[Any] = []
+    try:
+        with graph.as_default(), session.as_default():
+            initialize(session, plan)
+            if tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
+                threads = tf.train.start_queue_runners(session, coordinator)
+            for hook in hooks:
+                hook.after_create_session(session, coordinator)
+        yield HookedSession(session, [HookAdapter(hook) for hook in hooks])
+        coordinator.raise_requested_exception()
+        with graph.as_default(), session.as_default():
+            for hook in hooks:
+                hook.end(session)
+    finally:
+        coordinator.request_stop()
+        # Threads that wait for something inside of TensorFlow only end when it is taken from them.
+        session.close()
+        coordinator.join(threads, stop_grace_period_secs=STOP_GRACE_SECS)
+
+
+def initialize(session: Any, plan: SessionPlan) -> None:
+    """Give variables, tables and datasets of a session their values.
+
+    Args:
+        session: a session on the current default graph, whose scaffold is finalized.
+        plan: how.
+
+    Raises:
+        CheckpointError: The checkpoint does not fit the graph.
+        ConfigError: Variables are left without a value.
+    """
+    scaffold = plan.scaffold
+    session.run(scaffold.init_op, scaffold.init_feed_dict)
+    if plan.checkpoint is not None:
+        restore(session, scaffold.saver, plan.checkpoint)
+    elif scaffold.init_fn is not None:
+        scaffold.init_fn(session)
+    session.run(scaffold.local_init_op, scaffold.local_init_feed_dict)
+    if plan.input_initializer is not None:
+        session.run(plan.input_initializer)
+    missing = session.run(scaffold.ready_op)
+    if missing.size:
+        names = ", ".join(name.decode() for name in missing)
+        raise ConfigError(f"the operations of the model's scaffold left variables without a value: {names}")
+
+
+def restore(session: Any, saver: Any, checkpoint: str) -> None:
+    """Restore a checkpoint.
+
+    Args:
+        session: the session.
+        saver: knows which variables.
+        checkpoint: the prefix of the checkpoint.
+
+    Raises:
+        CheckpointError: It does not fit the graph.
+    """
+    try:
+        saver.restore(session, checkpoint)
+    except (tf.errors.OpError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint {checkpoint} does not fit the model: {error}") from error
+    logger.info(f"Restored the model from {checkpoint}.")

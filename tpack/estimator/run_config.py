@@ -1,0 +1,129 @@
+"""How an Estimator runs: where its checkpoints go, how often it writes what, and its sessions' configuration."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.strategy import DistributionStrategy
+from tpack.errors import ConfigError
+
+_UNSET: Any = "unset"
+_DEFAULT_SAVE_SECS = 600
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """The options of an Estimator's runs. They hold for one process.
+
+    Args:
+        model_dir: where checkpoints and summaries go; the Estimator may be given it instead.
+        tf_random_seed: the seed of each graph; None leaves it to chance.
+        save_summary_steps: steps between two summaries; 0 or None writes none.
+        save_checkpoints_steps: steps between two checkpoints. Either this or the seconds can be given.
+        save_checkpoints_secs: seconds between two checkpoints; 600 if neither is given. With None for both, no
+            checkpoint is written.
+        session_config: a ``tf.ConfigProto``; None means tpack's own.
+        keep_checkpoint_max: how many checkpoints are kept; 0 or None keeps all.
+        keep_checkpoint_every_n_hours: a checkpoint this long after the last one that was kept for good is kept, too.
+        log_step_count_steps: steps between two lines of the log; 0 or None writes none.
+        train_distribute: a ``DistributionStrategy`` under which models are trained. Each of its K towers takes batches
+            of its own from the input_fn, which has to return a Dataset; K batches are one step.
+        device_fn: a device function for models that are under no strategy; None leaves it to TensorFlow.
+        eval_distribute: a ``DistributionStrategy`` on whose K devices models are evaluated, K batches in a step. At the
+            end, batches for fewer than K towers are dropped.
+
+    Raises:
+        ConfigError: Checkpoints are wanted by steps and by seconds, or a number is below zero, or ``session_config``
+            or a strategy is something else.
+
+    Source:
+        ``tf.estimator.RunConfig`` of TensorFlow 1, less what it has for clusters.
+    """
+
+    model_dir: str | None = None
+    tf_random_seed: int | None = None
+    save_summary_steps: int | None = 100
+    save_checkpoints_steps: int | None = _UNSET
+    save_checkpoints_secs: float | None = _UNSET
+    session_config: Any = None
+    keep_checkpoint_max: int | None = 5
+    keep_checkpoint_every_n_hours: float = 10000
+    log_step_count_steps: int | None = 100
+    train_distribute: DistributionStrategy | None = None
+    device_fn: Callable[[Any], str] | None = None
+    eval_distribute: DistributionStrategy | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options, and choose when to save."""
+        self._choose_when_to_save()
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name.startswith(("save_", "keep_", "log_")) and value is not None and value < 0:
+                raise ConfigError(f"{field.name} of a RunConfig must not be below zero, got {value!r}")
+        if self.session_config is not None and not isinstance(self.session_config, tf.ConfigProto):
+            raise ConfigError(f"session_config must be a tf.ConfigProto, got {self.session_config!r}")
+        for name in ("train_distribute", "eval_distribute"):
+            strategy = getattr(self, name)
+            if strategy is not None and (not isinstance(strategy, DistributionStrategy) or strategy.is_default):
+                raise ConfigError(f"{name} must be a tpack DistributionStrategy with devices, got {strategy!r}")
+
+    def _choose_when_to_save(self) -> None:
+        is_unset = self.save_checkpoints_steps is _UNSET, self.save_checkpoints_secs is _UNSET
+        steps = None if is_unset[0] else self.save_checkpoints_steps
+        secs = None if is_unset[1] else self.save_checkpoints_secs
+        if steps is not None and secs is not None:
+            raise ConfigError(
+                f"checkpoints are saved by steps or by seconds, got save_checkpoints_steps={steps!r} and "
+                f"save_checkpoints_secs={secs!r}"
+            )
+        object.__setattr__(self, "save_checkpoints_steps", steps)
+        object.__setattr__(self, "save_checkpoints_secs", _DEFAULT_SAVE_SECS if all(is_unset) else secs)
+
+    def replace(self, **changes: Any) -> "RunConfig":
+        """Return a config with other values; saving by steps takes the place of saving by seconds, and back.
+
+        Args:
+            **changes: fields by name.
+
+        Raises:
+            ConfigError: There is no such field, or its value cannot be.
+        """
+        unknown = set(changes) - {field.name for field in dataclasses.fields(self)}
+        if unknown:
+            raise ConfigError(f"a RunConfig has no {', '.join(sorted(unknown))}")
+        when = {"save_checkpoints_steps", "save_checkpoints_secs"}
+        if len(when & set(changes)) == 1:
+            changes = {**dict.fromkeys(when), **changes}
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes checkpoints: always, as it is the only one."""
+        return True
+
+    @property
+    def num_worker_replicas(self) -> int:
+        """How many processes train: one."""
+        return 1
+
+    @property
+    def num_ps_replicas(self) -> int:
+        """How many processes only hold variables: none."""
+        return 0
+
+    @property
+    def task_type(self) -> str:
+        """The job of this process."""
+        return "worker"
+
+    @property
+    def task_id(self) -> int:
+        """The number of this process in its job."""
+        return 0
+
+    @property
+    def master(self) -> str:
+        """The address of the server that sessions connect to: none, they run in this process."""
+        return ""

@@ -1,0 +1,137 @@
+"""An optimizer for a model_fn that is replicated: it gathers the towers' gradients and applies their sum once.
+
+In the towers of ``replicate_model_fn`` each call waits for the same call in all others. In those of a distribution
+strategy the strategy does the same in its own way. Everywhere else the wrapper does nothing.
+"""
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.mode import current_mode, strategy_of
+from tpack.distribute.trainer_towers import TrainerTowersStrategy
+from tpack.errors import ConfigError
+from tpack.estimator.tower_gradients import sum_tower_gradients
+from tpack.estimator.towers import current_model_fn_tower
+
+
+class TowerOptimizer(tf.train.Optimizer):
+    """Apply the gradients of all towers together.
+
+    Each call of the model_fn must call the same optimizers in the same order; there may be several, with the same loss
+    or with different ones. All towers get the one train op. What is open around ``apply_gradients`` in any tower as
+    control dependencies, such as its update ops, runs before the update. Where each tower makes an optimizer, it is the
+    first tower's that is applied.
+
+    Args:
+        optimizer_or_optimizer_fn: the optimizer to wrap, or a function without arguments that returns one. The function
+            is called once for each graph, when the optimizer is first needed in it.
+
+    Raises:
+        ConfigError: It is neither.
+
+    Example:
+        optimizer = TowerOptimizer(tf.train.GradientDescentOptimizer(0.1))
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+
+    Source:
+        The class of the same name in the seed, in which the last tower's optimizer is applied and the other towers get
+        an operation that does nothing.
+    """
+
+    def __init__(self, optimizer_or_optimizer_fn: tf.train.Optimizer | Callable[[], Any]) -> None:
+        is_optimizer = isinstance(optimizer_or_optimizer_fn, tf.train.Optimizer)
+        if not is_optimizer and not callable(optimizer_or_optimizer_fn):
+            raise ConfigError(
+                "a TowerOptimizer wraps a tf.compat.v1.train.Optimizer or a function that makes one, got "
+                f"{optimizer_or_optimizer_fn!r}"
+            )
+        super().__init__(use_locking=False, name="TowerOptimizer")
+        self._opt: Any = optimizer_or_optimizer_fn if is_optimizer else None
+        self._make: Any = None if is_optimizer else optimizer_or_optimizer_fn
+        self._made_in: weakref.ref[Any] | None = None
+
+    @staticmethod
+    def has_been_used() -> bool:
+        """Tell whether a TowerOptimizer has applied gradients in the current tower of a replicated model_fn."""
+        tower = current_model_fn_tower()
+        return tower is not None and tower.num_optimizer_calls > 0
+
+    def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """Return the (gradient, variable) pairs of this tower, of its part of the loss.
+
+        Args:
+            loss: the tower's loss, or a function that returns it.
+            *args: as for the wrapped optimizer.
+            **kwargs: as for the wrapped optimizer.
+        """
+        tower = current_model_fn_tower()
+        if tower is not None:
+            scale, whole = tower.scale_loss, loss
+            loss = (lambda: scale(whole())) if callable(whole) else scale(whole)
+        return list(self._optimizer().compute_gradients(loss, *args, **kwargs))
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Return the operation that applies the gradients of all towers.
+
+        Args:
+            grads_and_vars: this tower's (gradient or None, variable) pairs.
+            global_step: a variable that is incremented.
+            name: of the operation.
+
+        Raises:
+            ConfigError: No tower has a gradient.
+        """
+        tower = current_model_fn_tower()
+        if tower is None:
+            return self._apply_outside(grads_and_vars, global_step, name)
+        if tower.total == 1:
+            tower.num_optimizer_calls += 1
+            return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
+        tower.num_optimizer_calls += 1
+        # The update is built outside of the towers: this brings along what has to run before it.
+        ready = tf.no_op(name="gradients_ready")
+        apply = functools.partial(self._apply_together, global_step=global_step, name=name)
+        return tower.merge_call(apply, list(grads_and_vars), ready)
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a slot of the wrapped optimizer."""
+        return self._optimizer().get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
+        """Return the names of the wrapped optimizer's slots."""
+        return list(self._optimizer().get_slot_names(*args, **kwargs))
+
+    def get_name(self) -> str:
+        """Return the name of the wrapped optimizer."""
+        return str(self._optimizer().get_name())
+
+    def variables(self) -> list[Any]:
+        """Return the variables of the wrapped optimizer."""
+        return list(self._optimizer().variables())
+
+    def _apply_outside(self, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
+        """Apply gradients outside of replicated model_fns: as the current strategy does, or else as they are."""
+        strategy = strategy_of(current_mode())
+        if strategy is None or isinstance(strategy, TrainerTowersStrategy):
+            return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
+        return strategy.apply_gradients(self._optimizer(), grads_and_vars, global_step, name)
+
+    def _apply_together(self, tower_grads: list[Any], ready: list[Any], *, global_step: Any, name: str | None) -> Any:
+        with tf.control_dependencies(ready):
+            total = sum_tower_gradients(tower_grads)
+            train_op = self._optimizer().apply_gradients(total, global_step, name)
+        return [train_op] * len(tower_grads)
+
+    def _optimizer(self) -> Any:
+        graph = tf.get_default_graph()
+        is_made = self._made_in is not None and self._made_in() is graph
+        if self._make is not None and not is_made:
+            made = self._make()
+            if not isinstance(made, tf.train.Optimizer):
+                raise ConfigError(f"the function of a TowerOptimizer must return an optimizer, got {made!r}")
+            self._opt, self._made_in = made, weakref.ref(graph)
+        return self._opt

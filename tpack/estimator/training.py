@@ -1,0 +1,180 @@
+"""Train: run the train op of a model until it has seen enough, and write down how it goes."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, DataExhaustedError, NumericsError
+from tpack.estimator.building import BuiltModel, ModelParts
+from tpack.estimator.checkpoints import CheckpointWriter, add_default_saver
+from tpack.estimator.model_session import SessionPlan, model_session
+from tpack.estimator.operations import operation_of
+from tpack.estimator.step_timer import StepTimer
+from tpack.estimator.summaries import event_writer
+from tpack.tfutils.hooked_session import HookedSession
+from tpack.tfutils.summary_proto import create_scalar_summary
+from tpack.utils import logger
+
+_STILL_STEPS = 100
+"""After how many steps without an increment of the global step a warning says so."""
+
+
+@dataclass(frozen=True)
+class TrainLimits:
+    """When training ends, apart from the end of the data.
+
+    Attributes:
+        last_step: the global step to stop at; None for no limit.
+        checkpoint: the prefix of what training begins from; None for initial values.
+    """
+
+    last_step: int | None
+    checkpoint: str | None
+
+
+def train_model(
+    parts: ModelParts, model: BuiltModel, limits: TrainLimits, hooks: Sequence[Any], listeners: Sequence[Any]
+) -> None:
+    """Train a model that was built into the current graph.
+
+    Args:
+        parts: where to write to and how often.
+        model: a model built for training.
+        limits: where to begin and to end.
+        hooks: the user's session hooks; a ``tf.train.CheckpointSaverHook`` among them writes the checkpoints.
+        listeners: told of each checkpoint.
+
+    Raises:
+        ConfigError: There are listeners and a hook that writes the checkpoints.
+        NumericsError: The loss is not a number.
+        KeyboardInterrupt: The user's own, after a checkpoint of the steps that were done.
+    """
+    spec, config = model.spec, parts.config
+    hooks = [*hooks, *spec.training_hooks, *spec.training_chief_hooks]
+    if any(isinstance(hook, tf.train.CheckpointSaverHook) for hook in hooks):
+        if listeners:
+            raise ConfigError("a CheckpointSaverHook takes the place of the checkpoints: give it the saving_listeners")
+        config = config.replace(save_checkpoints_steps=None, save_checkpoints_secs=None)
+    writer = CheckpointWriter(parts.model_dir, config, listeners)
+    writer.build()
+    add_default_saver(spec.scaffold, config)
+    fetches = _step_fetches(model)
+    plan = SessionPlan(spec.scaffold, limits.checkpoint, config.session_config, model.inputs.initializer)
+    writes_events = config.save_summary_steps or config.log_step_count_steps
+    graph = tf.get_default_graph()
+    with event_writer(parts.model_dir) if writes_events else nullcontext() as events:
+        if events is not None:
+            events.add_graph(graph)
+        with model_session(graph, plan, hooks) as session, session.session.as_default():
+            start = int(session.session.run(model.global_step))
+            writer.begin(session.session, spec.scaffold.saver, start)
+            loop = _Loop(session, fetches, _Reports(spec.scaffold.summary_op, events, config, start), writer)
+            with _saved_when_interrupted(writer, session.session, model.global_step):
+                loop.run(start, limits.last_step)
+                writer.end(session.session, loop.step)
+    if loop.step == start:
+        logger.warning(f"Training ended at global step {start} without a step.")
+    else:
+        logger.info(f"Training ended at global step {loop.step} with a loss of {loop.loss:.6g}.")
+
+
+@contextmanager
+def _saved_when_interrupted(writer: CheckpointWriter, session: Any, global_step: Any) -> Iterator[None]:
+    """Save what was done in a block that Ctrl-C ends."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        # The graph may have counted a step of which Python does not know yet.
+        step = int(session.run(global_step))
+        logger.warning(f"Training was interrupted at global step {step}.")
+        writer.interrupted(session, step)
+        raise
+
+
+def _step_fetches(model: BuiltModel) -> tuple[Any, Any, Any]:
+    """Return what each step runs; the global step is read when the train op has run."""
+    train_op = operation_of(model.spec.train_op)
+    with tf.control_dependencies([train_op]):
+        step = tf.identity(model.global_step.read_value(), name="global_step_after_train_op")
+    return train_op, step, model.spec.loss
+
+
+class _Reports:
+    """Summaries and lines of the log, every so many steps."""
+
+    def __init__(self, summary_op: Any, events: Any, config: Any, start: int) -> None:
+        self.summary_op = summary_op
+        self._events = events
+        self._summary_timer = StepTimer(every_steps=config.save_summary_steps)
+        self._log_timer = StepTimer(every_steps=config.log_step_count_steps)
+        # The first step is summarised, whatever the interval.
+        self._summary_timer.done(start + 1 - (config.save_summary_steps or 1))
+        self._log_timer.done(start)
+
+    def wants_summary(self, next_step: int) -> bool:
+        """Tell whether the next step is to fetch the summaries."""
+        return self.summary_op is not None and self._summary_timer.is_due(next_step)
+
+    def after_step(self, step: int, loss: float, summary: bytes | None) -> None:
+        """Write down a step."""
+        if summary is not None:
+            self._events.add_summary(summary, step)
+        if self._summary_timer.is_due(step):
+            self._events.add_summary(create_scalar_summary("loss", loss), step)
+            self._summary_timer.done(step)
+        if self._log_timer.is_due(step):
+            rate = self._log_timer.rate(step)
+            self._events.add_summary(create_scalar_summary("global_step/sec", rate), step)
+            logger.info(f"Global step {step}: loss {loss:.6g}, {rate:.4g} steps per second.")
+            self._log_timer.done(step)
+
+
+class _Loop:
+    """The steps themselves."""
+
+    def __init__(self, session: HookedSession, fetches: Any, reports: _Reports, writer: CheckpointWriter) -> None:
+        self._session = session
+        self._fetches = fetches
+        self._with_summary = (fetches, reports.summary_op)
+        self._reports = reports
+        self._writer = writer
+        self._num_still = 0
+        self.step = 0
+        self.loss = math.nan
+
+    def run(self, start: int, last_step: int | None) -> None:
+        """Run steps until the limit, the end of the data, or a request to stop."""
+        self.step = start
+        while not self._session.should_stop() and not self._writer.wants_stop:
+            if last_step is not None and self.step >= last_step:
+                return
+            try:
+                self._run_step()
+            except DataExhaustedError:
+                logger.info(f"The data ended at global step {self.step}.")
+                return
+
+    def _run_step(self) -> None:
+        if self._reports.wants_summary(self.step + 1):
+            (_, step, loss), summary = self._session.run(self._with_summary)
+        else:
+            (_, step, loss), summary = self._session.run(self._fetches), None
+        self._note_step(int(step))
+        self.loss = float(loss)
+        if math.isnan(self.loss):
+            raise NumericsError(f"the loss is not a number after global step {self.step}: training diverged")
+        self._reports.after_step(self.step, self.loss, summary)
+        self._writer.after_step(self._session.session, self.step)
+
+    def _note_step(self, step: int) -> None:
+        self._num_still = self._num_still + 1 if step == self.step else 0
+        if self._num_still == _STILL_STEPS:
+            logger.warning(
+                f"The global step has been {step} for {_STILL_STEPS} steps: the train_op has to increment it, as "
+                "optimizers do that are given global_step=tf.train.get_global_step()"
+            )
+        self.step = step
