@@ -124,8 +124,8 @@ class TowerContext:
 
         A tower for prediction is alone, with K = 1, and so is the training tower of a simple builder.
 
-        The towers take turns, and all have come this far when one goes on. What a model put into an attribute of its own
-        before is then the last tower's: keep in variables of the function what is used after.
+        The towers take turns, and all have come this far when one goes on. What a model put into an attribute before is
+        then the last tower's: keep what is used after in variables of the function.
 
         Args:
             fn: the first tower's is called, outside of every tower (see `outside`). For each argument it gets the list
