@@ -163,7 +163,8 @@ EXPORTS = {
         TowerHandle TowerHandles TrainTowerContext VariableRecorder backup_collection call_in_towers
         canonical_device check_session_devices current_tower_context custom_getter_scope freeze_collection
         full_precision get_current_tower_context list_gpus op_and_tensor_name override_to_local_variable
-        pair_variables required_cpu_devices resolve_device resolve_devices restore_collection tower_name
+        pair_variables provide_cpu_devices required_cpu_devices resolve_device resolve_devices restore_collection
+        tower_name
     """,
     "tpack.train": """
         AsyncMultiGPUTrainer AutoResumeTrainConfig BuilderTrainer DEFAULT_CALLBACKS DEFAULT_MONITORS ModelDesc

@@ -138,6 +138,25 @@ def test_required_cpu_devices_counts_up_to_the_highest(graph):
     assert devices.required_cpu_devices(graph) == 6
 
 
+@pytest.mark.parametrize(("cores", "num_devices", "threads"), [(2, 1, 0), (2, 2, 1), (2, 8, 1), (16, 2, 8), (16, 6, 2)])
+def test_cpu_devices_share_the_cores(graph, monkeypatch, cores, num_devices, threads):
+    monkeypatch.setattr(devices, "usable_cores", lambda: cores)
+    build_on("/gpu:9", f"/cpu:{num_devices - 1}")
+    config = tf.ConfigProto()
+    devices.provide_cpu_devices(config, graph)
+    assert config == tf.ConfigProto(device_count={"CPU": num_devices}, intra_op_parallelism_threads=threads)
+
+
+def test_what_a_configuration_says_of_cpu_devices_is_kept(graph):
+    build_on("/cpu:3")
+    config = tf.ConfigProto(device_count={"CPU": 7}, intra_op_parallelism_threads=5)
+    devices.provide_cpu_devices(config, graph)
+    assert config == tf.ConfigProto(device_count={"CPU": 7}, intra_op_parallelism_threads=5)
+    config = tf.ConfigProto(device_count={"CPU": 2})
+    devices.provide_cpu_devices(config, graph)
+    assert config.device_count["CPU"] == 4
+
+
 def test_local_devices_are_those_of_this_process(graph):
     build_on("/cpu:2", "/cpu:2", "/gpu:1", "/job:worker/cpu:4", "/job:localhost/task:0/cpu:3")
     assert devices.local_devices(graph) == {("CPU", 2), ("GPU", 1), ("CPU", 3)}

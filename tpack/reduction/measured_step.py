@@ -17,7 +17,7 @@ from tpack.reduction.cost_model import ring_cost
 from tpack.reduction.measurement import Measurement
 from tpack.reduction.traffic import count_traffic
 from tpack.reduction.workload import Workload
-from tpack.tower.devices import check_session_devices, required_cpu_devices
+from tpack.tower.devices import check_session_devices, provide_cpu_devices
 
 _WARMUP_STEPS = 2
 # They move data without edges in the graph, one after the other: round a ring, as TensorFlow does between CPUs.
@@ -136,5 +136,5 @@ def _config(session_config: Any, graph: Any) -> Any:
     config.gpu_options.allow_growth = True
     if session_config is not None:
         config.CopyFrom(session_config)
-    config.device_count["CPU"] = max(config.device_count.get("CPU", 0), required_cpu_devices(graph))
+    provide_cpu_devices(config, graph)
     return config

@@ -11,14 +11,15 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.sessconfig import get_default_sess_config
-from tpack.tower.devices import check_session_devices, required_cpu_devices
+from tpack.tower.devices import check_session_devices, provide_cpu_devices
 
 
 class NewSessionCreator(tf.train.SessionCreator):
     """Create a session on the current default graph that has every device the graph asks for.
 
     The configuration is copied when the session is created. Its number of CPU devices is raised to what the graph's
-    operations need, and never lowered.
+    operations need, and never lowered. Where there are several, they share the cores, unless
+    ``intra_op_parallelism_threads`` is set.
 
     Args:
         target: the address of a TensorFlow server; empty for a session in this process.
@@ -43,7 +44,7 @@ class NewSessionCreator(tf.train.SessionCreator):
         graph = tf.get_default_graph()
         config = tf.ConfigProto()
         config.CopyFrom(self.config)
-        config.device_count["CPU"] = max(config.device_count.get("CPU", 0), required_cpu_devices(graph))
+        provide_cpu_devices(config, graph)
         session = tf.Session(self.target, graph=graph, config=config)
         try:
             check_session_devices(session, graph)

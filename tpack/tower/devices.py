@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DeviceError
+from tpack.utils.cores import usable_cores
 from tpack.utils.once import log_once
 
 
@@ -111,6 +112,24 @@ def tower_indices(gpus: int | Sequence[int]) -> list[int]:
 def required_cpu_devices(graph: Any) -> int:
     """Return how many CPU devices this process needs to run ``graph``: at least one."""
     return 1 + max((index for kind, index in local_devices(graph) if kind == "CPU"), default=0)
+
+
+def provide_cpu_devices(config: Any, graph: Any) -> None:
+    """Let a session's configuration have the CPU devices that a graph needs, and share the cores among them.
+
+    By default each operation splits its work over all cores. Where towers on K logical CPU devices compute at the same
+    time, that only makes them wait for each other; so each operation gets the cores that there are for one device.
+    TensorFlow has one pool of these threads, of the size that the first session of the process asks for.
+
+    Args:
+        config: a ConfigProto, which is changed. Its number of CPU devices is never lowered, and its
+            ``intra_op_parallelism_threads`` is left as it is if it is set.
+        graph: the graph.
+    """
+    num_devices = required_cpu_devices(graph)
+    config.device_count["CPU"] = max(config.device_count.get("CPU", 0), num_devices)
+    if num_devices > 1 and not config.intra_op_parallelism_threads:
+        config.intra_op_parallelism_threads = max(1, usable_cores() // num_devices)
 
 
 def check_session_devices(session: Any, graph: Any) -> None:

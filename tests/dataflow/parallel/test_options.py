@@ -1,11 +1,10 @@
 """Checks of arguments."""
 
 import math
-import os
 
 import pytest
 
-from tpack.dataflow.parallel.options import check_map_func, check_timeout, usable_cores
+from tpack.dataflow.parallel.options import check_map_func, check_timeout
 from tpack.errors import ConfigError
 
 
@@ -24,9 +23,3 @@ def test_function_must_be_callable():
     assert check_map_func(object(), len) is len
     with pytest.raises(ConfigError, match="object got map_func=None: wanted a function"):
         check_map_func(object(), None)
-
-
-def test_cores_are_counted(monkeypatch):
-    assert usable_cores() == len(os.sched_getaffinity(0))
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert usable_cores() == os.cpu_count()

@@ -5,10 +5,10 @@ import pytest
 
 from tests.helpers.flows import Counting, same
 from tests.helpers.worker_functions import Images
-from tpack.dataflow.parallel.options import usable_cores
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.parallel.wire import VIEW_BYTES
 from tpack.errors import ConfigError
+from tpack.utils.cores import usable_cores
 
 
 @pytest.mark.parametrize(

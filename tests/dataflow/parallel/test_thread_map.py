@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from tests.helpers.flows import COUNT, Counting, same
-from tpack.dataflow.parallel.options import usable_cores
 from tpack.dataflow.parallel.thread_map import MultiThreadMapData
 from tpack.errors import ConfigError
+from tpack.utils.cores import usable_cores
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What several flows that run workers ask of their arguments."""
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -29,8 +28,3 @@ def check_map_func(owner: Any, map_func: Any) -> Callable[[Any], Any]:
     if not callable(map_func):
         raise ConfigError(f"{type(owner).__name__} got map_func={map_func!r}: wanted a function of one argument")
     return map_func
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -6,11 +6,12 @@ from typing import Any
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.parallel.options import check_timeout, usable_cores
+from tpack.dataflow.parallel.options import check_timeout
 from tpack.dataflow.parallel.owned_workers import OwnedWorkers
 from tpack.dataflow.parallel.pool import MapPool
 from tpack.dataflow.parallel.process_pool import ProcessPool
 from tpack.dataflow.parallel.serve_map import serve_map
+from tpack.utils.cores import usable_cores
 
 
 class MultiProcessMapData(MapFlow):

@@ -6,9 +6,9 @@ from typing import Any
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.parallel.map_flow import MapFlow
-from tpack.dataflow.parallel.options import usable_cores
 from tpack.dataflow.parallel.pool import MapPool
 from tpack.dataflow.parallel.thread_pool import ThreadPool
+from tpack.utils.cores import usable_cores
 
 
 class MultiThreadMapData(MapFlow):
