@@ -6,6 +6,7 @@ does not wait for it.
 
 import importlib
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,12 @@ def pytest_configure() -> None:
     """Listen to Ctrl-C, which a shell that runs the tests in the background tells them to ignore."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse an address in the name of a test: each process that runs tests would know the test by another name."""
+    if re.search(r"0x[0-9a-f]{6}", item.nodeid):
+        raise pytest.UsageError(f"the name of a test holds an address: {item.nodeid}; wanted ids= for its parameters")
 
 
 @pytest.fixture(autouse=True)

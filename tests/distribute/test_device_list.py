@@ -103,7 +103,7 @@ def test_what_is_the_same_for_all_towers_counts_once_for_each(strategy, session8
         ("text", ReductionError, "dtype string, which cannot be summed"),
         (True, ReductionError, "dtype bool, which cannot be summed"),
     ],
-    ids=str,
+    ids=["list", "tuple", "MapOutput", "None", "object", "text", "bool"],
 )
 @pytest.mark.parametrize("num_towers", [1, 3])
 def test_what_cannot_be_summed_is_refused(graph, value, error, message, num_towers):

@@ -1,5 +1,7 @@
 """The fixtures of ``conftest.py`` give what their docstrings promise."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -29,3 +31,9 @@ def test_cpu_session_refuses_a_device_it_lacks(graph):
 
 def test_rng_repeats_itself(rng):
     np.testing.assert_array_equal(rng.integers(0, 100, 5), np.random.default_rng(20160916).integers(0, 100, 5))
+
+
+def test_a_test_with_an_address_in_its_name_is_refused(request):
+    named = types.SimpleNamespace(nodeid=f"test_that[{object()}]")
+    with pytest.raises(pytest.UsageError, match=r"holds an address: test_that\[<object"):
+        request.config.hook.pytest_itemcollected(item=named)
