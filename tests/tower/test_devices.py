@@ -141,10 +141,19 @@ def test_required_cpu_devices_counts_up_to_the_highest(graph):
 @pytest.mark.parametrize(("cores", "num_devices", "threads"), [(2, 1, 0), (2, 2, 1), (2, 8, 1), (16, 2, 8), (16, 6, 2)])
 def test_cpu_devices_share_the_cores(graph, monkeypatch, cores, num_devices, threads):
     monkeypatch.setattr(devices, "usable_cores", lambda: cores)
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
     build_on("/gpu:9", f"/cpu:{num_devices - 1}")
     config = tf.ConfigProto()
     devices.provide_cpu_devices(config, graph)
     assert config == tf.ConfigProto(device_count={"CPU": num_devices}, intra_op_parallelism_threads=threads)
+
+
+def test_a_number_of_threads_in_the_environment_is_kept(graph, monkeypatch):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "4")
+    build_on("/cpu:3")
+    config = tf.ConfigProto()
+    devices.provide_cpu_devices(config, graph)
+    assert config == tf.ConfigProto(device_count={"CPU": 4})
 
 
 def test_what_a_configuration_says_of_cpu_devices_is_kept(graph):

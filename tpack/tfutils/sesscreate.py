@@ -18,8 +18,8 @@ class NewSessionCreator(tf.train.SessionCreator):
     """Create a session on the current default graph that has every device the graph asks for.
 
     The configuration is copied when the session is created. Its number of CPU devices is raised to what the graph's
-    operations need, and never lowered. Where there are several, they share the cores, unless
-    ``intra_op_parallelism_threads`` is set.
+    operations need, and never lowered. Where there are several, they share the cores: see
+    `tpack.tower.devices.provide_cpu_devices`.
 
     Args:
         target: the address of a TensorFlow server; empty for a session in this process.

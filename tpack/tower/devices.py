@@ -8,6 +8,7 @@ machine with GPUs, a number that is too high is an error.
 Names are written one way only: ``/device:CPU:3``, with job and task in front for a device of a cluster.
 """
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -123,12 +124,13 @@ def provide_cpu_devices(config: Any, graph: Any) -> None:
 
     Args:
         config: a ConfigProto, which is changed. Its number of CPU devices is never lowered, and its
-            ``intra_op_parallelism_threads`` is left as it is if it is set.
+            ``intra_op_parallelism_threads`` is left as it is if it or TF_NUM_INTRAOP_THREADS in the environment is set.
         graph: the graph.
     """
     num_devices = required_cpu_devices(graph)
     config.device_count["CPU"] = max(config.device_count.get("CPU", 0), num_devices)
-    if num_devices > 1 and not config.intra_op_parallelism_threads:
+    is_set = config.intra_op_parallelism_threads or os.environ.get("TF_NUM_INTRAOP_THREADS")
+    if num_devices > 1 and not is_set:
         config.intra_op_parallelism_threads = max(1, usable_cores() // num_devices)
 
 
