@@ -26,6 +26,7 @@ ROWS = {
     "replicated": "SyncMultiGPUTrainerReplicated",
     "loop": "tf.distribute.MirroredStrategy, custom loop",
     "loop_one_device": "the same with ReductionToOneDevice",
+    "loop_shared_cores": "the same with tpack's number of threads for an operation",
     "fit": "tf.distribute.MirroredStrategy, Keras fit",
 }
 STEPS = {"resnet20": 10, "digits": 100}

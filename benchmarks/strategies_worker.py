@@ -22,6 +22,7 @@ from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensor import TensorInput
 from tpack.train.strategy_trainer import StrategyTrainer
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
+from tpack.utils.cores import usable_cores
 
 RATE = 0.01
 
@@ -144,6 +145,12 @@ def train_in_custom_loop(make_ops, network, num_towers, batch, steps):
     run_rounds(run_round)
 
 
+def train_in_custom_loop_on_shared_cores(make_ops, network, num_towers, batch, steps):
+    """Do the same with operations that do not split their work over all cores, as sessions of tpack have by default."""
+    tensorflow.config.threading.set_intra_op_parallelism_threads(max(1, usable_cores() // num_towers))
+    train_in_custom_loop(make_ops, network, num_towers, batch, steps)
+
+
 def train_with_fit(network, num_towers, batch, steps):
     """Train a Keras model by one call of ``fit`` under TensorFlow's strategy, an epoch for each round.
 
@@ -190,6 +197,9 @@ TRAININGS = {
     "replicated": functools.partial(train_with_tpack, SyncMultiGPUTrainerReplicated),
     "loop": functools.partial(train_in_custom_loop, lambda: None),
     "loop_one_device": functools.partial(train_in_custom_loop, tensorflow.distribute.ReductionToOneDevice),
+    "loop_shared_cores": functools.partial(
+        train_in_custom_loop_on_shared_cores, tensorflow.distribute.ReductionToOneDevice
+    ),
     "fit": train_with_fit,
 }
 
