@@ -7,7 +7,7 @@ import sys
 
 from tests.helpers.source import ROOT
 
-TPACK, QUEUE = "tpack", "pickle, multiprocessing.Queue"
+TPACK, QUEUE, READ = "tpack", "pickle, multiprocessing.Queue", ", read"
 
 
 def test_tiny_run_measures_transport_and_tiny_points(tmp_path):
@@ -19,8 +19,10 @@ def test_tiny_run_measures_transport_and_tiny_points(tmp_path):
     assert done.returncode == 0, done.stderr
     figures = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     transport, tiny = figures["transport"]["workers=1"], figures["tiny"]["workers=1"]
-    assert set(transport["gb_per_sec"]) == {"memcpy", TPACK, f"{TPACK}, read", QUEUE, f"{QUEUE}, read"}
-    assert transport["of_memcpy"]["memcpy"] == 1
+    read = {f"memcpy{READ}", TPACK + READ, QUEUE + READ}
+    assert set(transport["gb_per_sec"]) == {"memcpy", TPACK, QUEUE, *read}
+    assert transport["of_memcpy"]["memcpy"] == transport["of_memcpy_read"][f"memcpy{READ}"] == 1
+    assert set(transport["of_memcpy_read"]) == read
     assert all(rate > 0 for rate in [*transport["gb_per_sec"].values(), *tiny["points_per_sec"].values()])
     assert set(tiny["tpack_over"]) == {QUEUE}
     assert "batches of images, workers: 1" in done.stdout
