@@ -15,6 +15,20 @@ def test_asynchronous_adam_advances_its_beta_powers_once_an_update(graph):
         np.testing.assert_allclose(session.run(power), 0.5**5)
 
 
+def test_each_tower_reads_a_beta_power_after_the_one_before_has_changed_it(graph):
+    build(AsyncMultiGPUBuilder(3), tf.train.AdamOptimizer(0.1))
+    for name in ("beta1_power", "beta2_power"):
+        changes = [
+            op for op in graph.get_operations() if op.type == "AssignVariableOp" and op.inputs[1].op.type == "Mul"
+        ]
+        changes = [op for op in changes if name in op.inputs[0].name]
+        assert len(changes) == 3
+        for earlier, later in zip(changes[:-1], changes[1:], strict=True):
+            [read] = [value.op for value in later.inputs[1].op.inputs if value.op.type == "ReadVariableOp"]
+            assert earlier in read.control_inputs
+        assert not any(change in changes[0].inputs[1].op.inputs[0].op.control_inputs for change in changes)
+
+
 @pytest.mark.parametrize("scale", [True, False])
 def test_asynchronous_gradients_are_scaled(graph, scale):
     def constant_grad():
