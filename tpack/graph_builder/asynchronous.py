@@ -5,18 +5,17 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import run_after
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.parameter_server import SharedVariablesBuilder
 from tpack.tfutils.optimizer_clone import check_optimizer
 
 
 class AsyncMultiGPUBuilder(SharedVariablesBuilder):
-    """Applies each tower's gradients on their own, in whatever order they are ready.
+    """Applies each tower's gradients on their own, without reducing them.
 
     A step makes K updates. A tower may read a variable before or after another tower's update, so two runs differ; use
-    a synchronous builder where that matters. Numbers that the optimizer has one of, such as Adam's beta powers, are
-    advanced in turn, so that they count every update.
+    a synchronous builder where that matters. The updates themselves are made one after the other: at the same time,
+    Adam would lose updates of its beta powers, and mix the averages of different towers.
 
     Args:
         towers: how many towers, or the numbers of their GPUs.
@@ -57,57 +56,14 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         optimizer = check_optimizer(optimizer_fn())
         scale = 1.0 / len(self.devices) if self._scale_gradient else 1.0
         updates: list[Any] = []
-        turns = _Turns(tf.get_default_graph())
         for context, device, grads in zip(towers.contexts, self.devices, towers.outputs, strict=True):
             with tf.device(device):
                 scaled = [(_scale(grad, scale), variable) for grad, variable in grads]
             # In its tower, so that only the main one writes summaries; outside the device scope, so that slots and
             # updates go to their variables.
-            with context.revisited():
+            with context.revisited(), tf.control_dependencies(updates[-1:]):
                 updates.append(optimizer.apply_gradients(scaled, name=f"apply_gradients_{context.index}"))
-            turns.next()
         return BuildResult(tf.group(*updates, name="train_op"), towers.contexts)
-
-
-class _Turns:
-    """Lets towers that change a number by reading and assigning it do so one after the other, so that none is lost."""
-
-    def __init__(self, graph: Any) -> None:
-        self._graph = graph
-        self._num_seen = len(graph.get_operations())
-        self._assigned: dict[str, Any] = {}
-
-    def next(self) -> None:
-        """Let what was made since the last call read each number after the assignments that were made before."""
-        made = self._graph.get_operations()[self._num_seen :]
-        self._num_seen += len(made)
-        first = {variable.initializer for variable in tf.global_variables() + tf.local_variables()}
-        changes = [op for op in made if _is_assignment_of_a_number(op) and op not in first]
-        assignments = {op.inputs[0].name: op for op in changes}
-        for handle, assignment in assignments.items():
-            if handle in self._assigned:
-                for read in _reads(assignment.inputs[1].op, handle, made):
-                    run_after(read, [self._assigned[handle]])
-        self._assigned.update(assignments)
-
-
-def _is_assignment_of_a_number(op: Any) -> bool:
-    return op.type == "AssignVariableOp" and op.inputs[1].shape.rank == 0
-
-
-def _reads(op: Any, handle: str, among: Sequence[Any]) -> list[Any]:
-    """Return the operations that read a variable for the value of ``op``, of those that are asked for."""
-    allowed, waiting, seen = set(among), [op], set()
-    reads = []
-    while waiting:
-        op = waiting.pop()
-        if op in seen or op not in allowed:
-            continue
-        seen.add(op)
-        if op.type == "ReadVariableOp" and op.inputs[0].name == handle:
-            reads.append(op)
-        waiting.extend(tensor.op for tensor in op.inputs)
-    return reads
 
 
 def _scale(grad: Any, scale: float) -> Any:
