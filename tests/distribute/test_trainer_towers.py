@@ -159,6 +159,8 @@ def test_what_the_trainer_does_is_refused(graph):
         strategy.distribute_dataset(lambda: tf.data.Dataset.range(2))
     with strategy.scope(), pytest.raises(StrategyError, match="their variables are made by the trainer"):
         tf.get_variable("v", [])
+    with strategy.scope(), pytest.raises(StrategyError, match="a trainer builds its towers by itself"):
+        strategy.call_for_each_tower(tf.no_op)
 
 
 def test_sets_of_as_many_towers_share_a_strategy_and_others_do_not(graph):

@@ -10,7 +10,9 @@ from tpack.distribute.choose_ops import choose_the_best
 from tpack.distribute.contributions import as_dense_or_slices
 from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.destinations import get_devices_from
+from tpack.distribute.per_device_dataset import PerDeviceDataset
 from tpack.distribute.strategy import DistributionStrategy
+from tpack.distribute.strategy_tower import call_in_strategy_towers
 from tpack.distribute.update_on_devices import update_on_devices
 from tpack.distribute.values import DistributedValues, MapOutput, PerDevice
 from tpack.errors import ConfigError, StrategyError
@@ -19,7 +21,7 @@ from tpack.reduction.reduce_op import ReduceOp
 
 
 class DeviceListStrategy(DistributionStrategy):
-    """Moves values between the towers of a list of devices; a subclass says how towers are built.
+    """Builds a tower on each of a list of devices, and moves values between them; a subclass says what variables are.
 
     A value that is the same for all towers, being none of several devices, counts once for each of them when it is
     reduced: its mean is the value and its sum K times the value.
@@ -27,15 +29,17 @@ class DeviceListStrategy(DistributionStrategy):
     Args:
         cross_tower_ops: reduces and broadcasts values. None for what `choose_the_best` chooses when it is first needed,
             with the session config that `configure` was given by then.
+        prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
 
     Source:
         The mirrored strategy that the seed ``distribute`` describes, which refuses to sum a value that is the same for
         all towers.
     """
 
-    def __init__(self, cross_tower_ops: CrossTowerOps | None = None) -> None:
+    def __init__(self, cross_tower_ops: CrossTowerOps | None = None, *, prefetch_on_device: int | None = None) -> None:
         super().__init__()
         self._cross_tower_ops = cross_tower_ops
+        self._prefetch_on_device = prefetch_on_device
         self._session_config: Any = None
 
     @property
@@ -70,6 +74,13 @@ class DeviceListStrategy(DistributionStrategy):
 
     def _read_var(self, v: Any) -> Any:
         return tf.identity(v._get_cross_tower() if isinstance(v, PerDevice) else v)
+
+    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+        dataset = self._call_dataset_fn(dataset_fn)
+        return PerDeviceDataset(dataset, self.worker_devices, prefetch_on_device=self._prefetch_on_device)
+
+    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return call_in_strategy_towers(self, self.worker_devices, fn, args, kwargs)
 
     def _broadcast(self, tensor: Any, destinations: Any) -> Any:
         return self.cross_tower_ops.broadcast(tensor, self._or_workers(destinations))

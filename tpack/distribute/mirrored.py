@@ -7,8 +7,6 @@ from tpack.distribute.creating import create_distributed_variable, devices_for
 from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.mirrored_optimizer import MirroredOptimizers
-from tpack.distribute.per_device_dataset import PerDeviceDataset
-from tpack.distribute.strategy_tower import call_in_strategy_towers
 from tpack.distribute.worker_devices import different_devices
 from tpack.errors import ConfigError
 from tpack.tower.devices import list_gpus, resolve_device, resolve_devices
@@ -46,9 +44,8 @@ class MirroredStrategy(DeviceListStrategy):
         cross_tower_ops: CrossTowerOps | None = None,
         prefetch_on_device: int | None = None,
     ) -> None:
-        super().__init__(cross_tower_ops)
+        super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device)
         self._devices = _resolved(devices, num_gpus)
-        self._prefetch_on_device = prefetch_on_device
         self._optimizers = MirroredOptimizers()
 
     @property
@@ -59,13 +56,6 @@ class MirroredStrategy(DeviceListStrategy):
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         devices = devices_for(kwargs.pop("colocate_with", None), self._devices)
         return create_distributed_variable(next_creator, devices, kwargs)
-
-    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
-        dataset = self._call_dataset_fn(dataset_fn)
-        return PerDeviceDataset(dataset, self._devices, prefetch_on_device=self._prefetch_on_device)
-
-    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return call_in_strategy_towers(self, self._devices, fn, args, kwargs)
 
     def _update_by_optimizer(self, optimizer: Any, grads_and_vars: Sequence[tuple[Any, Any]], name: str) -> list[Any]:
         return self._optimizers.apply_gradients(optimizer, grads_and_vars, name)

@@ -9,8 +9,6 @@ from tpack.distribute.creating import devices_for
 from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.device_names import device_key
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.per_device_dataset import PerDeviceDataset
-from tpack.distribute.strategy_tower import call_in_strategy_towers
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.tower.devices import resolve_device
 
@@ -31,10 +29,9 @@ class OneDeviceStrategy(DeviceListStrategy):
     """
 
     def __init__(self, device: str, *, prefetch_on_device: int | None = None) -> None:
-        super().__init__(ReductionToOneDeviceCrossTowerOps())
+        super().__init__(ReductionToOneDeviceCrossTowerOps(), prefetch_on_device=prefetch_on_device)
         self._device = device_key(resolve_device(device))
         self._default_device = self._device
-        self._prefetch_on_device = prefetch_on_device
 
     @property
     def worker_devices(self) -> list[str]:
@@ -45,13 +42,6 @@ class OneDeviceStrategy(DeviceListStrategy):
         (device,) = devices_for(kwargs.pop("colocate_with", None), [self._device])
         with tf.device(device):
             return next_creator(**kwargs)
-
-    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
-        dataset = self._call_dataset_fn(dataset_fn)
-        return PerDeviceDataset(dataset, [self._device], prefetch_on_device=self._prefetch_on_device)
-
-    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return call_in_strategy_towers(self, [self._device], fn, args, kwargs)
 
     def _broadcast(self, tensor: Any, destinations: Any) -> Any:
         return tensor if destinations is None else _plain(super()._broadcast(tensor, destinations))

@@ -13,8 +13,6 @@ from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.per_device_dataset import PerDeviceDataset
-from tpack.distribute.strategy_tower import call_in_strategy_towers
 from tpack.distribute.values import Mirrored
 from tpack.distribute.worker_devices import different_devices, worker_devices_of
 from tpack.tower.placement import LeastLoadedDeviceSetter
@@ -57,12 +55,12 @@ class ParameterServerStrategy(DeviceListStrategy):
         cross_tower_ops: CrossTowerOps | None = None,
         prefetch_on_device: int | None = None,
     ) -> None:
-        super().__init__(ReductionToOneDeviceCrossTowerOps() if cross_tower_ops is None else cross_tower_ops)
+        ops = ReductionToOneDeviceCrossTowerOps() if cross_tower_ops is None else cross_tower_ops
+        super().__init__(ops, prefetch_on_device=prefetch_on_device)
         self._worker_devices = worker_devices_of(num_gpus_per_worker, devices)
         if parameter_devices is None:
             parameter_devices = self._worker_devices if len(self._worker_devices) == 1 else [_CPU]
         self._parameter_devices = different_devices(parameter_devices)
-        self._prefetch_on_device = prefetch_on_device
         # One for each graph, so that where variables go depends on nothing outside of it.
         self._setters: WeakKeyDictionary[Any, LeastLoadedDeviceSetter] = WeakKeyDictionary()
 
@@ -103,13 +101,6 @@ class ParameterServerStrategy(DeviceListStrategy):
         if graph not in self._setters:
             self._setters[graph] = LeastLoadedDeviceSetter(self._parameter_devices[0], self._parameter_devices)
         return self._setters[graph]
-
-    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
-        dataset = self._call_dataset_fn(dataset_fn)
-        return PerDeviceDataset(dataset, self._worker_devices, prefetch_on_device=self._prefetch_on_device)
-
-    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return call_in_strategy_towers(self, self._worker_devices, fn, args, kwargs)
 
     def _update_by_optimizer(self, optimizer: Any, grads_and_vars: Sequence[tuple[Any, Any]], name: str) -> list[Any]:
         return super()._update_by_optimizer(optimizer, [_of_one_copy(*pair) for pair in grads_and_vars], name)

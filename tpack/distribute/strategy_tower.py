@@ -62,8 +62,8 @@ def call_in_strategy_towers(
         What `regroup` makes of the K results.
 
     Raises:
-        StrategyError: A value of several devices has none for a tower.
-        StrategyError: A tower of several changes a variable by itself, as optimizers do.
+        StrategyError: A value of several devices has none for a tower, or one of several towers changes a variable by
+            itself, as optimizers do.
         TowerMismatchError: The towers differ in how often or for what they meet, in variables or in what they return.
     """
     main = StrategyTower(0, len(devices), devices[0])

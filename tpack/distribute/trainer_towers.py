@@ -93,6 +93,9 @@ class TrainerTowersStrategy(DeviceListStrategy):
     def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
         raise StrategyError("the input of a trainer's towers is its InputSource: give the dataset to that")
 
+    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        raise StrategyError("a trainer builds its towers by itself: they cannot be called for once more")
+
 
 def context_of_tower(tower: Tower) -> MeetingTowerContext:
     """Return the strategy's context of a trainer's tower, which is made when it is first asked for.
