@@ -17,7 +17,7 @@ def test_none_is_no_number():
     assert number_of_steps("steps", None) is None
 
 
-@pytest.mark.parametrize("value", [0, -1, 62.5, float("nan"), float("inf"), "3", [3]])
+@pytest.mark.parametrize("value", [0, -1, 62.5, float("nan"), float("inf"), "3", [3], True])
 def test_anything_else_is_refused(value):
     with pytest.raises(ConfigError, match="max_steps must be positive, and a whole number, got"):
         number_of_steps("max_steps", value)

@@ -24,7 +24,8 @@ def number_of_steps(name: str, value: Any) -> int | None:
     """
     if value is None:
         return None
-    number = float(value) if isinstance(value, numbers.Real) else 0.0
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = float(value) if is_number else 0.0
     if not number.is_integer() or number <= 0:
         raise ConfigError(f"{name} must be positive, and a whole number, got {value!r}")
     return int(number)
