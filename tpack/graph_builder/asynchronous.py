@@ -1,4 +1,4 @@
-"""K towers that share variables and update them without waiting for each other."""
+"""K towers that share variables and update them each by its own gradients, which are computed without waiting."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -88,7 +88,7 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
 
 
 class AsyncMultiGPUTrainer(BuilderTrainer):
-    """Trains K towers that share their variables and update them without waiting for each other.
+    """Trains K towers that share their variables, each of which updates them by its own gradients.
 
     Args:
         gpus: how many towers, or the numbers of their GPUs.
