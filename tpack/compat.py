@@ -22,13 +22,13 @@ from tensorflow.python.training.saving.saveable_object import SaveableObject, Sa
 from tensorflow.python.util import _pywrap_util_port
 
 __all__ = [
-    "chrome_trace",
+    "VARIABLE_VALUE_KEY",
     "BaseVariable",
     "BuildState",
     "SaveSpec",
     "SaveableObject",
     "Trackable",
-    "VARIABLE_VALUE_KEY",
+    "chrome_trace",
     "collective_all_reduce",
     "current_control_dependencies",
     "current_device",

@@ -77,7 +77,9 @@ def test_checkpoints_move_between_trainers(name: str, log_dir: Path) -> None:
             recorder = _launch(make(), 10, callbacks, **options)
             return parts if restore else recorder.weights
 
-    strategy_trainer = lambda: StrategyTrainer(STRATEGIES[name]())  # noqa: E731
+    def strategy_trainer() -> StrategyTrainer:
+        return StrategyTrainer(STRATEGIES[name]())
+
     for source, target in [(strategy_trainer, SimpleTrainer), (SimpleTrainer, strategy_trainer)]:
         saved, begun = weights(source, restore=False), weights(target, restore=True)
         assert begun == {key: saved[key] for key in ("w", "b")}
@@ -102,8 +104,9 @@ def test_strategies_train_in_16_bits(name: str, precision: str) -> None:
 @pytest.mark.parametrize("name", ["mirrored", "parameter server"])
 def test_overflow_in_one_tower_skips_the_step_in_all(name: str) -> None:
     def train(overflow: tuple[int, int]) -> Any:
-        trainer = lambda: StrategyTrainer(STRATEGIES[name](), precision="float16")  # noqa: E731
-        return mixed_precision.train(trainer, overflow=overflow)
+        return mixed_precision.train(
+            lambda: StrategyTrainer(STRATEGIES[name](), precision="float16"), overflow=overflow
+        )
 
     run, clean = train((1, 2)), train((3, 2))
     for variable in ("conv/W", "table", "fc/W/Adam", "table/Adam_1", "beta1_power"):
