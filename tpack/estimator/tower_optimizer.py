@@ -88,10 +88,9 @@ class TowerOptimizer(tf.train.Optimizer):
         tower = current_model_fn_tower()
         if tower is None:
             return self._apply_outside(grads_and_vars, global_step, name)
-        if tower.total == 1:
-            tower.num_optimizer_calls += 1
-            return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
         tower.num_optimizer_calls += 1
+        if tower.total == 1:
+            return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
         # The update is built outside of the towers: this brings along what has to run before it.
         ready = tf.no_op(name="gradients_ready")
         apply = functools.partial(self._apply_together, global_step=global_step, name=name)
