@@ -7,7 +7,16 @@ wrong in one shows much later otherwise, and somewhere else.
 from typing import Any, NamedTuple
 
 from tpack.errors import ConfigError
-from tpack.estimator import spec_checks
+from tpack.estimator.spec_checks import (
+    check_mode,
+    checked_export_outputs,
+    checked_hooks,
+    checked_loss,
+    checked_metrics,
+    checked_predictions,
+    checked_scaffold,
+    checked_train_op,
+)
 
 
 class _Fields(NamedTuple):
@@ -67,21 +76,21 @@ class EstimatorSpec(_Fields):
         prediction_hooks: Any = None,
     ) -> "EstimatorSpec":
         """Check all fields."""
-        spec_checks.check_mode(mode)
-        predictions = spec_checks.checked_predictions(predictions, mode)
+        check_mode(mode)
+        predictions = checked_predictions(predictions, mode)
         return super().__new__(
             cls,
             mode,
             predictions,
-            spec_checks.checked_loss(loss, mode),
-            spec_checks.checked_train_op(train_op, mode),
-            spec_checks.checked_metrics(eval_metric_ops),
-            spec_checks.checked_export_outputs(export_outputs, predictions, mode),
-            spec_checks.checked_hooks("training_chief_hooks", training_chief_hooks),
-            spec_checks.checked_hooks("training_hooks", training_hooks),
-            spec_checks.checked_scaffold(scaffold),
-            spec_checks.checked_hooks("evaluation_hooks", evaluation_hooks),
-            spec_checks.checked_hooks("prediction_hooks", prediction_hooks),
+            checked_loss(loss, mode),
+            checked_train_op(train_op, mode),
+            checked_metrics(eval_metric_ops),
+            checked_export_outputs(export_outputs, predictions, mode),
+            checked_hooks("training_chief_hooks", training_chief_hooks),
+            checked_hooks("training_hooks", training_hooks),
+            checked_scaffold(scaffold),
+            checked_hooks("evaluation_hooks", evaluation_hooks),
+            checked_hooks("prediction_hooks", prediction_hooks),
         )
 
     def _replace(self, **changes: Any) -> "EstimatorSpec":

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
-from tpack.reduction.base import ReduceOp
+from tpack.reduction.reduce_op import ReduceOp
 from tpack.reduction.colocated import ColocatedReduction
 from tpack.reduction.columns import check_columns
 from tpack.reduction.hierarchical import HierarchicalReducer

@@ -9,15 +9,15 @@ import os
 from typing import Any
 
 from tpack.errors import CheckpointError, InputError
-from tpack.utils.atomic import atomic_write
+from tpack.utils.fs import atomic_write
 from tpack.utils.serialize import dumps, loads
 
-SUFFIX = ".data_state.msgpack"
+DATA_SUFFIX = ".data_state.msgpack"
 
 
 def data_state_path(prefix: str) -> str:
     """Return the name of the file that belongs to the checkpoint ``prefix``."""
-    return prefix + SUFFIX
+    return prefix + DATA_SUFFIX
 
 
 def write_data_state(prefix: str, state: Any) -> None:

@@ -12,7 +12,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 
 from tpack.errors import CheckpointError, ConfigError
-from tpack.tfutils.data_state import SUFFIX as DATA_SUFFIX
+from tpack.tfutils.data_state import DATA_SUFFIX
 from tpack.utils.fs import atomic_write
 
 SUFFIX = ".train_state.json"
