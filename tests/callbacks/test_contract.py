@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import tpack.callbacks
 from tests.helpers.toy_inference import flow, make_trainer
+from tpack.callbacks.averages import MovingAverageSummary
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.checks import CheckNumerics
 from tpack.callbacks.dump_image import DumpParamAsImage, DumpTensorAsImage
@@ -20,7 +21,6 @@ from tpack.callbacks.gpu_utilization import GPUUtilizationTracker
 from tpack.callbacks.graph_profiler import GraphProfiler
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.hooks import HookToCallback
-from tpack.callbacks.host_memory import HostMemoryTracker
 from tpack.callbacks.human_setter import HumanHyperParamSetter
 from tpack.callbacks.hyper_param import ObjAttrParam
 from tpack.callbacks.inference.binary import BinaryClassificationStats
@@ -28,16 +28,15 @@ from tpack.callbacks.inference.error_rate import ClassificationError
 from tpack.callbacks.inference.parallel import DataParallelInferenceRunner
 from tpack.callbacks.inference.runner import InferenceRunner
 from tpack.callbacks.inference.scalar_stats import ScalarStats
+from tpack.callbacks.memory import HostMemoryTracker
 from tpack.callbacks.min_max_saver import MaxSaver, MinSaver
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.command import SendMonitorData
-from tpack.callbacks.monitors.events import TFEventWriter
 from tpack.callbacks.monitors.group import Monitors
 from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.callbacks.monitors.printer import ScalarPrinter
-from tpack.callbacks.moving_average import MovingAverageSummary
+from tpack.callbacks.monitors.writers import TFEventWriter
 from tpack.callbacks.peak_memory import PeakMemoryTracker
-from tpack.callbacks.process_tensors import ProcessTensors
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.proxy import ProxyCallback
 from tpack.callbacks.run_op import RunOp, RunUpdateOps
@@ -49,6 +48,7 @@ from tpack.callbacks.start_proc_or_thread import StartProcOrThread
 from tpack.callbacks.stat_setter import StatMonitorParamSetter
 from tpack.callbacks.summary import MergeAllSummaries
 from tpack.callbacks.tensor_printer import TensorPrinter
+from tpack.callbacks.tensors import ProcessTensors
 from tpack.callbacks.throughput import ThroughputTracker
 from tpack.callbacks.time_left import EstimatedTimeLeft
 from tpack.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger

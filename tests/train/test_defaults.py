@@ -1,5 +1,5 @@
+from tpack.callbacks.averages import MovingAverageSummary
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.callbacks.moving_average import MovingAverageSummary
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.summary import MergeAllSummaries

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.callbacks.process_tensors import ProcessTensors
+from tpack.callbacks.tensors import ProcessTensors
 from tpack.errors import CallbackError
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write

@@ -6,7 +6,7 @@ import math
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.former_statistics import former_values
-from tpack.callbacks.statistic_reader import StatisticReader
+from tpack.callbacks.statistics import StatisticReader
 from tpack.errors import ConfigError, StopTraining
 
 MODES = ("min", "max")

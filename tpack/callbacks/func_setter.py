@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tpack.callbacks.hyper_param import HyperParam
-from tpack.callbacks.param_setter import HyperParamSetter
+from tpack.callbacks.param_setters import HyperParamSetter
 from tpack.errors import CallbackError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpack.callbacks.gpu_watch import GPUWatch
+from tpack.callbacks.gpu import GPUWatch
 from tpack.errors import DeviceError
 
 

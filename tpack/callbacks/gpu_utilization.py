@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 
-from tpack.callbacks.gpu_watch import GPUWatch
+from tpack.callbacks.gpu import GPUWatch
 from tpack.errors import DeviceError
 from tpack.utils.threads import StoppableThread
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tpack.callbacks.hyper_param import HyperParam
-from tpack.callbacks.param_setter import HyperParamSetter
+from tpack.callbacks.param_setters import HyperParamSetter
 from tpack.errors import CallbackError
 from tpack.utils import logger
 

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.checkpoint_writing import make_saver, prepare_checkpoint_dir, save_checkpoint
-from tpack.callbacks.statistic_reader import StatisticReader
+from tpack.callbacks.statistics import StatisticReader
 from tpack.errors import CheckpointError
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write

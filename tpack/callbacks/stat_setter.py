@@ -7,8 +7,8 @@ from typing import Any
 
 from tpack.callbacks.former_statistics import former_values
 from tpack.callbacks.hyper_param import HyperParam
-from tpack.callbacks.param_setter import HyperParamSetter
-from tpack.callbacks.statistic_reader import StatisticReader
+from tpack.callbacks.param_setters import HyperParamSetter
+from tpack.callbacks.statistics import StatisticReader
 from tpack.errors import ConfigError
 from tpack.utils import logger
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpack.callbacks.process_tensors import ProcessTensors
+from tpack.callbacks.tensors import ProcessTensors
 from tpack.utils import logger
 
 

@@ -1,11 +1,11 @@
 """The callbacks and monitors that a run has unless it says otherwise."""
 
+from tpack.callbacks.averages import MovingAverageSummary
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.callbacks.monitors.events import TFEventWriter
 from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.callbacks.monitors.printer import ScalarPrinter
-from tpack.callbacks.moving_average import MovingAverageSummary
+from tpack.callbacks.monitors.writers import TFEventWriter
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.summary import MergeAllSummaries

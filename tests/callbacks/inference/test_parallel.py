@@ -1,9 +1,9 @@
 import pytest
 
 from tests.helpers.toy_inference import flow, make_trainer, uneven_batches
-from tpack.callbacks.inference.base import Inferencer
 from tpack.callbacks.inference.binary import BinaryClassificationStats
 from tpack.callbacks.inference.error_rate import ClassificationError
+from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.callbacks.inference.parallel import DataParallelInferenceRunner
 from tpack.callbacks.inference.runner import InferenceRunner
 from tpack.callbacks.inference.scalar_stats import ScalarStats

@@ -5,12 +5,12 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "base": ("Inferencer",),
         "binary": ("BinaryClassificationStats",),
         "error_rate": ("ClassificationError",),
+        "inferencers": ("Inferencer",),
         "parallel": ("DataParallelInferenceRunner",),
         "runner": ("InferenceRunner",),
-        "runner_base": ("InferenceRunnerBase",),
+        "runners": ("InferenceRunnerBase",),
         "scalar_stats": ("ScalarStats",),
     },
 )

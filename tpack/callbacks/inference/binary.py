@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpack.callbacks.inference.base import Inferencer
+from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.utils.stats import BinaryStatistics
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.callbacks.inference.base import Inferencer
+from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.errors import CallbackError
 from tpack.utils.stats import RatioCounter
 

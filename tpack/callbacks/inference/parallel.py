@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tpack.callbacks.inference.base import Inferencer
-from tpack.callbacks.inference.runner_base import InferenceRunnerBase
+from tpack.callbacks.inference.inferencers import Inferencer
+from tpack.callbacks.inference.runners import InferenceRunnerBase
 from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 from tpack.graph_builder.predict import build_predict_tower

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.callbacks.inference.base import Inferencer
+from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.tower.names import op_and_tensor_name
 
 

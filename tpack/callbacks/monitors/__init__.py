@@ -7,9 +7,9 @@ __getattr__, __dir__, __all__ = attach(
     {
         "base": ("MonitorBase",),
         "command": ("SendMonitorData",),
-        "events": ("TFEventWriter",),
         "group": ("Monitors",),
         "json_writer": ("JSONWriter",),
         "printer": ("ScalarPrinter",),
+        "writers": ("TFEventWriter",),
     },
 )

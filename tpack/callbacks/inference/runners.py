@@ -13,7 +13,7 @@ from typing import Any
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.hooks import HookToCallback
-from tpack.callbacks.inference.base import Inferencer
+from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.errors import CallbackError, ConfigError, DataExhaustedError
 from tpack.input_source.base import InputSource
 from tpack.tfutils.dependency import ancestors

@@ -1,7 +1,7 @@
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback
-from tpack.callbacks.statistic_reader import StatisticReader
+from tpack.callbacks.statistics import StatisticReader
 
 
 class Reading(Callback):

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.helpers.fake_trainer import FakeTrainer
-from tpack.callbacks.inference.base import Inferencer
+from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.errors import CallbackError
 
 

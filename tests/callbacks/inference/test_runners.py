@@ -4,10 +4,10 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_inference import flow, make_trainer, uneven_batches
 from tpack.callbacks.base import Callback
-from tpack.callbacks.inference.base import Inferencer
 from tpack.callbacks.inference.error_rate import ClassificationError
+from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.callbacks.inference.runner import InferenceRunner
-from tpack.callbacks.inference.runner_base import InferenceRunnerBase
+from tpack.callbacks.inference.runners import InferenceRunnerBase
 from tpack.callbacks.inference.scalar_stats import ScalarStats
 from tpack.dataflow.from_generator import DataFromGenerator
 from tpack.errors import CallbackError, ConfigError, DataExhaustedError, TowerError

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import CallbackFactory
-from tpack.callbacks.monitors.events import TFEventWriter
+from tpack.callbacks.monitors.writers import TFEventWriter
 
 
 def read_events(directory):

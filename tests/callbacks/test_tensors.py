@@ -3,7 +3,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.toy_inference import make_trainer
-from tpack.callbacks.process_tensors import ProcessTensors
+from tpack.callbacks.tensors import ProcessTensors
 from tpack.callbacks.trigger import PeriodicCallback
 from tpack.errors import CallbackError
 

@@ -2,8 +2,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
+from tpack.callbacks.averages import MovingAverageSummary
 from tpack.callbacks.base import CallbackFactory
-from tpack.callbacks.moving_average import MovingAverageSummary
 from tpack.errors import CallbackError
 from tpack.tfutils.keys import MOVING_SUMMARY_OPS_KEY
 
