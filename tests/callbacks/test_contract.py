@@ -8,52 +8,46 @@ import tensorflow.compat.v1 as tf
 
 import tpack.callbacks
 from tests.helpers.toy_inference import flow, make_trainer
-from tpack.callbacks.averages import MovingAverageSummary
+from tpack.callbacks.averages import MovingAverageSummary, SimpleMovingAverage
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.checks import CheckNumerics
-from tpack.callbacks.dump_image import DumpParamAsImage, DumpTensorAsImage
-from tpack.callbacks.dump_tensors import DumpTensor, DumpTensors
 from tpack.callbacks.early_stopping import EarlyStopping
 from tpack.callbacks.ema import EMA
-from tpack.callbacks.func_setter import HyperParamSetterWithFunc
-from tpack.callbacks.gpu_memory import GPUMemoryTracker
-from tpack.callbacks.gpu_utilization import GPUUtilizationTracker
+from tpack.callbacks.gpu import GPUMemoryTracker, GPUUtilizationTracker
 from tpack.callbacks.graph_profiler import GraphProfiler
-from tpack.callbacks.group import Callbacks
+from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.hooks import HookToCallback
-from tpack.callbacks.human_setter import HumanHyperParamSetter
 from tpack.callbacks.hyper_param import ObjAttrParam
-from tpack.callbacks.inference.binary import BinaryClassificationStats
-from tpack.callbacks.inference.error_rate import ClassificationError
-from tpack.callbacks.inference.parallel import DataParallelInferenceRunner
-from tpack.callbacks.inference.runner import InferenceRunner
-from tpack.callbacks.inference.scalar_stats import ScalarStats
-from tpack.callbacks.memory import HostMemoryTracker
+from tpack.callbacks.inference.inferencers import BinaryClassificationStats, ClassificationError, ScalarStats
+from tpack.callbacks.inference.runners import DataParallelInferenceRunner, InferenceRunner
+from tpack.callbacks.memory import HostMemoryTracker, PeakMemoryTracker
 from tpack.callbacks.min_max_saver import MaxSaver, MinSaver
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.callbacks.monitors.command import SendMonitorData
 from tpack.callbacks.monitors.group import Monitors
 from tpack.callbacks.monitors.json_writer import JSONWriter
-from tpack.callbacks.monitors.printer import ScalarPrinter
-from tpack.callbacks.monitors.writers import TFEventWriter
-from tpack.callbacks.peak_memory import PeakMemoryTracker
-from tpack.callbacks.progress import ProgressBar
-from tpack.callbacks.proxy import ProxyCallback
+from tpack.callbacks.monitors.writers import ScalarPrinter, SendMonitorData, TFEventWriter
+from tpack.callbacks.param_setters import (
+    HumanHyperParamSetter,
+    HyperParamSetterWithFunc,
+    ScheduledHyperParamSetter,
+    StatMonitorParamSetter,
+)
+from tpack.callbacks.progress import EstimatedTimeLeft, ProgressBar, ThroughputTracker
 from tpack.callbacks.run_op import RunOp, RunUpdateOps
-from tpack.callbacks.run_timeout import SessionRunTimeout
 from tpack.callbacks.saver import ModelSaver
-from tpack.callbacks.scheduled_setter import ScheduledHyperParamSetter
 from tpack.callbacks.send_stat import SendStat
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread
-from tpack.callbacks.stat_setter import StatMonitorParamSetter
 from tpack.callbacks.summary import MergeAllSummaries
-from tpack.callbacks.tensor_printer import TensorPrinter
-from tpack.callbacks.tensors import ProcessTensors
-from tpack.callbacks.throughput import ThroughputTracker
-from tpack.callbacks.time_left import EstimatedTimeLeft
+from tpack.callbacks.tensors import (
+    DumpParamAsImage,
+    DumpTensor,
+    DumpTensorAsImage,
+    DumpTensors,
+    ProcessTensors,
+    TensorPrinter,
+)
 from tpack.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
-from tpack.callbacks.watchdog import Watchdog
-from tpack.callbacks.window_average import SimpleMovingAverage
+from tpack.callbacks.watchdog import SessionRunTimeout, Watchdog
 from tpack.errors import CallbackError
 from tpack.utils.threads import StoppableThread
 

@@ -9,8 +9,8 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.toy_training import Line, line_input, points
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.ema import EMA
-from tpack.callbacks.inference.runner import InferenceRunner
-from tpack.callbacks.inference.scalar_stats import ScalarStats
+from tpack.callbacks.inference.inferencers import ScalarStats
+from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.callbacks.min_max_saver import MinSaver
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger

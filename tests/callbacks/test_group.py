@@ -4,8 +4,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks import group
 from tpack.callbacks.base import Callback, CallbackFactory
-from tpack.callbacks.group import Callbacks
-from tpack.callbacks.proxy import ProxyCallback
+from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.errors import CallbackError, StopTraining
 
 

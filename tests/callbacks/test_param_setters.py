@@ -6,8 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks.graph_var_param import GraphVarParam
-from tpack.callbacks.hyper_param import ObjAttrParam
+from tpack.callbacks.hyper_param import GraphVarParam, ObjAttrParam
 from tpack.callbacks.param_setters import HyperParamSetter
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.errors import CallbackError

@@ -12,8 +12,8 @@ from tests.helpers import mixed_precision
 from tests.helpers.tower_grads import cpu_devices
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import CallbackFactory
+from tpack.callbacks.param_setters import ScheduledHyperParamSetter
 from tpack.callbacks.saver import ModelSaver
-from tpack.callbacks.scheduled_setter import ScheduledHyperParamSetter
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.parameter_server import ParameterServerStrategy

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.former_statistics import former_values
-from tpack.callbacks.statistics import StatisticReader
+from tpack.callbacks.statistics import StatisticReader, former_values
 from tpack.errors import ConfigError, StopTraining
 
 MODES = ("min", "max")

@@ -4,6 +4,11 @@ The group keeps the order in which the callbacks were given, except where statis
 what the others report in this epoch is triggered after them, wherever it stands in the list. And a callback that adds
 variables to the graph is set up before the others. The group also knows which of its members want something of each
 step; the step loop asks it for them.
+
+A callback around a callback, which is how callbacks are combined.
+
+A proxy is itself a callback and hands each hook to the inner one; subclasses change when that happens. The inner
+callback keeps its own name scope and its own trainer.
 """
 
 from __future__ import annotations
@@ -14,7 +19,6 @@ from typing import Any
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hooks import CallbackToHook
-from tpack.callbacks.proxy import ProxyCallback
 from tpack.errors import CallbackError, StopTraining
 from tpack.utils import logger
 from tpack.utils.duration import humanize_time_delta
@@ -171,3 +175,69 @@ def _log_if_slow(seconds: list[tuple[str, float]]) -> None:
     # Only what matters is named: a member below a tenth of the total is not why the epoch's end took long.
     slow = [f"{name}: {humanize_time_delta(duration)}" for name, duration in seconds if duration > total / 10]
     logger.info(f"Callbacks took {humanize_time_delta(total)} in total. {'; '.join(slow)}")
+
+
+class ProxyCallback(Callback):
+    """Behave as the callback ``cb`` does.
+
+    Args:
+        cb: the inner callback.
+
+    Raises:
+        CallbackError: ``cb`` is not a callback.
+    """
+
+    def __init__(self, cb: Callback) -> None:
+        if not isinstance(cb, Callback):
+            raise CallbackError(f"{type(self).__name__} wraps a Callback, got {type(cb).__name__}: {cb!r}")
+        self.cb = cb
+        self.reads_statistics = cb.reads_statistics
+        self.adds_variables = cb.adds_variables
+        self.set_chief_only(cb.chief_only)
+
+    def setup_graph(self, trainer: Any) -> None:
+        """Set up the inner callback in the scope that it would have without the proxy."""
+        self._join(trainer)
+        self._setup_graph()
+
+    def _setup_graph(self) -> None:
+        self.cb.setup_graph(self.trainer)
+
+    def _before_train(self) -> None:
+        self.cb.before_train()
+
+    def _before_epoch(self) -> None:
+        self.cb.before_epoch()
+
+    def _before_run(self, ctx: Any) -> Any:
+        return self.cb.before_run(ctx)
+
+    def _after_run(self, ctx: Any, values: Any) -> None:
+        self.cb.after_run(ctx, values)
+
+    def _trigger_step(self) -> None:
+        self.cb.trigger_step()
+
+    def _after_epoch(self) -> None:
+        self.cb.after_epoch()
+
+    def _trigger_epoch(self) -> None:
+        self.cb.trigger_epoch()
+
+    def _trigger(self) -> None:
+        self.cb.trigger()
+
+    def _after_train(self) -> None:
+        self.cb.after_train()
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether the inner callback, or a subclass of the proxy, does anything in ``hook``."""
+        name = f"_{hook}"
+        return getattr(type(self), name, None) is not getattr(ProxyCallback, name, None) or self.cb.implements(hook)
+
+    def failure(self) -> BaseException | None:
+        """Return the inner callback's failure."""
+        return self.cb.failure()
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.cb})"

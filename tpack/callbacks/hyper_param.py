@@ -1,15 +1,29 @@
 """What a hyper-parameter is: something with a name that can be read and set while training runs.
 
-It is an attribute of a Python object here; a variable of the graph is in `tpack.callbacks.graph_var_param`.
+It is an attribute of a Python object here; a variable of the graph is in `tpack.callbacks.hyper_param`.
+
+A variable of the graph as a hyper-parameter, such as a learning rate.
+
+Find the copies that other towers have of a variable.
+
+A replicated trainer gives every tower variables of its own and keeps them equal by applying the same updates to all. A
+callback that sets one of them in the middle of an epoch has to set all.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import make_callable
 from tpack.errors import CallbackError
+from tpack.tower.names import op_and_tensor_name
+from tpack.tower.recorder import pair_variables
 
 
 class HyperParam(ABC):
@@ -73,3 +87,113 @@ class ObjAttrParam(HyperParam):
     def readable_name(self) -> str:
         """What to call it in the log and among the statistics."""
         return self._readable_name
+
+
+class GraphVarParam(HyperParam):
+    """A global or local variable; where towers have copies of it, these are set with it, before the next step.
+
+    Args:
+        name: the variable's name, with or without ``:0``.
+        shape: its shape.
+
+    Raises:
+        ConfigError: ``name`` cannot be one.
+    """
+
+    def __init__(self, name: str, shape: Sequence[int] = ()) -> None:
+        self._name = op_and_tensor_name(name)[0]
+        self._shape = tuple(shape)
+        self._variable: Any = None
+        self._value: Any = None
+        self._assignment: Any = None
+        self._session: Any = None
+        self._assign: Any = None
+
+    def setup(self, trainer: Any) -> None:
+        """Find the variable and the towers' copies of it.
+
+        Raises:
+            CallbackError: as `setup_graph` does.
+        """
+        variable = self._find_variable()
+        self._make_assignment([variable, *copies_of(trainer, variable)])
+
+    def setup_graph(self) -> None:
+        """Find the variable, without looking for copies.
+
+        Raises:
+            CallbackError: the graph has no such variable, which lists near names, or it is of another shape.
+        """
+        self._make_assignment([self._find_variable()])
+
+    def _find_variable(self) -> Any:
+        known = {variable.op.name: variable for variable in [*tf.global_variables(), *tf.local_variables()]}
+        variable = known.get(self._name)
+        if variable is None:
+            near = get_close_matches(self._name, known, n=5, cutoff=0.4)
+            hint = f"near names: {', '.join(near)}" if near else f"there are {len(known)} variables"
+            raise CallbackError(f"the graph has no variable {self._name!r} to be set; {hint}")
+        if not variable.shape.is_compatible_with(self._shape):
+            raise CallbackError(f"variable {self._name!r} has shape {variable.shape}, wanted {self._shape}")
+        return variable
+
+    def _make_assignment(self, variables: Sequence[Any]) -> None:
+        self._variable = variables[0]
+        with tf.name_scope(None, "SetHyperParam"):
+            self._value = tf.placeholder(self._variable.dtype.base_dtype, self._shape, name="value")
+            assignments = [variable.assign(self._value, read_value=False) for variable in variables]
+            self._assignment = tf.group(*assignments, name="assign")
+
+    def set_value(self, value: Any) -> None:
+        """Set the variable and its copies.
+
+        Raises:
+            CallbackError: ``value`` is not of the variable's shape, or there is no session yet.
+        """
+        session = self._current_session()
+        if np.shape(value) != self._shape:
+            raise CallbackError(f"{self} wants a value of shape {self._shape}, got {value!r}")
+        if session is not self._session:
+            # A schedule may set a value at every step, so the assignment is compiled.
+            self._assign = make_callable(session, feeds=[self._value], targets=[self._assignment])
+            self._session = session
+        self._assign(np.asarray(value, self._value.dtype.as_numpy_dtype))
+
+    def get_value(self) -> Any:
+        """Return the variable's value, a numpy scalar or array.
+
+        Raises:
+            CallbackError: there is no session yet.
+        """
+        return self._current_session().run(self._variable)
+
+    def _current_session(self) -> Any:
+        session = tf.get_default_session()
+        if session is None or self._variable is None:
+            raise CallbackError(f"{self} can be read and set while its training runs, in the default session only")
+        return session
+
+    @property
+    def readable_name(self) -> str:
+        """The variable's name."""
+        return self._name
+
+
+def copies_of(trainer: Any, variable: Any) -> list[Any]:
+    """Return the copies of a main tower's variable, one for each other tower that has its own; often none.
+
+    Args:
+        trainer: whose towers are looked at. One without towers has no copies.
+        variable: any variable of the graph.
+    """
+    towers = getattr(trainer, "towers", None)
+    contexts = [handle.context for handle in towers.training()] if towers else []
+    if not contexts or not any(known is variable for known in contexts[0].recorder.variables):
+        return []
+    pairs = [
+        pair
+        for other in contexts[1:]
+        if other.has_own_variables
+        for pair in pair_variables(contexts[0].recorder, other.recorder)
+    ]
+    return [copy for main, copy in pairs if main is variable]

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.checkpoint_writing import make_saver, prepare_checkpoint_dir, save_checkpoint
+from tpack.callbacks.saver import make_saver, prepare_checkpoint_dir, save_checkpoint
 from tpack.callbacks.statistics import StatisticReader
 from tpack.errors import CheckpointError
 from tpack.utils import logger

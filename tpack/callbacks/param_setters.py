@@ -1,16 +1,32 @@
-"""The base of all callbacks that change a hyper-parameter while training runs."""
+"""The base of all callbacks that change a hyper-parameter while training runs.
+
+A hyper-parameter that a function of the epoch decides.
+
+A hyper-parameter that a person changes while training runs.
+
+A hyper-parameter that follows a schedule.
+
+A number as a function of time, given by a few points of it.
+
+A hyper-parameter that changes when a statistic does not get better any more.
+"""
 
 from __future__ import annotations
 
+import bisect
+import os
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.graph_var_param import GraphVarParam
-from tpack.callbacks.hyper_param import HyperParam
-from tpack.errors import CallbackError
+from tpack.callbacks.hyper_param import GraphVarParam, HyperParam
+from tpack.callbacks.statistics import StatisticReader, former_values
+from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
+
+INTERPOLATIONS = (None, "linear")
 
 
 class HyperParamSetter(Callback):
@@ -89,3 +105,265 @@ class HyperParamSetter(Callback):
 
 def _brief(value: Any) -> str:
     return f"{float(value):.6g}" if np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf" else str(value)
+
+
+class HyperParamSetterWithFunc(HyperParamSetter):
+    """Set a hyper-parameter to what a function says.
+
+    Args:
+        param: a `HyperParam`, or the name of a variable in the graph.
+        func: ``func(epoch_num, current_value)`` returns the new value, or None to leave it. It is called before
+            training, with the number of the epoch before the first, and after each epoch with its number.
+        enable: set to False to leave the hyper-parameter alone, and still report it.
+
+    Raises:
+        CallbackError: ``func`` is no function.
+    """
+
+    def __init__(self, param: HyperParam | str, func: Callable[[int, Any], Any], *, enable: bool = True) -> None:
+        super().__init__(param, enable=enable)
+        if not callable(func):
+            raise CallbackError(f"{self} wants a function of (epoch_num, current_value), got {func!r}")
+        self._func = func
+
+    def _get_value_to_set(self) -> Any:
+        return self._func(self.epoch_num, self.get_current_value())
+
+
+class HumanHyperParamSetter(HyperParamSetter):
+    """Set a hyper-parameter to what a file says, before training and after each epoch.
+
+    The file has lines of the form ``name: value``. It need not exist, and may name other hyper-parameters too. Delete
+    the line, or the file, to give the hyper-parameter back to other callbacks.
+
+    Args:
+        param: a `HyperParam`, or the name of a variable in the graph.
+        file_name: the file, in the logger's directory unless it is an absolute path.
+        enable: set to False to leave the hyper-parameter alone, and still report it.
+    """
+
+    def __init__(self, param: HyperParam | str, file_name: str = "hyper.txt", *, enable: bool = True) -> None:
+        super().__init__(param, enable=enable)
+        self._file_name = file_name
+
+    def _setup_graph(self) -> None:
+        super()._setup_graph()
+        directory = logger.get_logger_dir()
+        if directory is None and not os.path.isabs(self._file_name):
+            raise CallbackError(f"{self} looks for {self._file_name} in the logger's directory, and none is set")
+        self._path = os.path.join(directory or "", self._file_name)
+
+    def _get_value_to_set(self) -> float | None:
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            logger.warning(f"{self} cannot read {self._path}: {error}")
+            return None
+        return self._value_in(lines)
+
+    def _value_in(self, lines: list[str]) -> float | None:
+        """Return the value in the last line about this hyper-parameter."""
+        for line in reversed(lines):
+            name, _, text = line.rpartition(":")
+            if name.strip() == self.param.readable_name:
+                try:
+                    return float(text)
+                except ValueError:
+                    logger.warning(f"{self._path} should have lines of the form 'name: value', got {line!r}")
+                    return None
+        return None
+
+
+class ScheduledHyperParamSetter(HyperParamSetter):
+    """Set a hyper-parameter at scheduled epochs or steps.
+
+    A value at epoch 30 is set when epoch 30 has ended, so that epoch 31 is the first to be trained with it; a value at
+    epoch 0 is set before training. Likewise a value at step 1000 is used from the 1001st step on.
+
+    A run that begins anywhere, for example where it resumes, begins with the value that the schedule has there. Before
+    the first scheduled point the hyper-parameter is left alone.
+
+    Args:
+        param: a `HyperParam`, or the name of a variable in the graph.
+        schedule: (epoch or step, value) pairs.
+        interp: ``"linear"`` to set a value of a straight line at every epoch or step between two points.
+        step_based: the schedule is in (global) steps.
+        set_at_beginning: before training set what holds there; else set something only if that very epoch or step is
+            scheduled.
+        enable: set to False to leave the hyper-parameter alone, and still report it.
+
+    Raises:
+        ConfigError: the schedule is empty, has a point twice, or cannot be read.
+
+    Example:
+        ``ScheduledHyperParamSetter("learning_rate", [(0, 0.1), (30, 0.01), (60, 0.001)])``
+    """
+
+    def __init__(
+        self,
+        param: HyperParam | str,
+        schedule: Iterable[tuple[int, float]],
+        interp: str | None = None,
+        step_based: bool = False,
+        set_at_beginning: bool = True,
+        *,
+        enable: bool = True,
+    ) -> None:
+        self._schedule = Schedule(schedule, interp)
+        super().__init__(param, enable=enable)
+        self._counts_steps = step_based
+        self._sets_at_beginning = set_at_beginning
+        self._has_begun = False
+
+    def _get_value_to_set(self) -> Any:
+        point = self.global_step if self._counts_steps else self.epoch_num
+        if self._sets_at_beginning and not self._has_begun:
+            return self._schedule.value_at(point)
+        return self._schedule.change_at(point)
+
+    def _before_train(self) -> None:
+        super()._before_train()
+        self._has_begun = True
+
+    def _trigger_epoch(self) -> None:
+        if not self._counts_steps:
+            self.trigger()
+
+    def _trigger_step(self) -> None:
+        if self._counts_steps:
+            self.trigger()
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether ``hook`` does anything; a schedule of epochs costs a step nothing."""
+        if hook == "trigger_step":
+            return self._counts_steps
+        return super().implements(hook)
+
+
+class Schedule:
+    """Values at points of time, and between them.
+
+    Args:
+        points: (point, value) pairs in any order. Points are integers, each there once.
+        interp: ``"linear"`` for a straight line between two points, None to keep the value until the next point.
+
+    Raises:
+        ConfigError: there are no points, one cannot be read or is there twice, or ``interp`` is not known.
+    """
+
+    def __init__(self, points: Iterable[tuple[int, float]], interp: str | None = None) -> None:
+        if interp not in INTERPOLATIONS:
+            raise ConfigError(f"interp must be None or 'linear', got {interp!r}")
+        pairs = sorted(map(_checked, points))
+        self._points = [point for point, _ in pairs]
+        self._values = [value for _, value in pairs]
+        self._interpolates = interp is not None
+        if not pairs:
+            raise ConfigError("a schedule wants at least one (point, value) pair, got none")
+        if len(set(self._points)) < len(pairs):
+            raise ConfigError(f"a schedule has one value at each point, got {pairs}")
+
+    def value_at(self, point: int) -> float | None:
+        """Return what holds at ``point``; None before the first point. After the last one its value stays."""
+        before = bisect.bisect_right(self._points, point) - 1
+        if before < 0:
+            return None
+        start, value = self._points[before], self._values[before]
+        if not self._interpolates or start == point or before + 1 == len(self._points):
+            return value
+        end, next_value = self._points[before + 1], self._values[before + 1]
+        return value + (next_value - value) * (point - start) / (end - start)
+
+    def change_at(self, point: int) -> float | None:
+        """Return the value that is to be set at ``point``; None where nothing changes."""
+        is_between = self._interpolates and self._points[0] <= point <= self._points[-1]
+        return self.value_at(point) if is_between or point in self._points else None
+
+
+def _checked(pair: tuple[int, float]) -> tuple[int, float]:
+    try:
+        point, value = pair
+        if int(point) != point:
+            raise ValueError
+        return int(point), float(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"a schedule holds (integer, number) pairs, got {pair!r}") from error
+
+
+class StatMonitorParamSetter(HyperParamSetter):
+    """Change a hyper-parameter when a statistic has not improved for some time.
+
+    Whenever triggered, it takes the statistic's last ``last_k + 1`` values. If none of the newer ones is below the
+    oldest by more than ``threshold``, the hyper-parameter is set to ``value_func`` of its value, and the next change
+    comes no earlier than ``last_k`` values later. It is triggered after the callbacks that report statistics, and does
+    nothing when the statistic got no new value.
+
+    A resumed run counts the values that a former run left in ``stat.json``, but not when it changed something last.
+
+    Args:
+        param: a `HyperParam`, or the name of a variable in the graph.
+        stat_name: the statistic.
+        value_func: makes the new value of the current one.
+        threshold: by how much the statistic has to change to have improved.
+        last_k: how many values to wait for that.
+        reverse: the statistic is better when it is larger.
+        enable: set to False to leave the hyper-parameter alone, and still report it.
+
+    Raises:
+        ConfigError: ``last_k`` is below 1 or ``threshold`` is negative.
+
+    Example:
+        ``StatMonitorParamSetter("learning_rate", "val_error", lambda rate: rate * 0.2, threshold=0, last_k=10)``
+    """
+
+    reads_statistics = True
+
+    def __init__(
+        self,
+        param: HyperParam | str,
+        stat_name: str,
+        value_func: Callable[[Any], Any],
+        threshold: float,
+        last_k: int,
+        reverse: bool = False,
+        *,
+        enable: bool = True,
+    ) -> None:
+        if last_k < 1 or threshold < 0:
+            raise ConfigError(
+                f"StatMonitorParamSetter wants last_k of at least 1 and a threshold that is not negative, got "
+                f"last_k={last_k} and threshold={threshold}"
+            )
+        super().__init__(param, enable=enable)
+        self._stat = stat_name
+        self._value_func = value_func
+        self._threshold = threshold
+        self._last_k = last_k
+        self._sign = -1.0 if reverse else 1.0
+        self._values: list[float] = []
+        self._statistic = StatisticReader(self, stat_name)
+
+    def _before_train(self) -> None:
+        """Take over the values of a former run; nothing is set before there is a new one."""
+        self._values = former_values(self.trainer, self._stat)[-self._last_k :]
+
+    def _get_value_to_set(self) -> Any:
+        new = self._statistic.new_values()
+        if not new:
+            return None
+        self._values = [*self._values, *new][-self._last_k - 1 :]
+        if len(self._values) <= self._last_k or self._has_improved():
+            return None
+        logger.info(
+            f"{self._stat} has not {'increased' if self._sign < 0 else 'decreased'} by more than {self._threshold:g} "
+            f"over its last {self._last_k} values."
+        )
+        self._values = self._values[-1:]
+        return self._value_func(self.get_current_value())
+
+    def _has_improved(self) -> bool:
+        oldest, *newer = (self._sign * value for value in self._values)
+        return any(value < oldest - self._threshold for value in newer)

@@ -2,18 +2,27 @@
 
 It costs a step one look at the clock: the bar is drawn, and the tensors it shows are fetched, only when its refresh
 interval has passed.
+
+How fast training goes.
+
+Tell how long training will still take.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tpack.callbacks.base import Callback
+from tpack.errors import ConfigError
 from tpack.tower.names import op_and_tensor_name
+from tpack.utils import logger
+from tpack.utils.duration import humanize_time_delta
 from tpack.utils.progress import get_tqdm, get_tqdm_kwargs
 
 
@@ -85,3 +94,73 @@ class ProgressBar(Callback):
 
 def _brief(value: Any) -> str:
     return f"{float(value):.3g}" if np.ndim(value) == 0 else str(value)
+
+
+class ThroughputTracker(Callback):
+    """Report the steps, or samples, per second of each epoch.
+
+    What happens between the epochs does not count. The statistic is called ``Throughput (steps/sec)`` or ``Throughput
+    (samples/sec)``.
+
+    Args:
+        samples_per_step: the number of samples that all towers together take in one step; None counts steps.
+
+    Raises:
+        ConfigError: ``samples_per_step`` is not positive.
+    """
+
+    _chief_only = False
+
+    def __init__(self, samples_per_step: float | None = None) -> None:
+        if samples_per_step is not None and samples_per_step <= 0:
+            raise ConfigError(f"ThroughputTracker wants a positive samples_per_step, got {samples_per_step}")
+        self._samples_per_step = samples_per_step
+        self._started_at = 0.0
+        self._first_step = 0
+        self._steps_per_sec: float | None = None
+
+    def _before_epoch(self) -> None:
+        self._first_step = self.local_step
+        self._started_at = time.perf_counter()
+
+    def _after_epoch(self) -> None:
+        self._steps_per_sec = (self.local_step - self._first_step) / (time.perf_counter() - self._started_at)
+
+    def _trigger_epoch(self) -> None:
+        if self._steps_per_sec is None:
+            return
+        if self._samples_per_step is None:
+            self.trainer.monitors.put_scalar("Throughput (steps/sec)", self._steps_per_sec)
+        else:
+            samples_per_sec = self._steps_per_sec * self._samples_per_step
+            self.trainer.monitors.put_scalar("Throughput (samples/sec)", samples_per_sec)
+
+
+class EstimatedTimeLeft(Callback):
+    """Log after each epoch how long the remaining ones will take, going by the last ones.
+
+    Args:
+        last_k_epochs: how many epochs to go by.
+        median: take the median of their times, which one slow epoch does not disturb; else the mean.
+
+    Raises:
+        ConfigError: ``last_k_epochs`` is below 1.
+    """
+
+    def __init__(self, last_k_epochs: int = 5, median: bool = True) -> None:
+        if last_k_epochs < 1:
+            raise ConfigError(f"EstimatedTimeLeft wants at least 1 epoch to go by, got {last_k_epochs}")
+        self._seconds: deque[float] = deque(maxlen=last_k_epochs)
+        self._average = statistics.median if median else statistics.fmean
+        self._last = 0.0
+
+    def _before_train(self) -> None:
+        self._last = time.perf_counter()
+
+    def _trigger_epoch(self) -> None:
+        now = time.perf_counter()
+        self._seconds.append(now - self._last)
+        self._last = now
+        epochs_left = self.trainer.max_epoch - self.epoch_num
+        if epochs_left > 0:
+            logger.info(f"Estimated time left: {humanize_time_delta(epochs_left * self._average(self._seconds))}.")

@@ -1,4 +1,7 @@
-"""Save the variables while training, so that it can be resumed and the model used."""
+"""Save the variables while training, so that it can be resumed and the model used.
+
+What the callbacks that save checkpoints share: where to, which variables, and an error that names the file.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.checkpoint_writing import make_saver, prepare_checkpoint_dir, save_checkpoint
 from tpack.dataflow.state import StatelessError
-from tpack.errors import CheckpointError
+from tpack.errors import CallbackError, CheckpointError
 from tpack.tfutils.data_state import write_data_state
 from tpack.tfutils.train_state import TrainState, prune_train_states, write_train_state
 from tpack.utils import logger
@@ -119,3 +121,51 @@ def _existing_checkpoints(directory: str) -> list[tuple[str, float]]:
     state = tf.train.get_checkpoint_state(directory)
     paths = [] if state is None else state.all_model_checkpoint_paths
     return [(path, os.path.getmtime(f"{path}.index")) for path in paths if os.path.exists(f"{path}.index")]
+
+
+def prepare_checkpoint_dir(callback: Any, directory: str | None) -> str:
+    """Return the directory for checkpoints, the logger's unless given, after making sure that it exists.
+
+    Raises:
+        CallbackError: there is none.
+        CheckpointError: it can not be made.
+    """
+    directory = directory or logger.get_logger_dir()
+    if directory is None:
+        raise CallbackError(f"{callback} wants a checkpoint_dir, or a directory of the logger (logger.set_logger_dir)")
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"cannot make the directory for checkpoints {directory}: {error}") from error
+    return directory
+
+
+def make_saver(callback: Any, collections: Sequence[str], **options: Any) -> Any:
+    """Return a `tf.train.Saver` of all variables in the collections.
+
+    Args:
+        callback: who wants it, for the error.
+        collections: keys of graph collections.
+        **options: further arguments of the saver.
+
+    Raises:
+        CallbackError: the collections hold no variable.
+    """
+    variables = list({id(v): v for key in collections for v in tf.get_collection(key)}.values())
+    if not variables:
+        raise CallbackError(f"{callback} has nothing to save: no variables in the collections {', '.join(collections)}")
+    return tf.train.Saver(variables, save_relative_paths=True, **options)
+
+
+def save_checkpoint(saver: Any, session: Any, path: str, **options: Any) -> str:
+    """Save without the meta graph and return the checkpoint's prefix.
+
+    Raises:
+        CheckpointError: it could not be written; the message names the path.
+    """
+    try:
+        # A session being the default one does not make its graph so, and outside a graph the saver saves nothing.
+        with session.graph.as_default():
+            return saver.save(session, path, write_meta_graph=False, **options)
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise CheckpointError(f"cannot write checkpoint {path}: {error}") from error

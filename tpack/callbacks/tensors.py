@@ -1,14 +1,26 @@
-"""Look at the values of tensors after every step."""
+"""Look at the values of tensors after every step.
+
+Write the values of tensors to files.
+
+Log the values of tensors after every step.
+
+Write a tensor as PNG files.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
+from tpack.tfutils.png import encode_png
+from tpack.utils import logger
+from tpack.utils.fs import atomic_write
 
 
 class ProcessTensors(Callback):
@@ -42,3 +54,130 @@ class ProcessTensors(Callback):
     def _after_run(self, ctx: Any, values: Any) -> None:
         if values.results is not None:
             self._fn(*values.results)
+
+
+class DumpTensors(ProcessTensors):
+    """Write tensors to ``DumpTensor-<global step>.npz`` in the logger's directory after every step.
+
+    The names are the keys: ``dict(numpy.load(path))`` gives the arrays back.
+
+    Args:
+        names: names of tensors, in the graph or in the first training tower.
+
+    Raises:
+        CallbackError: ``names`` is one string.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names, self._note)
+        self._values: tuple[Any, ...] | None = None
+        self._dir = ""
+
+    def _setup_graph(self) -> None:
+        super()._setup_graph()
+        directory = logger.get_logger_dir()
+        if directory is None:
+            raise CallbackError(f"{self} writes into the logger's directory, and none is set (logger.set_logger_dir)")
+        self._dir = directory
+
+    def _note(self, *values: Any) -> None:
+        self._values = values
+
+    def _trigger_step(self) -> None:
+        # The step is counted by now, so that the file carries the number of the step that made the values.
+        if self._values is not None:
+            values, self._values = self._values, None
+            with atomic_write(os.path.join(self._dir, f"DumpTensor-{self.global_step}.npz"), "wb") as file:
+                np.savez(file, **dict(zip(self._names, values, strict=True)))
+
+
+DumpTensor = DumpTensors
+
+
+class TensorPrinter(ProcessTensors):
+    """Log tensors after every step; numpy shortens those with many elements.
+
+    Args:
+        names: names of tensors, in the graph or in the first training tower.
+
+    Raises:
+        CallbackError: ``names`` is one string.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names, self._log)
+
+    def _log(self, *values: Any) -> None:
+        for name, value in zip(self._names, values, strict=True):
+            logger.info(f"{name}: {value}")
+
+
+class DumpTensorAsImage(Callback):
+    """Evaluate a tensor when triggered and write it as images to the logger's directory.
+
+    It is evaluated in a run of its own. This suits tensors made of variables, such as filters. A tensor that depends on
+    data takes a batch away from training, and fails where data are fed.
+
+    A file is called ``<prefix>-ep<epoch>.png``, or ``<prefix>-ep<epoch>-<number>.png`` if there are several images.
+    Unlike tensorpack, which takes channels in OpenCV's order, three channels are red, green and blue.
+
+    Args:
+        tensor_name: name of a tensor, in the graph or in the first training tower.
+        prefix: how file names begin; the tensor's name unless given.
+        map_func: makes an image, a batch of images or a list of images of the tensor's value.
+        scale: values are multiplied by it, and what is then outside of 0 to 255 is cut off.
+
+    Shapes:
+        An image is [height, width] or [height, width, channels] with 1, 3 or 4 channels, a batch one dimension more
+        than the latter.
+    """
+
+    def __init__(
+        self,
+        tensor_name: str,
+        prefix: str | None = None,
+        map_func: Callable[[Any], Any] | None = None,
+        scale: float = 255,
+    ) -> None:
+        self._name = tensor_name
+        self._prefix = prefix or tensor_name.replace("/", "-").replace(":", "-")
+        self._map_func = map_func
+        self._scale = scale
+        self._dir = ""
+        self._tensor: Any = None
+
+    def _setup_graph(self) -> None:
+        directory = logger.get_logger_dir()
+        if directory is None:
+            raise CallbackError(f"{self} writes into the logger's directory, and none is set (logger.set_logger_dir)")
+        self._dir = directory
+        self._tensor = self.get_tensors_maybe_in_tower([self._name])[0]
+
+    def _trigger(self) -> None:
+        value = self.trainer.sess.run(self._tensor)
+        if self._map_func is not None:
+            value = self._map_func(value)
+        if isinstance(value, (list, tuple)) or np.ndim(value) == 4:
+            for index, image in enumerate(value):
+                self._write(np.asarray(image), f"-{index}")
+        else:
+            self._write(np.asarray(value), "")
+
+    def _write(self, image: np.ndarray, suffix: str) -> None:
+        pixels = image[:, :, np.newaxis] if image.ndim == 2 else image
+        if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):
+            raise CallbackError(
+                f"{self} wants images of shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), got {image.shape}: give a "
+                "map_func that makes one"
+            )
+        scaled = np.clip(np.rint(pixels.astype(np.float64) * self._scale), 0, 255).astype(np.uint8)
+        path = os.path.join(self._dir, f"{self._prefix}-ep{self.epoch_num:03d}{suffix}.png")
+        with atomic_write(path, "wb") as file:
+            file.write(encode_png(scaled))
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self._name})"
+
+
+class DumpParamAsImage(DumpTensorAsImage):
+    """Write a parameter as images: `DumpTensorAsImage` under the name that some scripts use."""

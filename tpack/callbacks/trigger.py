@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.proxy import ProxyCallback
+from tpack.callbacks.group import ProxyCallback
 from tpack.errors import CallbackError, ConfigError
 
 

@@ -1,17 +1,31 @@
-"""An end, with an explanation, to a training that hangs."""
+"""An end, with an explanation, to a training that hangs.
+
+What a step may be waiting for: queues and how full they are, and operations that wait for others.
+
+TensorFlow does not tell which operations of a run are still to come. But few kinds of operations wait at all, and for
+those that wait for a queue its size says whether they do.
+
+Where every thread of the process is.
+
+An end to steps that would wait for ever.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.thread_stacks import format_thread_stacks
-from tpack.callbacks.waiting_ops import WaitingOps
 from tpack.errors import ConfigError, StepTimeoutError
+from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
 
 EXIT_CODE = 70
@@ -19,6 +33,13 @@ EXIT_CODE = 70
 
 JOIN_TIMEOUT_SECS = 5.0
 """How long the end of training waits for the thread, which may be about to close the session."""
+
+QUEUE_TYPES = ("FIFOQueueV2", "PaddingFIFOQueueV2", "PriorityQueueV2", "RandomShuffleQueueV2")
+DEQUEUE_TYPES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2")
+OTHER_WAITING_TYPES = ("IteratorGetNext", "Unstage", "CollectiveReduce", "CollectiveReduceV2", "CollectiveGatherV2")
+PYTHON_TYPES = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+ASK_TIMEOUT_MS = 2000
+"""How long to wait for the sizes of queues from a session that may be stuck altogether."""
 
 
 class Watchdog(Callback):
@@ -131,3 +152,118 @@ class Watchdog(Callback):
         for state in states:
             logger.error(f"Queue {state.name} holds {state.size} elements.")
         return self._waiting.explain(states)
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """One queue at one moment.
+
+    Attributes:
+        name: the queue's operation.
+        size: how many elements it holds.
+        takers: names of the operations that take from it.
+    """
+
+    name: str
+    size: int
+    takers: tuple[str, ...]
+
+
+class WaitingOps:
+    """Knows the queues of a graph and the operations of a step that may wait.
+
+    Args:
+        graph: the graph, to which an operation is added for each queue.
+        targets: what a step runs.
+    """
+
+    def __init__(self, graph: Any, targets: Sequence[Any]) -> None:
+        needed = ancestors(targets)
+        queues = [op for op in graph.get_operations() if op.type in QUEUE_TYPES]
+        self._names = [op.name for op in queues]
+        self._sizes = [_size_of(op) for op in queues]
+        self._takers = [_takers_of(op, needed) for op in queues]
+        self._others = sorted(
+            f"{op.name} ({op.type})" for op in needed if op.type in (*OTHER_WAITING_TYPES, *PYTHON_TYPES)
+        )
+
+    def ask(self, session: Any) -> list[QueueState]:
+        """Return the state of each queue.
+
+        Args:
+            session: may be in the middle of a step.
+
+        Raises:
+            tf.errors.OpError: the session does not answer.
+        """
+        if not self._sizes:
+            return []
+        sizes = session.run(self._sizes, options=tf.RunOptions(timeout_in_ms=ASK_TIMEOUT_MS))
+        return [
+            QueueState(name, int(size), takers)
+            for name, size, takers in zip(self._names, sizes, self._takers, strict=True)
+        ]
+
+    def explain(self, states: Sequence[QueueState]) -> str:
+        """Return what a step that does not end waits for, as far as it can be known."""
+        empty = [state for state in states if state.size == 0 and state.takers]
+        if empty:
+            return "; ".join(f"operation {', '.join(s.takers)} waits for data: queue {s.name} is empty" for s in empty)
+        if self._others:
+            return f"these operations may wait: {', '.join(self._others)}"
+        return "no operation of the step is known to wait, see where the threads are"
+
+
+def _size_of(queue: Any) -> Any:
+    with tf.device(queue.device or None):
+        return tf.raw_ops.QueueSizeV2(handle=queue.outputs[0])
+
+
+def _takers_of(queue: Any, needed: set[Any]) -> tuple[str, ...]:
+    """Return who takes from a queue, of those that a step needs if it needs one."""
+    takers = [op for op in queue.outputs[0].consumers() if op.type in DEQUEUE_TYPES]
+    return tuple(op.name for op in takers if op in needed) or tuple(op.name for op in takers)
+
+
+def format_thread_stacks() -> str:
+    """Return the stack of each thread that runs Python; the main thread's comes last, where it is seen first in a log.
+
+    Threads of TensorFlow are among them while they run Python, as they do in ``tf.py_func``.
+    """
+    known = {thread.ident: thread for thread in threading.enumerate()}
+    main = threading.main_thread().ident
+    parts = []
+    for ident, frame in sorted(sys._current_frames().items(), key=lambda item: item[0] == main):
+        stack = "".join(traceback.format_stack(frame))
+        parts.append(f"{_describe(known.get(ident))}:\n{stack}")
+    return "\n".join(parts)
+
+
+def _describe(thread: threading.Thread | None) -> str:
+    if thread is None:
+        return "a thread that Python did not start"
+    return f"{'daemon ' if thread.daemon else ''}thread {thread.name}"
+
+
+class SessionRunTimeout(Callback):
+    """End training with a `StepTimeoutError` when a step takes too long.
+
+    It costs a step nothing. It sees only what runs in the session, and does not tell what the step waited for: for that
+    there is `Watchdog`.
+
+    Args:
+        timeout_in_ms: how long a step may take.
+
+    Raises:
+        ConfigError: ``timeout_in_ms`` is no positive integer.
+    """
+
+    _chief_only = False
+
+    def __init__(self, timeout_in_ms: int) -> None:
+        if not isinstance(timeout_in_ms, int) or timeout_in_ms < 1:
+            raise ConfigError(f"SessionRunTimeout wants a positive integer of milliseconds, got {timeout_in_ms!r}")
+        self._request = tf.train.SessionRunArgs(fetches=None, options=tf.RunOptions(timeout_in_ms=timeout_in_ms))
+
+    def _before_run(self, ctx: Any) -> Any:
+        return self._request

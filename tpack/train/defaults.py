@@ -4,8 +4,7 @@ from tpack.callbacks.averages import MovingAverageSummary
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.json_writer import JSONWriter
-from tpack.callbacks.monitors.printer import ScalarPrinter
-from tpack.callbacks.monitors.writers import TFEventWriter
+from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.summary import MergeAllSummaries

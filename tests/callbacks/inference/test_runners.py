@@ -4,11 +4,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_inference import flow, make_trainer, uneven_batches
 from tpack.callbacks.base import Callback
-from tpack.callbacks.inference.error_rate import ClassificationError
-from tpack.callbacks.inference.inferencers import Inferencer
-from tpack.callbacks.inference.runner import InferenceRunner
-from tpack.callbacks.inference.runners import InferenceRunnerBase
-from tpack.callbacks.inference.scalar_stats import ScalarStats
+from tpack.callbacks.inference.inferencers import ClassificationError, Inferencer, ScalarStats
+from tpack.callbacks.inference.runners import InferenceRunner, InferenceRunnerBase
 from tpack.dataflow.from_generator import DataFromGenerator
 from tpack.errors import CallbackError, ConfigError, DataExhaustedError, TowerError
 from tpack.input_source.feed import FeedInput

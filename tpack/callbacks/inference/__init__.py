@@ -5,12 +5,16 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "binary": ("BinaryClassificationStats",),
-        "error_rate": ("ClassificationError",),
-        "inferencers": ("Inferencer",),
-        "parallel": ("DataParallelInferenceRunner",),
-        "runner": ("InferenceRunner",),
-        "runners": ("InferenceRunnerBase",),
-        "scalar_stats": ("ScalarStats",),
+        "inferencers": (
+            "BinaryClassificationStats",
+            "ClassificationError",
+            "Inferencer",
+            "ScalarStats",
+        ),
+        "runners": (
+            "DataParallelInferenceRunner",
+            "InferenceRunner",
+            "InferenceRunnerBase",
+        ),
     },
 )

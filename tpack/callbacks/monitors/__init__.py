@@ -6,10 +6,12 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "base": ("MonitorBase",),
-        "command": ("SendMonitorData",),
         "group": ("Monitors",),
         "json_writer": ("JSONWriter",),
-        "printer": ("ScalarPrinter",),
-        "writers": ("TFEventWriter",),
+        "writers": (
+            "ScalarPrinter",
+            "SendMonitorData",
+            "TFEventWriter",
+        ),
     },
 )

@@ -1,19 +1,21 @@
-"""All monitors of a training as one: what callbacks put in goes to each of them."""
+"""All monitors of a training as one: what callbacks put in goes to each of them.
+
+What each statistic was, in memory, for the callbacks that act on it.
+"""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.group import Callbacks
+from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.monitors.base import MonitorBase
-from tpack.callbacks.monitors.history import ScalarHistory
-from tpack.callbacks.proxy import ProxyCallback
 from tpack.errors import CallbackError
 from tpack.tfutils.summary_proto import create_image_summary, create_scalar_summary
 
@@ -125,3 +127,34 @@ def _as_image_batch(name: str, images: np.ndarray) -> np.ndarray:
     if images.ndim != 4:
         raise CallbackError(f"image '{name}' must have 2, 3 or 4 dimensions, got an array of shape {images.shape}")
     return images
+
+
+class ScalarHistory(MonitorBase):
+    """Keep every value of every scalar, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[float]] = {}
+
+    def process_scalar(self, name: str, val: float) -> None:
+        """Append the value to its history."""
+        self._values.setdefault(name, []).append(val)
+
+    def get_history(self, name: str) -> list[float]:
+        """Return all values of a statistic, oldest first.
+
+        Raises:
+            CallbackError: nobody reported such a statistic.
+        """
+        if name not in self._values:
+            near = get_close_matches(name, self._values) or sorted(self._values)
+            known = f"near names: {', '.join(near)}" if near else "there are none yet"
+            raise CallbackError(f"no statistic named '{name}' was reported; {known}")
+        return list(self._values[name])
+
+    def get_latest(self, name: str) -> float:
+        """Return the last value of a statistic.
+
+        Raises:
+            CallbackError: nobody reported such a statistic.
+        """
+        return self.get_history(name)[-1]

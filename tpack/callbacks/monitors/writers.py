@@ -1,12 +1,20 @@
-"""TensorBoard's event files."""
+"""TensorBoard's event files.
+
+Statistics given to a shell command as they come.
+
+Statistics as lines of the log.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.send_stat import CommandTemplate, run_command
 from tpack.utils import logger
 
 
@@ -86,3 +94,87 @@ class TFEventWriter(MonitorBase):
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+
+
+class SendMonitorData(MonitorBase):
+    """Run a shell command with the scalars that came in an epoch, after it.
+
+    In an epoch in which one of them did not come, nothing is run. A command that fails is logged and disturbs nothing.
+
+    Args:
+        command: the command, with ``{name}`` where a value goes. ``{name:.3f}`` formats it; a brace is written twice.
+        names: the statistics, one name or several.
+        timeout_secs: how long training waits for the command.
+
+    Raises:
+        ConfigError: the command cannot be read, or uses a name that is not in ``names``.
+    """
+
+    def __init__(self, command: str, names: str | Sequence[str], *, timeout_secs: float = 60) -> None:
+        self._names = [names] if isinstance(names, str) else list(names)
+        self._template = CommandTemplate(command, self._names)
+        self._timeout_secs = timeout_secs
+        self._values: dict[str, float] = {}
+        self._has_warned = False
+
+    def process_scalar(self, name: str, val: float) -> None:
+        """Remember the value until the end of the epoch."""
+        if name in self._names:
+            self._values[name] = val
+
+    def _trigger(self) -> None:
+        values, self._values = self._values, {}
+        missing = [name for name in self._names if name not in values]
+        if not missing:
+            run_command(self._template.fill(values), self._timeout_secs)
+        elif not self._has_warned:
+            logger.warning(f"{self} sends nothing in epoch {self.epoch_num}: {', '.join(missing)} did not come.")
+            self._has_warned = True
+
+
+class ScalarPrinter(MonitorBase):
+    """Log the scalars that came since the last time, sorted by name.
+
+    Args:
+        enable_step: log after each step that reported something.
+        enable_epoch: log after each epoch.
+        whitelist: regular expressions; only names that match one at their beginning are logged. All unless given.
+        blacklist: regular expressions; names that match one at their beginning are not logged.
+    """
+
+    def __init__(
+        self,
+        enable_step: bool = False,
+        enable_epoch: bool = True,
+        whitelist: Sequence[str] | None = None,
+        blacklist: Sequence[str] | None = None,
+    ) -> None:
+        self._logs_steps = enable_step
+        self._logs_epochs = enable_epoch
+        self._whitelist = [re.compile(pattern) for pattern in ([""] if whitelist is None else whitelist)]
+        self._blacklist = [re.compile(pattern) for pattern in blacklist or ()]
+        self._values: dict[str, float] = {}
+
+    def process_scalar(self, name: str, val: float) -> None:
+        """Remember the value until it is logged."""
+        is_wanted = any(pattern.match(name) for pattern in self._whitelist)
+        if is_wanted and not any(pattern.match(name) for pattern in self._blacklist):
+            self._values[name] = val
+
+    def _trigger_step(self) -> None:
+        self._log()
+
+    def _trigger(self) -> None:
+        if self._logs_epochs:
+            self._log()
+
+    def _log(self) -> None:
+        for name, value in sorted(self._values.items()):
+            logger.info(f"{name}: {value:.5g}")
+        self._values.clear()
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether ``hook`` does anything."""
+        if hook == "trigger_step":
+            return self._logs_steps
+        return super().implements(hook)

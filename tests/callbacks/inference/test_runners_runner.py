@@ -1,0 +1,86 @@
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.toy_inference import SIGNATURE, expected_statistics, flow, make_trainer, model, uneven_batches
+from tpack.callbacks.inference.inferencers import BinaryClassificationStats, ClassificationError, ScalarStats
+from tpack.callbacks.inference.runners import InferenceRunner
+from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.input_source.queue_input import QueueInput
+from tpack.tower.func import TowerFunc
+
+
+def make_inferencers():
+    return [
+        ClassificationError(),
+        ScalarStats(["cost", "score"]),
+        BinaryClassificationStats("prediction", "label"),
+    ]
+
+
+def assert_statistics(trainer, batches, weights):
+    for epoch, weight in enumerate(weights):
+        for name, value in expected_statistics(batches, weight).items():
+            assert trainer.recorder.values(name)[epoch] == pytest.approx(value, rel=1e-5), name
+
+
+@pytest.mark.parametrize("make_input", [flow, lambda batches: QueueInput(flow(batches))])
+def test_statistics_are_those_of_numpy_with_the_current_weights(graph, rng, make_input):
+    batches = uneven_batches(rng, 5)
+    trainer = make_trainer().train(
+        [InferenceRunner(make_input(batches), make_inferencers())], steps_per_epoch=2, epochs=(1, 3)
+    )
+    assert_statistics(trainer, batches, weights=[3.0, 5.0, 7.0])
+
+
+def test_two_runners_work_side_by_side(graph, rng):
+    first, second = uneven_batches(rng, 3), uneven_batches(rng, 2)
+    runners = [
+        InferenceRunner(flow(first), ScalarStats("cost", prefix="a"), tower_name="A"),
+        InferenceRunner(flow(second), ScalarStats("cost", prefix="b"), tower_name="B"),
+    ]
+    trainer = make_trainer().train(runners, steps_per_epoch=1, epochs=(1, 1))
+    for name, batches in (("a_cost", first), ("b_cost", second)):
+        expected = expected_statistics(batches, 2.0)["validation_cost"]
+        assert trainer.recorder.values(name) == [pytest.approx(expected, rel=1e-5)]
+
+
+def test_runner_can_be_triggered_before_training(graph, rng):
+    batches = uneven_batches(rng, 3)
+    runner = PeriodicTrigger(InferenceRunner(flow(batches), make_inferencers()), every_k_epochs=2, before_train=True)
+    trainer = make_trainer().train([runner], steps_per_epoch=1, epochs=(1, 2))
+    assert_statistics(trainer, batches, weights=[1.0, 3.0])
+
+
+def test_device_and_model_can_be_chosen(graph, rng):
+    devices = []
+
+    def on_device(x, label):
+        score = tf.identity(x, name="score")
+        devices.append(score.device)
+
+    other = TowerFunc(on_device, SIGNATURE)
+    batches = uneven_batches(rng, 2)
+    runner = InferenceRunner(flow(batches), ScalarStats("score"), tower_func=other, device=3)
+    trainer = make_trainer().train([runner], epochs=(1, 1))
+    expected = expected_statistics(batches, 1.0)["validation_score"]
+    assert trainer.recorder.values("validation_score") == [pytest.approx(expected)]
+    assert devices == ["/device:CPU:3"] or "GPU:3" in devices[0]
+
+
+def test_inference_adds_nothing_to_the_training_collections(graph, rng):
+    def with_extras(x, label):
+        cost = model(x, label)
+        tf.summary.scalar("cost_summary", cost)
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, cost.op)
+        tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, cost)
+
+    trainer = make_trainer()
+    keys = (tf.GraphKeys.SUMMARIES, tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.REGULARIZATION_LOSSES)
+    trainer.train(
+        [
+            InferenceRunner(
+                flow(uneven_batches(rng, 2)), ScalarStats("cost"), tower_func=TowerFunc(with_extras, SIGNATURE)
+            )
+        ]
+    )
+    assert [graph.get_collection(key) for key in keys] == [[], [], []]

@@ -1,0 +1,40 @@
+import math
+
+import pytest
+
+from tpack.callbacks.monitors.group import ScalarHistory
+from tpack.errors import CallbackError
+
+
+def make_history(*names):
+    history = ScalarHistory()
+    for name in names:
+        history.process_scalar(name, 1.0)
+    return history
+
+
+def test_history_keeps_every_value_in_order():
+    history = ScalarHistory()
+    for value in (3.0, math.nan, 1.0):
+        history.process_scalar("cost", value)
+    assert history.get_latest("cost") == 1.0
+    assert str(history.get_history("cost")) == "[3.0, nan, 1.0]"
+
+
+def test_history_given_out_is_a_copy():
+    history = make_history("cost")
+    history.get_history("cost").clear()
+    assert history.get_history("cost") == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (["validation_error", "cost"], "near names: validation_error$"),
+        (["a", "b"], "near names: a, b$"),
+        ([], "there are none yet"),
+    ],
+)
+def test_unknown_name_lists_near_names(known, said):
+    with pytest.raises(CallbackError, match=f"no statistic named 'validation_eror' was reported; .*{said}"):
+        make_history(*known).get_latest("validation_eror")

@@ -1,0 +1,76 @@
+from contextlib import contextmanager
+
+from tests.helpers.fake_trainer import FakeTrainer
+from tests.helpers.toy_inference import flow
+from tpack.callbacks.base import Callback
+from tpack.callbacks.ema import OnAverages
+from tpack.callbacks.inference.inferencers import ScalarStats
+from tpack.callbacks.inference.runners import InferenceRunner
+
+
+class Averages:
+    """Notes whether averages are in use, and how often they were."""
+
+    in_use = False
+    times = 0
+    is_required = False
+
+    def require_setup(self):
+        self.is_required = True
+
+    @contextmanager
+    def averages_in_use(self):
+        self.in_use = True
+        self.times += 1
+        yield
+        self.in_use = False
+
+
+class Watching(Callback):
+    def __init__(self, averages):
+        self.averages = averages
+        self.seen = {}
+
+    def _note(self, hook):
+        self.seen[hook] = self.averages.in_use
+
+    def _before_train(self):
+        self._note("before_train")
+
+    def _before_epoch(self):
+        self._note("before_epoch")
+
+    def _after_run(self, ctx, values):
+        self._note("after_run")
+
+    def _trigger_step(self):
+        self._note("trigger_step")
+
+    def _trigger_epoch(self):
+        self._note("trigger_epoch")
+        self.trigger()
+
+    def _trigger(self):
+        self._note("trigger")
+
+    def _after_train(self):
+        self._note("after_train")
+
+
+def test_averages_are_in_use_while_the_callback_is_triggered(graph):
+    averages = Averages()
+    watching = Watching(averages)
+    proxy = OnAverages(averages, watching)
+    FakeTrainer().train([proxy])
+    assert averages.is_required
+    expected = {"before_train": True, "trigger_step": True, "trigger_epoch": True, "trigger": True}
+    assert watching.seen == {**expected, "before_epoch": False, "after_run": False, "after_train": False}
+    watching.seen.clear()
+    proxy.trigger()
+    assert watching.seen == {"trigger": True}
+
+
+def test_weights_are_not_exchanged_for_nothing():
+    proxy = OnAverages(Averages(), InferenceRunner(flow([[0]]), ScalarStats("cost")))
+    assert not proxy.implements("trigger_step")
+    assert proxy.implements("trigger_epoch")

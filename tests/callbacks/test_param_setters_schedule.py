@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+
+from tpack.callbacks.param_setters import Schedule
+from tpack.errors import ConfigError
+
+
+def test_steps_hold_until_the_next_point():
+    schedule = Schedule([(30, 0.01), (10, 0.1)])
+    assert [schedule.value_at(k) for k in (0, 9, 10, 11, 29, 30, 1000)] == [None, None, 0.1, 0.1, 0.1, 0.01, 0.01]
+    assert [schedule.change_at(k) for k in (9, 10, 11, 30, 31)] == [None, 0.1, None, 0.01, None]
+
+
+def test_lines_are_numpys_between_the_points(rng):
+    points = sorted(rng.choice(200, 8, replace=False).tolist())
+    values = rng.normal(size=8).tolist()
+    schedule = Schedule(zip(points, values, strict=True), "linear")
+    inside = range(points[0], points[-1] + 1)
+    np.testing.assert_allclose([schedule.value_at(k) for k in inside], np.interp(inside, points, values), rtol=1e-12)
+    assert [schedule.change_at(k) for k in inside] == [schedule.value_at(k) for k in inside]
+    assert schedule.value_at(points[0] - 1) is None
+    assert schedule.value_at(points[-1] + 5) == values[-1]
+    assert schedule.change_at(points[0] - 1) is schedule.change_at(points[-1] + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("points", "interp", "message"),
+    [
+        ([], None, "at least one"),
+        ([(1, 0.1), (1, 0.2)], None, "one value at each point"),
+        ([(1.5, 0.1)], None, r"pairs, got \(1.5, 0.1\)"),
+        ([(1, "fast")], None, r"pairs, got \(1, 'fast'\)"),
+        ([3], None, "pairs, got 3"),
+        ([(1, 0.1)], "cubic", "None or 'linear', got 'cubic'"),
+    ],
+)
+def test_what_is_no_schedule_is_an_error(points, interp, message):
+    with pytest.raises(ConfigError, match=message):
+        Schedule(points, interp)

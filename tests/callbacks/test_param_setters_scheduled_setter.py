@@ -1,0 +1,103 @@
+"""A schedule sets the same values whether or not the run was interrupted, wherever that was."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.fake_trainer import FakeTrainer
+from tpack.callbacks.base import Callback
+from tpack.callbacks.hyper_param import ObjAttrParam
+from tpack.callbacks.param_setters import ScheduledHyperParamSetter
+from tpack.callbacks.saver import ModelSaver
+from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.errors import ConfigError
+from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.smart_init import SmartInit
+from tpack.train.trainer import Trainer
+
+SCHEDULE = [(2, 0.1), (5, 0.4), (6, 0.2)]
+
+
+class Watch(Callback):
+    """Notes the value that each step sees."""
+
+    def __init__(self, target):
+        self.target = target
+        self.seen = []
+
+    def _before_run(self, ctx):
+        self.seen.append(self.target.rate)
+
+
+def values_seen(epochs, steps_per_epoch=2, start=7.0, **options):
+    """Train and return the value that each step saw."""
+    target = SimpleNamespace(rate=start)
+    watch = Watch(target)
+    setter = ScheduledHyperParamSetter(ObjAttrParam(target, "rate"), SCHEDULE, **options)
+    first_step = (epochs[0] - 1) * steps_per_epoch
+    with tf.Graph().as_default():
+        FakeTrainer().train([setter, watch], epochs=epochs, steps_per_epoch=steps_per_epoch, global_step=first_step)
+    return watch.seen
+
+
+def test_epochs_after_the_scheduled_one_get_its_value():
+    # A value at epoch 2 is for epoch 3 and later.
+    assert values_seen((1, 8), steps_per_epoch=1) == [7.0, 7.0, 0.1, 0.1, 0.1, 0.4, 0.2, 0.2]
+
+
+def test_steps_after_the_scheduled_one_get_its_value():
+    assert values_seen((1, 4), step_based=True) == [7.0, 7.0, 0.1, 0.1, 0.1, 0.4, 0.2, 0.2]
+
+
+def test_lines_are_followed_between_points():
+    expected = [7.0, 7.0, *np.interp([2, 3, 4, 5, 6], *zip(*SCHEDULE, strict=True)), 0.2]
+    np.testing.assert_allclose(values_seen((1, 8), steps_per_epoch=1, interp="linear"), expected)
+    np.testing.assert_allclose(values_seen((1, 4), step_based=True, interp="linear"), expected)
+
+
+@pytest.mark.parametrize("step_based", [False, True])
+@pytest.mark.parametrize("interp", [None, "linear"])
+@pytest.mark.parametrize("first", [2, 3, 4, 5, 6, 7, 8])
+def test_a_resumed_run_goes_on_as_if_nothing_had_happened(step_based, interp, first):
+    options = {"step_based": step_based, "interp": interp, "steps_per_epoch": 1}
+    # Whatever the checkpoint or the model's initializer says, the schedule's value counts once it has one.
+    whole = values_seen((1, 8), **options)
+    np.testing.assert_allclose(values_seen((first, 8), **options), whole[first - 1 :])
+
+
+@pytest.mark.parametrize("step_based", [False, True])
+def test_a_run_that_resumes_in_the_middle_of_an_epoch_goes_on_too(tmp_path, step_based):
+    def train(**place):
+        target = SimpleNamespace(rate=7.0)
+        watch = Watch(target)
+        setter = ScheduledHyperParamSetter(ObjAttrParam(target, "rate"), SCHEDULE, "linear", step_based=step_based)
+        trainer = Trainer()
+        with trainer.graph.as_default():
+            trainer.train_op = tf.no_op()
+        saver = PeriodicTrigger(ModelSaver(0, checkpoint_dir=str(tmp_path)), every_k_steps=1)
+        trainer.train([setter, watch, saver], [], NewSessionCreator(), steps_per_epoch=2, **place)
+        return watch.seen
+
+    whole = train(session_init=None, max_epoch=8)
+    for step in (3, 5, 9):
+        place = {"starting_epoch": step // 2 + 1, "starting_step": step % 2, "max_epoch": 8}
+        resumed = train(session_init=SmartInit(str(tmp_path / f"model-{step}")), **place)
+        np.testing.assert_allclose(resumed, whole[step:])
+
+
+def test_without_set_at_beginning_only_scheduled_points_count():
+    assert values_seen((4, 7), steps_per_epoch=1, set_at_beginning=False) == [7.0, 7.0, 0.4, 0.2]
+    assert values_seen((6, 7), steps_per_epoch=1, set_at_beginning=False) == [0.4, 0.2]
+
+
+def test_only_a_schedule_of_steps_is_asked_after_each_step():
+    for step_based in (False, True):
+        setter = ScheduledHyperParamSetter("rate", SCHEDULE, step_based=step_based)
+        assert setter.implements("trigger_step") is step_based
+
+
+def test_a_schedule_that_cannot_be_read_is_an_error():
+    with pytest.raises(ConfigError, match="interp must be None or 'linear'"):
+        ScheduledHyperParamSetter("rate", SCHEDULE, interp="cubic")
