@@ -15,8 +15,7 @@ from pathlib import Path
 import reduce_baselines
 from timing import argument_parser, write_json
 
-from tpack.cli.models import MODELS
-from tpack.cli.reduce import _shapes
+from tpack.cli.reduce import MODELS, _shapes
 from tpack.reduction.algorithms import ALGORITHMS
 from tpack.reduction.candidates import LIKELY_CANDIDATES, PACKINGS, fitting_candidates
 from tpack.reduction.cost_model import halving_doubling_cost, lower_bound, ring_cost

@@ -1,16 +1,40 @@
-"""``tpack plot``: draw the curves of one or several runs from what they wrote to ``stat.json``."""
+"""``tpack plot``: draw the curves of one or several runs from what they wrote to ``stat.json``.
+
+The curves of runs: which statistics each reported, and when.
+
+Draw curves: one panel for each statistic, one colour for each run.
+
+The figure is made without ``pyplot``, so that no backend is chosen for the process and no window can open.
+"""
 
 import argparse
+import math
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
-from tpack.cli.curves import AXES, choose_stats, read_runs
-from tpack.cli.figure import draw
+from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.errors import ConfigError
 from tpack.utils.fs import atomic_write
+from tpack.utils.optional import import_optional
 
 _FORMATS = (".png", ".svg", ".pdf")
 _DOTS_PER_INCH = 110
+AXES = {"epoch": "epoch_num", "step": "global_step"}
+"""What curves can be drawn over, and what it is called in the file."""
+
+# Of Okabe and Ito: told apart by colour-blind readers, and dark enough on white.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+# Runs beyond the colours are told apart by how their lines are drawn.
+_STYLES = ("-", "--", ":", "-.")
+
+_INK, _FAINT = "#333333", "#D9D9D9"
+_PANEL_INCHES = (4.2, 2.7)
+_MAX_COLUMNS = 3
+_MAX_MARKED_POINTS = 40
 
 
 def add_command(commands: Any) -> None:
@@ -54,3 +78,160 @@ def run(options: argparse.Namespace) -> str:
     with atomic_write(options.out, "wb") as file:
         figure.savefig(file, format=file_format[1:], dpi=_DOTS_PER_INCH)
     return f"{options.out}: {len(stats)} statistic(s) of {len(runs)} run(s)\n"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run reported.
+
+    Attributes:
+        label: what it is called, unlike the other runs.
+        entries: dictionaries of statistics, one for each time that something was reported.
+    """
+
+    label: str
+    entries: list[dict[str, Any]]
+
+    def curve(self, stat: str, axis: str) -> tuple[list[float], list[float]]:
+        """Return the points of a statistic over ``"epoch"`` or ``"step"``; what is not finite is a NaN, a gap."""
+        points = [(e[AXES[axis]], e[stat]) for e in self.entries if _is_number(e.get(stat)) and AXES[axis] in e]
+        return [float(x) for x, _ in points], [float(y) if math.isfinite(y) else math.nan for _, y in points]
+
+    def stats(self) -> list[str]:
+        """Return the names of all statistics that are numbers, sorted."""
+        names = {name for entry in self.entries for name, value in entry.items() if _is_number(value)}
+        return sorted(names - set(AXES.values()))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def read_runs(paths: Sequence[str]) -> list[Run]:
+    """Read the ``stat.json`` of several runs.
+
+    Args:
+        paths: directories, or the files themselves.
+
+    Raises:
+        ConfigError: There is none, or it has no entries.
+        CallbackError: A file is damaged.
+    """
+    directories = [os.path.abspath(os.path.dirname(p) if os.path.isfile(p) else p) for p in paths]
+    runs = []
+    for path, directory, label in zip(paths, directories, labels(directories), strict=True):
+        entries = JSONWriter.load_existing_json(directory)
+        if not entries:
+            raise ConfigError(
+                f"wanted the directory of a run, with statistics in {JSONWriter.FILENAME}: {path} has none"
+            )
+        runs.append(Run(label, entries))
+    return runs
+
+
+def labels(directories: Sequence[str]) -> list[str]:
+    """Return the shortest ends of paths that differ from one another, whole parts each; numbered where paths are equal.
+
+    Args:
+        directories: absolute paths.
+    """
+    parts = [os.path.normpath(directory).split(os.sep) for directory in directories]
+    for length in range(1, max(map(len, parts), default=1) + 1):
+        ends = ["/".join(part[-length:]) for part in parts]
+        if len(set(ends)) == len(ends):
+            return ends
+    return [f"{number} {part[-1]}" for number, part in enumerate(parts, 1)]
+
+
+def choose_stats(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
+    """Return the statistics to draw.
+
+    Args:
+        runs: whose.
+        wanted: their names; empty for all that changed in some run, or all if none did, sorted.
+
+    Raises:
+        ConfigError: No run has one of the names; near names are listed. Or there are no statistics at all.
+    """
+    known = list(dict.fromkeys(name for run in runs for name in run.stats()))
+    for name in wanted:
+        if name not in known:
+            near = get_close_matches(name, known, n=5)
+            raise ConfigError(
+                f"no run has the statistic {name!r}"
+                + (f"; near names: {', '.join(near)}" if near else f"; there are: {', '.join(known)}")
+            )
+    if wanted:
+        return list(dict.fromkeys(wanted))
+    if not known:
+        raise ConfigError("the runs have no statistics to draw")
+    # What belongs to a part, such as an input source's queue, comes after what belongs to the model.
+    known.sort(key=lambda name: ("/" in name, name.lower()))
+    changing = [name for name in known if any(len(set(run.curve(name, "step")[1])) > 1 for run in runs)]
+    return changing or known
+
+
+def draw(runs: Sequence[Run], stats: Sequence[str], axis: str) -> Any:
+    """Return a ``matplotlib.figure.Figure``.
+
+    Args:
+        runs: whose curves.
+        stats: one panel each.
+        axis: ``"epoch"`` or ``"step"``.
+
+    Raises:
+        DependencyError: matplotlib is not installed.
+    """
+    figure_class = import_optional("matplotlib.figure", "plot").Figure
+    columns = min(len(stats), _MAX_COLUMNS)
+    rows = -(-len(stats) // columns)
+    legend_inches = 0.45 if len(runs) > 1 else 0.0
+    size = (columns * _PANEL_INCHES[0], rows * _PANEL_INCHES[1] + legend_inches)
+    figure = figure_class(figsize=size, layout="constrained", facecolor="white")
+    figure.get_layout_engine().set(w_pad=0.09, h_pad=0.07)
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for position, (panel, stat) in enumerate(zip(panels, stats, strict=False)):
+        _draw_panel(panel, runs, stat, axis)
+        if position + columns >= len(stats):
+            panel.set_xlabel(axis, color=_INK, fontsize=9)
+    for panel in panels[len(stats) :]:
+        panel.set_axis_off()
+    _name_runs(figure, runs)
+    return figure
+
+
+def _draw_panel(panel: Any, runs: Sequence[Run], stat: str, axis: str) -> None:
+    ticker = import_optional("matplotlib.ticker", "plot")
+    for index, run in enumerate(runs):
+        x, y = run.curve(stat, axis)
+        panel.plot(
+            x,
+            y,
+            color=_COLOURS[index % len(_COLOURS)],
+            linestyle=_STYLES[index // len(_COLOURS) % len(_STYLES)],
+            linewidth=1.6,
+            marker="o" if len(x) <= _MAX_MARKED_POINTS else None,
+            markersize=2.8,
+            label=run.label,
+        )
+    panel.set_title(stat, loc="left", fontsize=10, color=_INK, fontweight="bold")
+    panel.grid(color=_FAINT, linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.margins(x=0.02, y=0.08)
+    panel.xaxis.set_major_locator(ticker.MaxNLocator(nbins=6, integer=True))
+    panel.yaxis.set_major_locator(ticker.MaxNLocator(nbins=5))
+    panel.tick_params(labelsize=8, colors=_INK, length=0)
+    for side, spine in panel.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(_FAINT)
+
+
+def _name_runs(figure: Any, runs: Sequence[Run]) -> None:
+    """Say whose curves these are: a title for one run, a legend above the panels for several."""
+    if len(runs) == 1:
+        figure.suptitle(runs[0].label, fontsize=11, color=_INK, x=0.01, ha="left")
+        return
+    # With an underscore in front, matplotlib would leave a run out.
+    handles, names = figure.axes[0].get_lines(), [f" {run.label}" for run in runs]
+    columns = min(len(runs), 4)
+    figure.legend(handles, names, loc="outside upper left", ncols=columns, frameon=False, fontsize=9, labelcolor=_INK)

@@ -1,9 +1,11 @@
-"""``tpack reduce``: measure the reductions for a model's gradients and say which one is the fastest here."""
+"""``tpack reduce``: measure the reductions for a model's gradients and say which one is the fastest here.
+
+The shapes of the gradients of well-known models, so that a reduction can be measured without building the model.
+"""
 
 import argparse
 from typing import Any
 
-from tpack.cli.models import MODELS, Shape
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms import ALGORITHMS
 from tpack.reduction.candidates import LIKELY_CANDIDATES, PACKINGS
@@ -15,6 +17,9 @@ from tpack.tower.devices import resolve_devices
 
 _MODEL = "resnet50"
 _DTYPES = ("float32", "float16", "bfloat16", "float64")
+Shape = tuple[int, ...]
+_RESNET50_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
+"""The width of the 3 x 3 convolutions, and the number of blocks."""
 
 
 def add_command(commands: Any) -> None:
@@ -99,3 +104,31 @@ def _shapes(text: str) -> tuple[Shape, ...]:
 def _candidates(text: str) -> tuple[str, ...]:
     """Read ``one_device,xring+packs``."""
     return tuple(text.split(","))
+
+
+def resnet50_shapes() -> tuple[Shape, ...]:
+    """Return the shapes of the 161 trainable variables of ResNet-50 in the order of the model: 25.6 M elements.
+
+    Source:
+        He et al., "Deep Residual Learning for Image Recognition", https://arxiv.org/abs/1512.03385
+    """
+    shapes: list[Shape] = [*_convolution(7, 3, 64)]
+    channels = 64
+    for width, blocks in _RESNET50_STAGES:
+        for _ in range(blocks):
+            if channels != 4 * width:
+                shapes += _convolution(1, channels, 4 * width)
+            shapes += _convolution(1, channels, width)
+            shapes += _convolution(3, width, width)
+            shapes += _convolution(1, width, 4 * width)
+            channels = 4 * width
+    return (*shapes, (channels, 1000), (1000,))
+
+
+def _convolution(size: int, inputs: int, outputs: int) -> tuple[Shape, ...]:
+    """Return the shapes of a convolution's weights, and of the scale and the offset of its batch normalisation."""
+    return (size, size, inputs, outputs), (outputs,), (outputs,)
+
+
+MODELS = {"resnet50": resnet50_shapes}
+"""The models that the command line knows by name."""

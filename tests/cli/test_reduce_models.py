@@ -3,7 +3,7 @@ import importlib.util
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.source import ROOT
-from tpack.cli.models import MODELS, resnet50_shapes
+from tpack.cli.reduce import MODELS, resnet50_shapes
 
 
 def test_shapes_are_those_of_the_model(graph):

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tpack.cli.tables import draw_table, format_shape, format_size, is_number
+from tpack.cli.inspect import draw_table, format_shape, format_size, is_number
 
 
 def test_columns_are_aligned_and_numbers_left_as_they_are():

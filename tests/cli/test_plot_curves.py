@@ -6,7 +6,7 @@ import math
 import pytest
 
 from tpack.callbacks.monitors.json_writer import JSONWriter
-from tpack.cli.curves import Run, choose_stats, labels, read_runs
+from tpack.cli.plot import Run, choose_stats, labels, read_runs
 from tpack.errors import CallbackError, ConfigError
 
 ENTRIES = [

@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from tpack.cli.curves import Run
-from tpack.cli.figure import draw
+from tpack.cli.plot import Run, draw
 from tpack.errors import DependencyError
 
 

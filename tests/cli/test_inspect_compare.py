@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tpack.cli.compare import compare, max_difference
+from tpack.cli.inspect import compare, max_difference
 
 FIRST = {
     "same": np.ones(3, "float32"),
