@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, DataExhaustedError
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.checkpoints import add_default_saver
-from tpack.estimator.model_session import SessionPlan, model_session
 from tpack.estimator.operations import operation_of
+from tpack.estimator.session import SessionPlan, model_session
 from tpack.estimator.summaries import write_results
 from tpack.tfutils.hooked_session import HookedSession
 from tpack.utils import logger

@@ -12,8 +12,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.checkpoints import add_default_saver
-from tpack.estimator.model_session import restore
 from tpack.estimator.serving_input import ServingInputReceiver
+from tpack.estimator.session import restore
 from tpack.estimator.signatures import signature_defs
 from tpack.tfutils.export import written_aside
 from tpack.tfutils.sesscreate import NewSessionCreator

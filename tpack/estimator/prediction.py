@@ -8,7 +8,7 @@ import numpy as np
 from tpack.errors import ConfigError, DataExhaustedError
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.checkpoints import add_default_saver
-from tpack.estimator.model_session import SessionPlan, model_session
+from tpack.estimator.session import SessionPlan, model_session
 
 
 def chosen_predictions(predictions: Any, predict_keys: Any) -> Any:

@@ -6,14 +6,14 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.joined_specs import join_towers
+from tpack.estimator.joining import join_towers
 from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.model_fn import ModelFn, call_model_fn, check_model_fn
+from tpack.estimator.replicated import build_towers, current_model_fn_tower
 from tpack.estimator.replication import Replication, replication_over
 from tpack.estimator.spec import EstimatorSpec
 from tpack.estimator.split_batch import split_batch
 from tpack.estimator.tower_optimizer import TowerOptimizer
-from tpack.estimator.towers import build_towers, current_model_fn_tower
 from tpack.estimator.variable_placement import VariablePlacement
 
 

@@ -7,14 +7,14 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.estimator.arguments import call_with_accepted
-from tpack.estimator.joined_specs import join_towers
+from tpack.estimator.joining import join_towers
 from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.model_fn import ModelFn, call_model_fn, check_model_fn
 from tpack.estimator.replicate_model_fn import shard_inputs
+from tpack.estimator.replicated import build_towers, outside_of_towers
 from tpack.estimator.replication import replication_over
 from tpack.estimator.spec import EstimatorSpec
 from tpack.estimator.tower_gradients import sum_tower_gradients
-from tpack.estimator.towers import build_towers, outside_of_towers
 from tpack.estimator.variable_placement import VariablePlacement
 
 OptimizerFn = Callable[..., Any]

@@ -14,8 +14,8 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.mode import current_mode, strategy_of
 from tpack.distribute.trainer_towers import TrainerTowersStrategy
 from tpack.errors import ConfigError
+from tpack.estimator.replicated import current_model_fn_tower
 from tpack.estimator.tower_gradients import sum_tower_gradients
-from tpack.estimator.towers import current_model_fn_tower
 
 
 class TowerOptimizer(tf.train.Optimizer):

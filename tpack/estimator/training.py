@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, DataExhaustedError, NumericsError
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.checkpoints import CheckpointWriter, add_default_saver
-from tpack.estimator.model_session import SessionPlan, model_session
 from tpack.estimator.operations import operation_of
+from tpack.estimator.session import SessionPlan, model_session
 from tpack.estimator.step_timer import StepTimer
 from tpack.estimator.summaries import event_writer
 from tpack.tfutils.hooked_session import HookedSession

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.sessions import cpu_session
 from tpack.errors import CheckpointError, ConfigError, DataExhaustedError
-from tpack.estimator.model_session import SessionPlan, initialize, model_session, restore
+from tpack.estimator.session import SessionPlan, initialize, model_session, restore
 
 
 class Recorder(tf.train.SessionRunHook):

@@ -15,8 +15,8 @@ from tpack.estimator.export_outputs import ClassificationOutput, ExportOutput, P
 from tpack.estimator.metric_reduction import reduce_metric_variables
 from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.operations import operation_of
+from tpack.estimator.replicated import BuiltTower
 from tpack.estimator.spec import EstimatorSpec
-from tpack.estimator.towers import BuiltTower
 from tpack.reduction.summing import sum_tensors
 
 

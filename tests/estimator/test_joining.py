@@ -6,11 +6,11 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.estimator.export_outputs import ClassificationOutput, ExportOutput, PredictOutput, RegressionOutput
-from tpack.estimator.joined_specs import join_towers
+from tpack.estimator.joining import join_towers
 from tpack.estimator.mode_keys import ModeKeys
+from tpack.estimator.replicated import build_towers
 from tpack.estimator.replication import Replication
 from tpack.estimator.spec import EstimatorSpec
-from tpack.estimator.towers import build_towers
 
 DEVICE = "/device:CPU:3"
 
