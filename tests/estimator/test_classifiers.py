@@ -13,9 +13,9 @@ from tests.helpers.digit_classifiers import digits, dnn_classifier, input_fn, li
 from tests.helpers.replicated_models import devices
 from tests.helpers.source import ROOT
 from tpack.estimator.estimator import Estimator
+from tpack.estimator.inputs import ServingInputReceiver, build_parsing_serving_input_receiver_fn
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.estimator.run_config import RunConfig
-from tpack.estimator.serving_input import ServingInputReceiver, build_parsing_serving_input_receiver_fn
 
 MODELS = {
     "linear": (linear_classifier, {"learning_rate": 0.05}, 0.93),

@@ -10,9 +10,8 @@ from tests.helpers.checkpoints import save_checkpoint
 from tpack.errors import CheckpointError, ConfigError
 from tpack.estimator import exporting
 from tpack.estimator.building import ModelParts, build_model
-from tpack.estimator.inputs import Inputs
+from tpack.estimator.inputs import Inputs, ServingInputReceiver
 from tpack.estimator.run_config import RunConfig
-from tpack.estimator.serving_input import ServingInputReceiver
 from tpack.estimator.spec import EstimatorSpec
 
 VALUES = {"scale": np.float32(2), "global_step": np.int64(30)}

@@ -5,12 +5,16 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.export_outputs import ClassificationOutput, ExportOutput, PredictOutput, RegressionOutput
 from tpack.estimator.joining import join_towers
-from tpack.estimator.mode_keys import ModeKeys
-from tpack.estimator.replicated import build_towers
-from tpack.estimator.replication import Replication
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.replicated import Replication, build_towers
+from tpack.estimator.spec import (
+    ClassificationOutput,
+    EstimatorSpec,
+    ExportOutput,
+    ModeKeys,
+    PredictOutput,
+    RegressionOutput,
+)
 
 DEVICE = "/device:CPU:3"
 

@@ -6,9 +6,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.model_fn import call_model_fn, check_model_fn
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
 
 
 def spec_of(mode=ModeKeys.PREDICT):

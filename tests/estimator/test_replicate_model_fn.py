@@ -9,12 +9,10 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.replicated_models import batch, devices, regression, train
 from tests.helpers.sessions import cpu_session
 from tpack.errors import ConfigError
-from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.replicate_model_fn import replicate_model_fn, shard_inputs
-from tpack.estimator.replication import replication_over
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.replicated import VariablePlacement, replication_over
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer
-from tpack.estimator.variable_placement import VariablePlacement
 from tpack.tower.context import TowerContext
 
 OPTIMIZERS = {

@@ -4,10 +4,14 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerError
-from tpack.estimator.mode_keys import ModeKeys
-from tpack.estimator.replicated import ModelFnTower, build_towers, current_model_fn_tower, outside_of_towers
-from tpack.estimator.replication import Replication
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.replicated import (
+    ModelFnTower,
+    Replication,
+    build_towers,
+    current_model_fn_tower,
+    outside_of_towers,
+)
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tower.context import TowerContext, current_tower_context, get_current_tower_context
 
 DEVICES = tuple(f"/device:CPU:{k}" for k in range(3))

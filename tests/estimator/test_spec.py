@@ -4,8 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.mode_keys import ModeKeys
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
 
 FIELDS = [
     "mode", "predictions", "loss", "train_op", "eval_metric_ops", "export_outputs", "training_chief_hooks",

@@ -12,9 +12,8 @@ from tests.helpers.sessions import cpu_session
 from tests.helpers.strategies import started
 from tpack.distribute.context import get_tower_context
 from tpack.errors import ConfigError
-from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.replicate_model_fn import replicate_model_fn
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer
 from tpack.graph_builder.towers import build_towers
 from tpack.tfutils.optimizer_clone import clone_optimizer

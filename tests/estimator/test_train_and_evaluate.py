@@ -9,10 +9,9 @@ from tests.estimator.test_training import counting
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
 from tpack.estimator.estimator import Estimator
-from tpack.estimator.exporter import Exporter
+from tpack.estimator.exporters import Exporter
 from tpack.estimator.run_config import RunConfig
-from tpack.estimator.train_and_evaluate import _Evaluator, train_and_evaluate
-from tpack.estimator.train_eval_specs import EvalSpec, TrainSpec
+from tpack.estimator.train_and_evaluate import EvalSpec, TrainSpec, _Evaluator, train_and_evaluate
 
 
 class Noting(Exporter):

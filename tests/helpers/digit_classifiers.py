@@ -6,9 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from sklearn.datasets import load_digits
 
-from tpack.estimator.export_outputs import ClassificationOutput, PredictOutput
-from tpack.estimator.mode_keys import ModeKeys
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.spec import ClassificationOutput, EstimatorSpec, ModeKeys, PredictOutput
 from tpack.estimator.tower_optimizer import TowerOptimizer
 from tpack.models.dropout import Dropout
 from tpack.models.fc import FullyConnected

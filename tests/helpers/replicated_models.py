@@ -6,9 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
-from tpack.estimator.export_outputs import PredictOutput, RegressionOutput
-from tpack.estimator.mode_keys import ModeKeys
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.spec import EstimatorSpec, ModeKeys, PredictOutput, RegressionOutput
 from tpack.estimator.tower_optimizer import TowerOptimizer
 
 NUM_WORDS = 5

@@ -15,12 +15,9 @@ from tpack.distribute.regroup import select_device
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.inputs import InputFn, call_distributed_input_fn
 from tpack.estimator.joining import join_towers
-from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.model_fn import call_model_fn
-from tpack.estimator.operations import operation_of
-from tpack.estimator.replicated import build_towers
-from tpack.estimator.replication import replication_over
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.replicated import build_towers, replication_over
+from tpack.estimator.spec import EstimatorSpec, ModeKeys, operation_of
 from tpack.reduction.summing import sum_tensors
 from tpack.tfutils.global_step import get_global_step_var
 from tpack.tower.context import current_tower_context

@@ -12,15 +12,13 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError
-from tpack.estimator import evaluation, exporting, prediction
+from tpack.estimator import evaluation, exporting
 from tpack.estimator.building import BuiltModel, ModelParts, build_model
 from tpack.estimator.distributed_building import build_distributed_evaluation, build_distributed_training
 from tpack.estimator.inputs import InputFn, Inputs, call_input_fn, warn_if_endless
-from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.model_fn import ModelFn, check_model_fn
-from tpack.estimator.number_of_steps import number_of_steps
-from tpack.estimator.run_config import RunConfig
-from tpack.estimator.spec_checks import checked_hooks
+from tpack.estimator.run_config import RunConfig, number_of_steps
+from tpack.estimator.spec import ModeKeys, checked_hooks
 from tpack.estimator.training import TrainLimits, train_model
 from tpack.estimator.warm_start import make_warm_start_settings, warm_start
 from tpack.tfutils.checkpoint_path import latest_checkpoint, resolve_checkpoint
@@ -209,10 +207,10 @@ class Estimator:
         with tf.Graph().as_default():
             model = self._build(input_fn, ModeKeys.PREDICT)
             warn_if_endless(model.inputs, "prediction")
-            wanted = prediction.chosen_predictions(model.spec.predictions, predict_keys)
-        for values in prediction.predict_model(self._parts, model, checkpoint, wanted, hooks):
+            wanted = evaluation.chosen_predictions(model.spec.predictions, predict_keys)
+        for values in evaluation.predict_model(self._parts, model, checkpoint, wanted, hooks):
             if yield_single_examples:
-                yield from prediction.each_example(values)
+                yield from evaluation.each_example(values)
             else:
                 yield values
 

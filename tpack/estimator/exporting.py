@@ -1,4 +1,7 @@
-"""Export a model of an Estimator as a SavedModel, in a directory that is named by the time."""
+"""Export a model of an Estimator as a SavedModel, in a directory that is named by the time.
+
+The signatures of an exported model: each of its outputs from each way to feed it.
+"""
 
 import os
 import shutil
@@ -11,10 +14,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.estimator.building import BuiltModel, ModelParts
-from tpack.estimator.checkpoints import add_default_saver
-from tpack.estimator.serving_input import ServingInputReceiver
+from tpack.estimator.inputs import ServingInputReceiver, receiver_tensors_by_name
 from tpack.estimator.session import restore
-from tpack.estimator.signatures import signature_defs
+from tpack.estimator.spec import ExportOutput, PredictOutput
+from tpack.estimator.training import add_default_saver
 from tpack.tfutils.export import written_aside
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.utils import logger
@@ -124,3 +127,39 @@ def _copy_extra(assets: Mapping[str, str], directory: str) -> None:
         target = os.path.join(directory, _ASSETS_EXTRA, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copyfile(source, target)
+
+
+def signature_defs(receiver: ServingInputReceiver, export_outputs: Mapping[str, ExportOutput]) -> dict[str, Any]:
+    """Return the signatures by name.
+
+    Besides those of the model's outputs there is one called ``predict`` for the first `PredictOutput`, if no output has
+    that name. A signature that cannot be had from what is fed, such as a classification of anything but serialized
+    examples, is left out with a line in the log.
+
+    Args:
+        receiver: what is fed.
+        export_outputs: what the model offers.
+
+    Raises:
+        ConfigError: No signature is left. The message says why.
+    """
+    outputs = dict(export_outputs)
+    predicting = [output for output in outputs.values() if isinstance(output, PredictOutput)]
+    if predicting:
+        outputs.setdefault("predict", predicting[0])
+    feeds = {"": receiver_tensors_by_name(receiver.receiver_tensors)}
+    for name, tensors in (receiver.receiver_tensors_alternatives or {}).items():
+        feeds[f":{name}"] = receiver_tensors_by_name(tensors)
+    signatures: dict[str, Any] = {}
+    reasons = []
+    for suffix, tensors in feeds.items():
+        for name, output in outputs.items():
+            try:
+                signatures[name + suffix] = output.as_signature_def(tensors)
+            except ConfigError as error:
+                reasons.append(f"{name + suffix}: {error}")
+    if not signatures:
+        raise ConfigError(f"the model cannot be served by any signature. {'; '.join(reasons)}")
+    for reason in reasons:
+        logger.warning(f"Not exported: {reason}")
+    return signatures

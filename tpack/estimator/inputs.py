@@ -1,20 +1,28 @@
 """What an input_fn gives: features and labels as tensors, and what has to be run before the first step.
 
 An input_fn returns a ``tf.data.Dataset`` or tensors. Both have features alone, or a pair of features and labels.
+
+What a server feeds to an exported model, and how the model's features come of it.
+
+Call a user's function with those of the optional arguments that it takes.
 """
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.arguments import call_with_accepted
-from tpack.estimator.mode_keys import ModeKeys
+from tpack.estimator.spec import ModeKeys
 from tpack.utils import logger
 
 InputFn = Callable[..., Any]
+RECEIVER_NAME = "input"
+_EXAMPLES_NAME = "examples"
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True)
@@ -122,3 +130,120 @@ def warn_if_endless(inputs: Inputs, doing: str) -> None:
     types = {operation.type for operation in tf.get_default_graph().get_operations()}
     if inputs.initializer is None and not has_queues and not types & {"IteratorGetNext", "OneShotIterator"}:
         logger.warning(f"The input is neither a Dataset nor a queue, so it does not end, and {doing} goes on for ever.")
+
+
+class ServingInputReceiver(NamedTuple):
+    """The features of a model that is served, and the tensors that are fed.
+
+    Attributes:
+        features: what the model_fn is called with, a tensor or a dict of tensors.
+        receiver_tensors: placeholders, a tensor or a dict of them by the names that clients use. A single one is called
+            ``input``.
+        receiver_tensors_alternatives: further ways to feed the model: name to a dict of tensors. Each export output is
+            offered for each of them too, as ``<output>:<name>``.
+    """
+
+    features: Any
+    receiver_tensors: Any
+    receiver_tensors_alternatives: Any = None
+
+
+def build_raw_serving_input_receiver_fn(
+    features: Mapping[str, Any], default_batch_size: int | None = None
+) -> Callable[[], ServingInputReceiver]:
+    """Return a function that makes a placeholder for each feature.
+
+    Args:
+        features: name to a tensor, ``tf.TensorSpec`` or array, whose dtype and shape are taken.
+        default_batch_size: the first dimension of the placeholders; None for any.
+
+    Shapes:
+        [B, ...] to [default_batch_size, ...].
+
+    Raises:
+        ConfigError: A feature has no first dimension.
+
+    Source:
+        The function of the same name in ``tf.estimator.export``.
+    """
+    specs = {name: (tf.as_dtype(item.dtype), tf.TensorShape(item.shape)) for name, item in features.items()}
+    for name, (_, shape) in specs.items():
+        if shape.rank == 0:
+            raise ConfigError(f"the feature {name!r} has no batch dimension")
+
+    def receive() -> ServingInputReceiver:
+        placeholders = {
+            name: tf.placeholder(dtype, None if shape.rank is None else [default_batch_size, *shape[1:]], name=name)
+            for name, (dtype, shape) in specs.items()
+        }
+        return ServingInputReceiver(placeholders, placeholders)
+
+    return receive
+
+
+def build_parsing_serving_input_receiver_fn(
+    feature_spec: Mapping[str, Any], default_batch_size: int | None = None
+) -> Callable[[], ServingInputReceiver]:
+    """Return a function that makes a placeholder for serialized ``tf.train.Example`` messages and parses them.
+
+    Args:
+        feature_spec: what ``tf.io.parse_example`` takes.
+        default_batch_size: the number of examples; None for any.
+
+    Shapes:
+        [default_batch_size] strings to the features that they hold.
+
+    Raises:
+        ConfigError: The spec is empty.
+
+    Source:
+        The function of the same name in ``tf.estimator.export``.
+    """
+    if not feature_spec:
+        raise ConfigError("wanted the features to parse out of examples, got none")
+
+    def receive() -> ServingInputReceiver:
+        examples = tf.placeholder(tf.string, [default_batch_size], name="input_example_tensor")
+        return ServingInputReceiver(tf.io.parse_example(examples, dict(feature_spec)), {_EXAMPLES_NAME: examples})
+
+    return receive
+
+
+def receiver_tensors_by_name(tensors: Any) -> dict[str, Any]:
+    """Return the tensors that are fed, as a dict.
+
+    Args:
+        tensors: a tensor or a dict.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    named = dict(tensors) if isinstance(tensors, Mapping) else {RECEIVER_NAME: tensors}
+    for name, tensor in named.items():
+        if not isinstance(tensor, tf.Tensor | tf.SparseTensor):
+            raise ConfigError(f"receiver_tensors must be tensors, and {name!r} is {tensor!r}")
+    return named
+
+
+def takes_argument(fn: Callable[..., Any], name: str) -> bool:
+    """Tell whether a function, partial or callable object takes an argument of this name.
+
+    What a partial has fixed by name is not taken any more.
+    """
+    if isinstance(fn, functools.partial) and name in fn.keywords:
+        return False
+    parameters = inspect.signature(fn).parameters.values()
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        return True
+    return any(parameter.name == name and parameter.kind in _NAMED for parameter in parameters)
+
+
+def required_arguments(fn: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments that a function cannot do without."""
+    parameters = inspect.signature(fn).parameters.values()
+    return [p.name for p in parameters if p.kind in _NAMED and p.default is inspect.Parameter.empty]
+
+
+def call_with_accepted(fn: Callable[..., Any], optional: Mapping[str, Any], **arguments: Any) -> Any:
+    """Call ``fn`` with ``arguments``, and with those of ``optional`` that it takes."""
+    return fn(**arguments, **{name: value for name, value in optional.items() if takes_argument(fn, name)})

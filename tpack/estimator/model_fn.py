@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.estimator.arguments import call_with_accepted, required_arguments, takes_argument
+from tpack.estimator.inputs import call_with_accepted, required_arguments, takes_argument
 from tpack.estimator.spec import EstimatorSpec
 
 ModelFn = Callable[..., EstimatorSpec]

@@ -1,4 +1,11 @@
-"""Replicate a model_fn over the GPUs of one machine, with the optimizers of the model_fn's own."""
+"""Replicate a model_fn over the GPUs of one machine, with the optimizers of the model_fn's own.
+
+Replicate a model_fn over the GPUs of one machine, with one optimizer that stands beside it.
+
+Cut a batch into as many equal parts as there are towers.
+
+A batch is a tensor, a sparse tensor, or dicts, lists and tuples of such. The first dimension counts the examples.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,15 +13,21 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.estimator.inputs import call_with_accepted
 from tpack.estimator.joining import join_towers
-from tpack.estimator.mode_keys import ModeKeys
 from tpack.estimator.model_fn import ModelFn, call_model_fn, check_model_fn
-from tpack.estimator.replicated import build_towers, current_model_fn_tower
-from tpack.estimator.replication import Replication, replication_over
-from tpack.estimator.spec import EstimatorSpec
-from tpack.estimator.split_batch import split_batch
-from tpack.estimator.tower_optimizer import TowerOptimizer
-from tpack.estimator.variable_placement import VariablePlacement
+from tpack.estimator.replicated import (
+    Replication,
+    VariablePlacement,
+    build_towers,
+    current_model_fn_tower,
+    outside_of_towers,
+    replication_over,
+)
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
+from tpack.estimator.tower_optimizer import TowerOptimizer, sum_tower_gradients
+
+OptimizerFn = Callable[..., Any]
 
 
 def replicate_model_fn(
@@ -111,3 +124,130 @@ def _check_optimizer(spec: EstimatorSpec, num_towers: int) -> None:
             "wrap the optimizers of a model_fn by TowerOptimizer to replicate it over several devices: its train_op, "
             f"{spec.train_op!r}, was made without one"
         )
+
+
+def replicate_model_fn_with_optimizer_fn(
+    model_fn: ModelFn,
+    optimizer_fn: OptimizerFn,
+    devices: Sequence[str] | None = None,
+    *,
+    variable_placement: VariablePlacement = VariablePlacement.ONE_DEVICE,
+) -> Callable[..., EstimatorSpec]:
+    """Return a model_fn that builds one tower for each device and trains them by one optimizer.
+
+    The model_fn makes no train op of its own: it returns ``tf.no_op()``, which is not run. Losses and gradients of the
+    towers are summed, so a loss that is a mean over examples counts K times.
+
+    Args:
+        model_fn: as for an `Estimator`.
+        optimizer_fn: returns an optimizer. It may take ``params``.
+        devices: names of devices, or None for all GPUs, or the CPU on a machine without any.
+        variable_placement: where the shared variables go.
+
+    Returns:
+        A model_fn, as `replicate_model_fn` returns it.
+
+    Shapes:
+        Features and labels: [B, ...], where K divides B, to K times [B / K, ...].
+
+    Raises:
+        ConfigError: ``model_fn`` or ``optimizer_fn`` is no function. When the returned function is called: K does not
+            divide the batch, ``optimizer_fn`` returns no optimizer, no variable has a gradient, or the towers differ.
+        DeviceError: There are GPUs, and one that is asked for is not among them.
+
+    Source:
+        The seed ``replicate_model_fn_with_optimizer_fn``.
+    """
+    check_model_fn(model_fn)
+    if not callable(optimizer_fn):
+        raise ConfigError(f"optimizer_fn must be a function that returns an optimizer, got {optimizer_fn!r}")
+    replication = replication_over(devices, variable_placement)
+
+    def replicated_model_fn(
+        features: Any, labels: Any, mode: str, params: Any = None, config: Any = None
+    ) -> EstimatorSpec:
+        shards = shard_inputs(features, labels, replication)
+        tower_grads: list[Any] = []
+
+        def call(index: int) -> EstimatorSpec:
+            spec = call_model_fn(model_fn, *shards[index], mode, params=params, config=config)
+            if mode == ModeKeys.TRAIN:
+                tower_grads.append(_gradients(spec.loss))
+            return spec
+
+        towers = build_towers(call, replication, mode, averages_losses=False)
+        spec = join_towers(towers, mode, replication.consolidation_device)
+        if mode != ModeKeys.TRAIN:
+            return spec
+        with outside_of_towers():
+            optimizer = call_with_accepted(optimizer_fn, {"params": params})
+            if not isinstance(optimizer, tf.train.Optimizer):
+                raise ConfigError(f"optimizer_fn must return a tf.compat.v1.train.Optimizer, got {optimizer!r}")
+            train_op = optimizer.apply_gradients(sum_tower_gradients(tower_grads), tf.train.get_global_step())
+        return spec._replace(train_op=train_op)
+
+    return replicated_model_fn
+
+
+def _gradients(loss: Any) -> list[tuple[Any, Any]]:
+    variables = tf.trainable_variables()
+    return list(zip(tf.gradients(loss, variables), variables, strict=True))
+
+
+def split_batch(batch: Any, num_shards: int) -> list[Any]:
+    """Cut a batch along its first dimension, on the current device.
+
+    Args:
+        batch: a tensor or ``SparseTensor``, a nest of them, or None.
+        num_shards: K, how many parts.
+
+    Returns:
+        K batches of the structure of the whole one, or K times None.
+
+    Shapes:
+        [B, ...] to K times [B / K, ...], for each tensor.
+
+    Raises:
+        ConfigError: A tensor has no first dimension, or one that K does not divide. Where it is not known before the
+            graph runs, the run fails with an ``InvalidArgumentError`` that says the same.
+
+    Source:
+        The splitting of inputs in the seeds of ``replicate_model_fn``, which do not check sparse tensors.
+    """
+    if batch is None:
+        return [None] * num_shards
+    leaves = [_split(leaf, num_shards) for leaf in tf.nest.flatten(batch)]
+    return [tf.nest.pack_sequence_as(batch, [shards[k] for shards in leaves]) for k in range(num_shards)]
+
+
+def _split(leaf: Any, num_shards: int) -> list[Any]:
+    if isinstance(leaf, tf.SparseTensor):
+        _check_known_size(leaf, num_shards)
+        with tf.control_dependencies(_guards(leaf.dense_shape[0], leaf.shape, num_shards, leaf.op.name)):
+            guarded = tf.SparseTensor(tf.identity(leaf.indices), tf.identity(leaf.values), leaf.dense_shape)
+        guarded_split: list[Any] = tf.sparse.split(sp_input=guarded, num_split=num_shards, axis=0)
+        return guarded_split
+    leaf = tf.convert_to_tensor(leaf)
+    _check_known_size(leaf, num_shards)
+    with tf.control_dependencies(_guards(tf.shape(leaf)[0], leaf.shape, num_shards, leaf.op.name)):
+        return list(tf.split(leaf, num_shards))
+
+
+def _check_known_size(leaf: Any, num_shards: int) -> None:
+    shape = leaf.shape
+    if shape.rank == 0:
+        raise ConfigError(f"{leaf!r} has no batch dimension, and is to be split over {num_shards} towers")
+    size = shape[0] if shape.rank else None
+    if size is not None and size % num_shards:
+        raise ConfigError(
+            f"a batch must be divisible by the number of towers, and {leaf!r} with its {size} example(s) is not "
+            f"divisible by {num_shards}"
+        )
+
+
+def _guards(size: Any, shape: Any, num_shards: int, name: str) -> list[Any]:
+    """Return the check that is left for when the graph runs."""
+    if shape.rank is not None and shape[0] is not None:
+        return []
+    message = f"a batch must be divisible by the number of towers, {num_shards}; the size of {name} is not"
+    return [tf.debugging.assert_equal(size % num_shards, tf.zeros([], size.dtype), message=message)]

@@ -2,19 +2,27 @@
 
 The towers share their variables, and the first one's names have no prefix. They are towers of `tpack.tower`, so layers
 find out whether they train, and may meet by ``merge_call``.
+
+Over which devices a model_fn is replicated, and what its towers share.
+
+Where the towers of a replicated model_fn put the variables that they share.
 """
 
-from collections.abc import Callable, Iterator
+import enum
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import tensorflow.compat.v1 as tf
+
 from tpack.errors import ConfigError, TowerMismatchError
-from tpack.estimator.mode_keys import ModeKeys
-from tpack.estimator.replication import Replication
-from tpack.estimator.spec import EstimatorSpec
-from tpack.estimator.variable_placement import SharedVariablesSetter
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tower.context import TowerContext, get_current_tower_context
+from tpack.tower.devices import list_gpus, resolve_device
+from tpack.tower.placement import VARIABLE_OP_TYPES
 from tpack.tower.together import call_in_towers
+from tpack.utils import logger
 
 
 class ModelFnTower(TowerContext):
@@ -56,6 +64,53 @@ class BuiltTower(NamedTuple):
 
     context: ModelFnTower
     spec: EstimatorSpec
+
+
+class RoundRobin:
+    """Devices that are given out in turn.
+
+    Args:
+        devices: names.
+
+    Raises:
+        ConfigError: There is none.
+    """
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        if not devices:
+            raise ConfigError("wanted at least one device to put variables on, got an empty list")
+        self.devices = tuple(devices)
+        self.num_given = 0
+
+    def take(self) -> str:
+        """Return the next device."""
+        device = self.devices[self.num_given % len(self.devices)]
+        self.num_given += 1
+        return device
+
+
+@dataclass(frozen=True)
+class Replication:
+    """K towers on their devices.
+
+    Attributes:
+        devices: one for each tower.
+        variable_devices: where the shared variables go.
+        consolidation_device: where the batch is split, and where the towers' results meet.
+    """
+
+    devices: tuple[str, ...]
+    variable_devices: tuple[str, ...]
+    consolidation_device: str
+
+    @property
+    def num_towers(self) -> int:
+        """K."""
+        return len(self.devices)
+
+    def variable_turns(self) -> RoundRobin:
+        """Return the turns in which variables take their devices, from the beginning."""
+        return RoundRobin(self.variable_devices)
 
 
 def build_towers(
@@ -118,3 +173,61 @@ def current_model_fn_tower() -> ModelFnTower | None:
 def _index_of_current() -> int:
     context = current_model_fn_tower()
     return 0 if context is None else context.index
+
+
+class VariablePlacement(enum.Enum):
+    """The rules for shared variables."""
+
+    ONE_DEVICE = "one device"
+    """All on one: the GPU where there is one tower, else the CPU."""
+
+    ROUND_ROBIN = "round robin"
+    """Each on the device after that of the variable before it."""
+
+
+def replication_over(
+    devices: Sequence[str] | None, placement: VariablePlacement = VariablePlacement.ONE_DEVICE
+) -> Replication:
+    """Plan towers on these devices.
+
+    Args:
+        devices: names; none means all GPUs of this machine, or its CPU if it has no GPU.
+        placement: where variables go.
+
+    Raises:
+        DeviceError: There are GPUs, and one that is asked for is not among them.
+        ConfigError: A name cannot be read.
+    """
+    resolved = tuple(resolve_device(device) for device in devices or list_gpus() or ["/device:CPU:0"])
+    is_one_gpu = len(resolved) == 1 and "GPU" in resolved[0].upper()
+    consolidation = resolved[0] if is_one_gpu else "/device:CPU:0"
+    variable_devices = resolved if placement is VariablePlacement.ROUND_ROBIN else (consolidation,)
+    logger.info(
+        f"The model_fn is replicated over {', '.join(resolved)}, with variables on {', '.join(variable_devices)}; "
+        f"results meet on {consolidation}."
+    )
+    return Replication(resolved, variable_devices, consolidation)
+
+
+class SharedVariablesSetter:
+    """Device function: variables go to the next of several devices, everything else to one.
+
+    What an operation was asked to have, stays. Only variables advance the turn.
+
+    Args:
+        worker_device: the device for computation.
+        variable_devices: the turns, which towers share.
+
+    Source:
+        The device setter of the seeds of ``replicate_model_fn``.
+    """
+
+    def __init__(self, worker_device: str, variable_devices: RoundRobin) -> None:
+        self.worker_device = worker_device
+        self.variable_devices = variable_devices
+
+    def __call__(self, op: Any) -> str:
+        """Return the device for ``op``."""
+        device = self.variable_devices.take() if op.type in VARIABLE_OP_TYPES else self.worker_device
+        merged = tf.DeviceSpec.from_string(device).make_merged_spec(tf.DeviceSpec.from_string(op.device or ""))
+        return str(merged.to_string())

@@ -2,6 +2,10 @@
 
 While it is open, the steps are those of a `HookedSession`: hooks say what they want of a step, and what all want is run
 as one callable.
+
+A session hook as a member of a `HookedSession`, which asks callbacks.
+
+The saver of a model that has none of its own: all variables, and only into variables of their shapes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +16,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError
-from tpack.estimator.hook_adapter import HookAdapter
+from tpack.tfutils.checkpoint_reader import CheckpointReader
 from tpack.tfutils.hooked_session import HookedSession
 from tpack.tfutils.initialize import order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator
@@ -126,3 +130,65 @@ def restore(session: Any, saver: Any, checkpoint: str) -> None:
     except (tf.errors.OpError, ValueError) as error:
         raise CheckpointError(f"the checkpoint {checkpoint} does not fit the model: {error}") from error
     logger.info(f"Restored the model from {checkpoint}.")
+
+
+class HookAdapter:
+    """What a `HookedSession` wants of a callback, done by a ``tf.train.SessionRunHook``.
+
+    Whoever owns the session calls the hook's other methods.
+
+    Args:
+        hook: the hook.
+    """
+
+    def __init__(self, hook: Any) -> None:
+        self._hook = hook
+
+    def implements(self, name: str) -> bool:
+        """Tell whether the hook does anything in its method of this name."""
+        return getattr(type(self._hook), name, None) is not getattr(tf.train.SessionRunHook, name, None)
+
+    def bound(self, name: str) -> Any:
+        """Return the hook's method of this name."""
+        return getattr(self._hook, name)
+
+    def after_run(self, context: Any, values: Any) -> None:
+        """Tell the hook what it asked for."""
+        self._hook.after_run(context, values)
+
+    def failure(self) -> BaseException | None:
+        """Return nothing: hooks own no threads."""
+        return None
+
+
+class WholeModelSaver(tf.train.Saver):
+    """A ``tf.train.Saver`` of all variables that looks at shapes before it restores.
+
+    TensorFlow gives a variable a value of any shape from a checkpoint, and the model fails or goes wrong later.
+
+    Args:
+        **options: as for ``tf.train.Saver``.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(save_relative_paths=True, defer_build=True, **options)
+
+    def restore(self, sess: Any, save_path: str) -> None:
+        """Restore a checkpoint.
+
+        Args:
+            sess: the session.
+            save_path: the prefix of the checkpoint.
+
+        Raises:
+            CheckpointError: It is damaged, or a variable has another shape in it. Nothing was restored then.
+        """
+        saved = CheckpointReader(save_path).shapes
+        for variable in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES):
+            name = variable.op.name
+            if name in saved and not variable.shape.is_compatible_with(saved[name]):
+                raise CheckpointError(
+                    f"the checkpoint {save_path} does not fit the model: {name} has the shape {saved[name]} in it, and "
+                    f"{variable.shape} in the model"
+                )
+        super().restore(sess, save_path)

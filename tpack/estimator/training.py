@@ -1,26 +1,36 @@
-"""Train: run the train op of a model until it has seen enough, and write down how it goes."""
+"""Train: run the train op of a model until it has seen enough, and write down how it goes.
+
+Write checkpoints of an Estimator's training: ``model.ckpt-<step>`` in its directory.
+
+Decide when something that is done every so many steps, or seconds, is due.
+
+Write what TensorBoard shows of an Estimator: the summaries of training, and the results of evaluations.
+"""
 
 import math
-from collections.abc import Iterator, Sequence
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, DataExhaustedError, NumericsError
+from tpack.errors import CheckpointError, ConfigError, DataExhaustedError, NumericsError
 from tpack.estimator.building import BuiltModel, ModelParts
-from tpack.estimator.checkpoints import CheckpointWriter, add_default_saver
-from tpack.estimator.operations import operation_of
-from tpack.estimator.session import SessionPlan, model_session
-from tpack.estimator.step_timer import StepTimer
-from tpack.estimator.summaries import event_writer
+from tpack.estimator.run_config import RunConfig
+from tpack.estimator.session import SessionPlan, WholeModelSaver, model_session
+from tpack.estimator.spec import operation_of
 from tpack.tfutils.hooked_session import HookedSession
 from tpack.tfutils.summary_proto import create_scalar_summary
 from tpack.utils import logger
 
 _STILL_STEPS = 100
 """After how many steps without an increment of the global step a warning says so."""
+
+_NAME = "model.ckpt"
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,89 @@ def train_model(
         logger.warning(f"Training ended at global step {start} without a step.")
     else:
         logger.info(f"Training ended at global step {loop.step} with a loss of {loop.loss:.6g}.")
+
+
+class CheckpointWriter:
+    """Writes a checkpoint when training begins, whenever one is due, and when training ends or is interrupted.
+
+    Those of a former run in the same directory count for how many are kept.
+
+    Args:
+        directory: where to.
+        config: says when.
+        listeners: ``tf.train.CheckpointSaverListener`` objects, told before and after each checkpoint.
+
+    Raises:
+        ConfigError: A listener is none.
+    """
+
+    def __init__(self, directory: str, config: RunConfig, listeners: Sequence[Any] = ()) -> None:
+        for listener in listeners:
+            if not isinstance(listener, tf.train.CheckpointSaverListener):
+                raise ConfigError(f"saving_listeners must be tf.train.CheckpointSaverListener, got {listener!r}")
+        self._directory = directory
+        self._listeners = list(listeners)
+        self._timer = StepTimer(every_steps=config.save_checkpoints_steps, every_secs=config.save_checkpoints_secs)
+        self._is_on = bool(config.save_checkpoints_steps or config.save_checkpoints_secs)
+        self._saver: Any = None
+        self._saved_step = -1
+        self.wants_stop = False
+
+    def build(self) -> None:
+        """Let the listeners add to the current graph."""
+        for listener in self._listeners:
+            listener.begin()
+
+    def begin(self, session: Any, saver: Any, step: int) -> None:
+        """Save the first checkpoint.
+
+        Args:
+            session: the session.
+            saver: the one of the finalized scaffold.
+            step: the global step.
+        """
+        self._saver = saver
+        state = tf.train.get_checkpoint_state(self._directory)
+        former = [] if state is None else list(state.all_model_checkpoint_paths)
+        saver.recover_last_checkpoints([path for path in former if os.path.exists(f"{path}.index")])
+        if self._is_on:
+            self._save(session, step)
+
+    def after_step(self, session: Any, step: int) -> None:
+        """Save if it is time."""
+        if self._is_on and self._timer.is_due(step):
+            self._save(session, step)
+
+    def end(self, session: Any, step: int) -> None:
+        """Save the last step, if it is not saved."""
+        if self._is_on:
+            if step != self._saved_step:
+                self._save(session, step)
+            for listener in self._listeners:
+                listener.end(session, step)
+
+    def interrupted(self, session: Any, step: int) -> None:
+        """Save the last step, if it is not saved. Listeners are not told, who may take their time."""
+        if self._is_on and step != self._saved_step:
+            self._write(session, step)
+
+    def _save(self, session: Any, step: int) -> None:
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        self._write(session, step)
+        # Not any(): all of them are to be told.
+        answers = [listener.after_save(session, step) for listener in self._listeners]
+        self.wants_stop = self.wants_stop or any(answers)
+
+    def _write(self, session: Any, step: int) -> None:
+        path = os.path.join(self._directory, _NAME)
+        try:
+            saved = self._saver.save(session, path, global_step=step, write_meta_graph=False)
+        except (OSError, ValueError, tf.errors.OpError) as error:
+            raise CheckpointError(f"cannot write the checkpoint {path}-{step}: {error}") from error
+        logger.info(f"Saved the model to {saved}.")
+        self._timer.done(step)
+        self._saved_step = step
 
 
 @contextmanager
@@ -178,3 +271,83 @@ class _Loop:
                 "optimizers do that are given global_step=tf.train.get_global_step()"
             )
         self.step = step
+
+
+def add_default_saver(scaffold: Any, config: RunConfig) -> None:
+    """Add a saver of all variables to the current graph, unless the model has a saver of its own.
+
+    Args:
+        scaffold: the model's, which takes up the saver when it is finalized.
+        config: says how many checkpoints are kept.
+    """
+    if scaffold.saver is None and not tf.get_collection(tf.GraphKeys.SAVERS):
+        saver = WholeModelSaver(
+            max_to_keep=config.keep_checkpoint_max,
+            keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+        )
+        tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
+
+
+class StepTimer:
+    """Tells after which steps something is due, counting from the last time that it was done.
+
+    Args:
+        every_steps: steps between two times.
+        every_secs: seconds between two times. With neither, it never is due.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        every_steps: int | None = None,
+        every_secs: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._every_steps = every_steps or None
+        self._every_secs = every_secs or None
+        self._clock = clock
+        self._step = 0
+        self._time = clock()
+
+    def done(self, step: int) -> None:
+        """Note that it was done after this step."""
+        self._step, self._time = step, self._clock()
+
+    def is_due(self, step: int) -> bool:
+        """Tell whether it is to be done after this step."""
+        if self._every_steps is not None:
+            return step >= self._step + self._every_steps
+        return self._every_secs is not None and self._clock() >= self._time + self._every_secs
+
+    def rate(self, step: int) -> float:
+        """Return how many steps there were in a second since it was last done."""
+        return (step - self._step) / max(self._clock() - self._time, 1e-9)
+
+
+@contextmanager
+def event_writer(directory: str) -> Iterator[Any]:
+    """Open a new event file in a directory for a block. A graph has to be the default one."""
+    # TensorFlow names the file by the second, and of two in one second the later one would take the place of the other.
+    writer = tf.summary.FileWriter(directory, filename_suffix=f".{time.time_ns()}")
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+def write_results(directory: str, results: Mapping[str, Any], step: int) -> None:
+    """Write the numbers among the results of an evaluation to an event file, as one event.
+
+    Args:
+        directory: where to; it is made.
+        results: name to value.
+        step: the global step of the model.
+    """
+    os.makedirs(directory, exist_ok=True)
+    summary = tf.Summary()
+    for name, value in results.items():
+        if np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number) and name != "global_step":
+            summary.MergeFrom(create_scalar_summary(name, float(value)))
+    with tf.Graph().as_default(), event_writer(directory) as writer:
+        writer.add_summary(summary, step)

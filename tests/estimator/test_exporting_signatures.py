@@ -5,9 +5,9 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
-from tpack.estimator.export_outputs import PredictOutput, RegressionOutput
-from tpack.estimator.serving_input import ServingInputReceiver
-from tpack.estimator.signatures import signature_defs
+from tpack.estimator.exporting import signature_defs
+from tpack.estimator.inputs import ServingInputReceiver
+from tpack.estimator.spec import PredictOutput, RegressionOutput
 
 
 def test_outputs_times_feeds(graph):

@@ -6,9 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.replicated_models import batch, devices, regression, train
 from tpack.errors import ConfigError
-from tpack.estimator.mode_keys import ModeKeys
-from tpack.estimator.replicate_model_fn_with_optimizer_fn import replicate_model_fn_with_optimizer_fn
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.replicate_model_fn import replicate_model_fn_with_optimizer_fn
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tower.context import TowerContext
 
 

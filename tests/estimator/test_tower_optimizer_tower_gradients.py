@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.tower_gradients import sum_tower_gradients
+from tpack.estimator.tower_optimizer import sum_tower_gradients
 
 
 def slices(rows, indices):

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from tpack.estimator.operations import operation_of
+from tpack.estimator.spec import operation_of
 
 
 def test_operations_of_what_people_call_ops(session8):

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from tpack.estimator.arguments import call_with_accepted, required_arguments, takes_argument
+from tpack.estimator.inputs import call_with_accepted, required_arguments, takes_argument
 
 
 def plain(features, labels=None, *, mode="train"):

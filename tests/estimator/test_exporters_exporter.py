@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.estimator.exporter import Exporter
+from tpack.estimator.exporters import Exporter
 
 
 def test_both_are_to_be_written():

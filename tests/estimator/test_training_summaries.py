@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.event_files import scalars_in
-from tpack.estimator.summaries import event_writer, write_results
+from tpack.estimator.training import event_writer, write_results
 
 
 def test_numbers_are_written(tmp_path):

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.partition_graphs import placed_devices
 from tpack.errors import ConfigError
-from tpack.estimator.variable_placement import RoundRobin, SharedVariablesSetter
+from tpack.estimator.replicated import RoundRobin, SharedVariablesSetter
 
 
 def test_variables_take_turns_and_operations_do_not(session8):

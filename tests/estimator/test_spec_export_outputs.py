@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.export_outputs import ClassificationOutput, ExportOutput, PredictOutput, RegressionOutput
+from tpack.estimator.spec import ClassificationOutput, ExportOutput, PredictOutput, RegressionOutput
 
 
 def tensors():

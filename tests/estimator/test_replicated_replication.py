@@ -4,9 +4,8 @@ import pytest
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import DeviceError
-from tpack.estimator import replication
-from tpack.estimator.replication import replication_over
-from tpack.estimator.variable_placement import VariablePlacement
+from tpack.estimator import replicated
+from tpack.estimator.replicated import VariablePlacement, replication_over
 from tpack.tower import devices
 
 
@@ -15,7 +14,7 @@ def gpus(monkeypatch):
     def have(number):
         names = [f"/device:GPU:{k}" for k in range(number)]
         monkeypatch.setattr(devices, "list_gpus", lambda: names)
-        monkeypatch.setattr(replication, "list_gpus", lambda: names)
+        monkeypatch.setattr(replicated, "list_gpus", lambda: names)
 
     return have
 

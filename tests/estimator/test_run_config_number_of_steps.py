@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.estimator.number_of_steps import number_of_steps
+from tpack.estimator.run_config import number_of_steps
 
 
 @pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float32(3)])

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.split_batch import split_batch
+from tpack.estimator.replicate_model_fn import split_batch
 
 
 def test_parts_of_nests_are_numpys(session8, rng):

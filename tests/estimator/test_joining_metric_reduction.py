@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.metric_reduction import reduce_metric_variables
+from tpack.estimator.joining import reduce_metric_variables
 
 
 def variables(values, dtype=tf.float32):

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.checkpoints import save_checkpoint
 from tpack.errors import CheckpointError
-from tpack.estimator.model_saver import WholeModelSaver
+from tpack.estimator.session import WholeModelSaver
 
 
 def test_saves_and_restores(session8, tmp_path):

@@ -1,6 +1,6 @@
 """When something is due, by steps and by a clock of the test's own."""
 
-from tpack.estimator.step_timer import StepTimer
+from tpack.estimator.training import StepTimer
 
 
 def test_by_steps():

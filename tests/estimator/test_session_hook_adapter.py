@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from tpack.estimator.hook_adapter import HookAdapter
+from tpack.estimator.session import HookAdapter
 from tpack.tfutils.hooked_session import HookedSession
 
 

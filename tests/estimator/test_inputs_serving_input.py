@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.serving_input import (
+from tpack.estimator.inputs import (
     build_parsing_serving_input_receiver_fn,
     build_raw_serving_input_receiver_fn,
     receiver_tensors_by_name,

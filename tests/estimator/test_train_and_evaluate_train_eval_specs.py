@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.estimator.exporters import FinalExporter
-from tpack.estimator.train_eval_specs import EvalSpec, TrainSpec
+from tpack.estimator.train_and_evaluate import EvalSpec, TrainSpec
 
 
 def input_fn():
