@@ -6,10 +6,10 @@ from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.graph_builder.data_parallel import DataParallelBuilder
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
-from tpack.graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
+from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.reduction.functions import (
     aggregate_grads_colocate,

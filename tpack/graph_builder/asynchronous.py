@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
-from tpack.graph_builder.parameter_server import SharedVariablesBuilder
+from tpack.graph_builder.shared import SharedVariablesBuilder
 from tpack.tfutils.optimizer_clone import check_optimizer
 
 
