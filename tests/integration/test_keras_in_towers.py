@@ -10,11 +10,10 @@ import tf_keras
 
 from tests.helpers.sessions import cpu_session
 from tpack.errors import GraphBuildError
-from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder
+from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.models.keras_losses import add_keras_losses
 from tpack.reduction.cross_tower import mean_over_towers

@@ -12,9 +12,8 @@ from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.sessions import cpu_session
 from tests.helpers.summaries import read_summaries
 from tpack.errors import ConfigError, GraphBuildError
-from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder
+from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.tfutils.accum_grad_optimizer import AccumGradOptimizer
 from tpack.tfutils.gate import Gate

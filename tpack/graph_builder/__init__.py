@@ -1,16 +1,15 @@
 """How a model is replicated over devices and how its gradients are reduced."""
 
-from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
 from tpack.graph_builder.base import BuildResult, GraphBuilder
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
-from tpack.graph_builder.data_parallel import DataParallelBuilder
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder
+from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
+from tpack.graph_builder.towers import DataParallelBuilder
 from tpack.reduction.functions import (
     aggregate_grads_colocate,
     allreduce_grads,

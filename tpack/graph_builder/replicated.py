@@ -5,10 +5,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.graph_builder.agreement import check_own_variables
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
-from tpack.graph_builder.data_parallel import DataParallelBuilder
-from tpack.graph_builder.towers import BuiltTowers, build_towers
+from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, build_towers, check_own_variables
 from tpack.reduction.base import Reducer
 from tpack.reduction.functions import merge_grad_list, split_grad_list
 from tpack.reduction.modes import reducer_for_mode

@@ -10,8 +10,7 @@ from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
-from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaling
-from tpack.graph_builder.loss_scale_optimizer import LossScaleOptimizer
+from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.input_source.base import InputSource
 from tpack.tfutils.optimizer_clone import check_optimizer

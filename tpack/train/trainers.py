@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder
+from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.tower.devices import tower_indices
 from tpack.train.single_cost import BuilderTrainer

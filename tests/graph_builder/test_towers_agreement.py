@@ -2,8 +2,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import TowerMismatchError
-from tpack.graph_builder.agreement import check_own_variables, check_shared_variables
-from tpack.graph_builder.towers import build_towers
+from tpack.graph_builder.towers import build_towers, check_own_variables, check_shared_variables
 
 
 def grads_of(*variables):

@@ -7,8 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.equivalence import OPTIMIZERS
 from tests.helpers.sessions import cpu_session
 from tpack.errors import GraphBuildError
-from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaling
-from tpack.graph_builder.loss_scale_optimizer import LossScaleOptimizer
+from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
 from tpack.tfutils.gradient_changes import GlobalNormClip
 from tpack.tfutils.gradient_watches import CheckGradient, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, PostProcessOptimizer, apply_grad_processors

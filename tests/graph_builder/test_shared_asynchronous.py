@@ -3,7 +3,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, run_steps
-from tpack.graph_builder.asynchronous import AsyncMultiGPUBuilder
+from tpack.graph_builder.shared import AsyncMultiGPUBuilder
 from tpack.tfutils.gradient_watches import SummaryGradient
 from tpack.tfutils.optimizer import apply_grad_processors
 

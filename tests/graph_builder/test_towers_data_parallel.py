@@ -2,7 +2,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.graph_builder.data_parallel import DataParallelBuilder
+from tpack.graph_builder.towers import DataParallelBuilder
 from tpack.tower.placement import LeastLoadedDeviceSetter
 
 
