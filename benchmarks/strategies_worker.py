@@ -19,7 +19,7 @@ from tpack.callbacks.base import Callback
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
-from tpack.input_source.tensor import TensorInput
+from tpack.input_source.tensors import TensorInput
 from tpack.train.strategy_trainer import StrategyTrainer
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 from tpack.utils.cores import usable_cores

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.graph_builder.model_desc import ModelDesc
-from tpack.input_source.tensor import TensorInput
+from tpack.input_source.tensors import TensorInput
 
 
 class Line(ModelDesc):

@@ -11,7 +11,7 @@ from tests.helpers.counting_up import counted_up
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.run_input import SIGNATURE, InputRun
 from tpack.dataflow import DataFromList
-from tpack.input_source import FeedInput, QueueInput, StagingInput, TFDatasetInput, data_taker, data_wait, feed, staging
+from tpack.input_source import FeedInput, QueueInput, StagingInput, TFDatasetInput, data_wait, feed, staging, taking
 from tpack.input_source.data_wait import DataWaitReport, WaitClock
 
 pytestmark = pytest.mark.timeout(60)
@@ -22,7 +22,7 @@ def seconds(graph, monkeypatch):
     """The clock: looking at it takes a second."""
     with tf.device("/device:CPU:0"):
         ticks = tf.Variable(tf.zeros([], tf.float64), use_resource=True, trainable=False, name="ticks")
-    for module in (data_taker, staging):
+    for module in (taking, staging):
         monkeypatch.setattr(module, "now", lambda: counted_up(ticks, 1.0))
     times = itertools.count()
     monkeypatch.setattr(feed, "time", SimpleNamespace(perf_counter=lambda: float(next(times))))

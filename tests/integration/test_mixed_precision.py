@@ -11,7 +11,7 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.input_source.tensor import TensorInput
+from tpack.input_source.tensors import TensorInput
 from tpack.predict import OfflinePredictor, PredictConfig
 from tpack.reduction.round_robin import RoundRobinReducer
 from tpack.reduction.wire import WireDtypeReducer

@@ -9,7 +9,7 @@ from tpack.input_source.placeholder import PlaceholderInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.remap import remap_input_source
 from tpack.input_source.staging import StagingInput
-from tpack.input_source.tensor import TensorInput
+from tpack.input_source.tensors import TensorInput
 from tpack.input_source.zmq_input import ZMQInput
 
 __all__ = [

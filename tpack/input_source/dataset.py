@@ -14,12 +14,12 @@ from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.base import FeedfreeInput
 from tpack.input_source.data_point import DataPointChecker
-from tpack.input_source.data_taker import DataTaker
 from tpack.input_source.data_wait import DataWaitReport
 from tpack.input_source.dataset_shapes import with_checked_shapes
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
 from tpack.input_source.stream_elements import StreamElements
+from tpack.input_source.taking import DataTaker
 
 # How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
 _NUM_AHEAD = 8

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.input_source.tensor import TensorInput
+from tpack.input_source.tensors import TensorInput
 
 
 class DummyConstantInput(TensorInput):

@@ -14,12 +14,12 @@ from tpack.dataflow.base import DataFlow
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
 from tpack.input_source.base import FeedfreeInput
-from tpack.input_source.data_taker import DataTaker
 from tpack.input_source.data_wait import DataWaitReport
-from tpack.input_source.enqueue_callback import EnqueueCallback, QueueOps
+from tpack.input_source.enqueue import EnqueueCallback, QueueOps
 from tpack.input_source.queue_size import QueueSizeSummary
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import check_dataflow
+from tpack.input_source.taking import DataTaker
 
 QUEUE_CAPACITY = 50
 

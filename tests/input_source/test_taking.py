@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.counting_up import counted_up
-from tpack.input_source.data_taker import DataTaker
+from tpack.input_source.taking import DataTaker
 
 
 @pytest.mark.parametrize("timed", [True, False])

@@ -8,9 +8,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.compat import make_callable
-from tpack.input_source.data_taker import DataTaker
 from tpack.input_source.enqueue_thread import EnqueueThread
 from tpack.input_source.stream import DataPointStream
+from tpack.input_source.taking import DataTaker
 from tpack.utils import logger
 
 # How long the end of training waits for the dataflow to give the data point that it is working on.
