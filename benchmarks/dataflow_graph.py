@@ -15,8 +15,8 @@ from timing import Samples, argument_parser, print_table, write_json
 
 from tpack import Callback, FeedInput, QueueInput, StagingInput, TFDatasetInput, Trainer, logger
 from tpack.dataflow import DataFlow
-from tpack.input_source import PlaceholderInput, enqueue_thread
-from tpack.input_source.aligned import aligned_copy
+from tpack.input_source import PlaceholderInput, enqueue
+from tpack.input_source.enqueue import aligned_copy
 from tpack.tfutils.sesscreate import NewSessionCreator
 
 BATCHES = {"64x224x224x3 uint8": ([64, 224, 224, 3], "uint8"), "8 floats": ([8], "float32")}
@@ -76,7 +76,7 @@ def secs_of(make_source, array, steps, *, feeds=False):
 
 def secs_in_fresh_memory(array, steps):
     """Return how long a step takes if no memory is used again."""
-    with mock.patch.object(enqueue_thread, "AlignedCopies", FreshCopies):
+    with mock.patch.object(enqueue, "AlignedCopies", FreshCopies):
         return secs_of(lambda: QueueInput(Again(array)), array, steps)
 
 

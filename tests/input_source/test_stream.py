@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tpack.dataflow import DataFlow, DataFlowTerminated, DataFromList, JoinData, MapData
 from tpack.dataflow.parallel import MultiProcessRunner, MultiThreadRunner
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
-from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.component import DataPointChecker
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
 
 SPECS = [tf.TensorSpec([], tf.int32, "x")]

@@ -1,15 +1,12 @@
 """How data reaches the graph: where the towers' input tensors come from."""
 
 from tpack.input_source.base import FeedfreeInput, InputSource
-from tpack.input_source.batch_queue import BatchQueueInput
 from tpack.input_source.dataset import TFDatasetInput
-from tpack.input_source.dummy import DummyConstantInput
 from tpack.input_source.feed import FeedInput
-from tpack.input_source.placeholder import PlaceholderInput
-from tpack.input_source.queue_input import QueueInput
-from tpack.input_source.remap import remap_input_source
+from tpack.input_source.proxy import remap_input_source
+from tpack.input_source.queue_input import BatchQueueInput, QueueInput
 from tpack.input_source.staging import StagingInput
-from tpack.input_source.tensors import TensorInput
+from tpack.input_source.tensors import DummyConstantInput, PlaceholderInput, TensorInput
 from tpack.input_source.zmq_input import ZMQInput
 
 __all__ = [

@@ -1,8 +1,19 @@
 """Data that TensorFlow's own pipeline produces.
 
 All towers share one iterator, so that the stream is split over them and no element is used twice.
+
+Hold the elements of a ``tf.data`` pipeline against a signature, one by one, where their shapes are not known before.
+
+A pipeline that passes through Python knows nothing of shapes. A wrong one would surface as the error of whatever
+operation of the model meets it first; and a model that asks for the number of channels would get no answer.
+
+A stream of data points as what ``tf.data`` iterates, and the callback that owns it.
+
+A thread of TensorFlow takes the elements, and keeps the iterator for as long as it likes. So the owner must be able to
+end it, and what the dataflow has started with it. Of an error TensorFlow passes on only the text; the owner keeps it.
 """
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,17 +24,18 @@ from tpack.dataflow.base import DataFlow
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.base import FeedfreeInput
-from tpack.input_source.data_point import DataPointChecker
-from tpack.input_source.data_wait import DataWaitReport
-from tpack.input_source.dataset_shapes import with_checked_shapes
+from tpack.input_source.component import DataPointChecker
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe
-from tpack.input_source.stream_elements import StreamElements
-from tpack.input_source.taking import DataTaker
+from tpack.input_source.taking import DataTaker, DataWaitReport
+from tpack.utils import logger
 
 # How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
 _NUM_AHEAD = 8
+
 _MAX_UNDER_WAY = 1000
+# How long the end of training waits for the dataflow to give the data point that it is working on.
+JOIN_TIMEOUT_SECS = 5.0
 
 
 class TFDatasetInput(ResumableInput, FeedfreeInput):
@@ -134,6 +146,48 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         return None if self._num_held_back else self._taker.waited()
 
 
+class StreamElements(Callback):
+    """Makes iterators over a stream, as a function without arguments; ends them with training.
+
+    Args:
+        stream: the data points.
+        name: what to call the stream in messages.
+    """
+
+    _chief_only = False
+
+    def __init__(self, stream: DataPointStream, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._iterators: list[_Elements] = []
+        self._error: BaseException | None = None
+
+    def __call__(self) -> "_Elements":
+        """Begin an iteration from the first data point on."""
+        self._iterators = [elements for elements in self._iterators if not elements.is_over]
+        self._iterators.append(_Elements(self._stream, self))
+        return self._iterators[-1]
+
+    def failure(self) -> BaseException | None:
+        """Return the error of the stream, if it had one."""
+        return self._error
+
+    def keep_error(self, error: BaseException) -> None:
+        """Keep an error of the stream."""
+        self._error = error
+
+    def _after_train(self) -> None:
+        iterators, self._iterators = self._iterators, []
+        for elements in iterators:
+            elements.is_over = True
+        self._stream.interrupt()
+        waiting = [elements for elements in iterators if not elements.close(JOIN_TIMEOUT_SECS)]
+        self._stream.close()
+        # One that waited for workers waits no more.
+        if not all([elements.close(JOIN_TIMEOUT_SECS) for elements in waiting]):
+            logger.warning(f"A thread of TensorFlow still waits for {self._name} and is left alone.")
+
+
 def _dataset_of_elements(elements: StreamElements, specs: Sequence[Any]) -> Any:
     signature = tuple(tf.TensorSpec(spec.shape, spec.dtype) for spec in specs)
     return tf.data.Dataset.from_generator(elements, output_signature=signature)
@@ -154,3 +208,107 @@ def _in_order(element: Any, names: Sequence[str]) -> list[Any]:
             raise DataPointError(f"an element of the dataset is a dict with the keys {list(element)}, wanted {names}")
         return [element[name] for name in names]
     return list(element) if isinstance(element, (list, tuple)) else [element]
+
+
+def with_checked_shapes(dataset: Any, components: Sequence[Any], signature: Sequence[Any]) -> Any:
+    """Return the dataset with the shapes of the signature.
+
+    Args:
+        dataset: any ``tf.data.Dataset``.
+        components: the positions or keys of an element's parts, in the order of the signature; empty for a single
+            tensor.
+        signature: ``tf.TensorSpec`` each.
+
+    Returns:
+        A dataset of the same elements, whose iteration fails at one of a wrong shape with a message that names the
+        element and the component; the same dataset if TensorFlow knows all shapes, or that one of them is wrong.
+    """
+    wanted = dict(zip(components, signature, strict=False)) or {None: signature[0]}
+    open_ones = {part: spec for part, spec in wanted.items() if _adds_to(_part(dataset.element_spec, part), spec)}
+    if not open_ones:
+        return dataset
+
+    @tf.autograph.experimental.do_not_convert
+    def check(index: Any, element: Any) -> Any:
+        checked = {
+            part: _checked(index, _part(element, part), f"component {list(wanted).index(part)} ({spec.name})", spec)
+            for part, spec in open_ones.items()
+        }
+        if None in checked:
+            return checked[None]
+        if isinstance(element, dict):
+            return {**element, **checked}
+        return tuple(checked.get(k, item) for k, item in enumerate(element))
+
+    return dataset.enumerate().map(check)
+
+
+def _part(element: Any, part: Any) -> Any:
+    return element if part is None else element[part]
+
+
+def _adds_to(known: Any, wanted: Any) -> bool:
+    """Tell whether the wanted shape says more than the known one, and does not contradict it."""
+    if not isinstance(known, tf.TensorSpec) or not known.shape.is_compatible_with(wanted.shape):
+        return False
+    return str(known.shape.merge_with(wanted.shape)) != str(known.shape)
+
+
+def _checked(index: Any, tensor: Any, label: str, spec: Any) -> Any:
+    wanted = [-1 if size is None else size for size in spec.shape.as_list()]
+    came = tf.shape(tensor)
+    fits = tf.cond(
+        tf.equal(tf.rank(tensor), len(wanted)),
+        lambda: tf.reduce_all(tf.equal(came, wanted) | tf.equal(wanted, -1)),
+        lambda: tf.constant(False),
+    )
+    # Without quotes, which an assertion would show with backslashes.
+    message = tf.strings.format(
+        f"element {{}} of the dataset: {label} has shape {{}}, wanted {spec.shape}", (index, came)
+    )
+    with tf.control_dependencies([tf.debugging.Assert(fits, [message])]):
+        same = tf.identity(tensor)
+    same.set_shape(spec.shape)
+    return same
+
+
+class _Elements:
+    """One iteration, which another thread may end."""
+
+    def __init__(self, stream: DataPointStream, owner: StreamElements) -> None:
+        self._dtypes = stream.dtypes
+        self._points = iter(stream)
+        self._owner = owner
+        self._lock = threading.Lock()
+        self.is_over = False
+
+    def __iter__(self) -> "_Elements":
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        with self._lock:
+            try:
+                if self.is_over:
+                    raise StopIteration
+                point = next(self._points)
+            except StopIteration:
+                self.is_over = True
+                raise
+            except Exception as error:
+                # What comes of ending the dataflow is no error.
+                if self.is_over:
+                    raise StopIteration from error
+                self.is_over = True
+                self._owner.keep_error(error)
+                raise
+        return tuple(array.astype(dtype, copy=False) for array, dtype in zip(point, self._dtypes, strict=True))
+
+    def close(self, timeout_secs: float) -> bool:
+        """Close the iteration over the stream; return whether it was no more waited for within some time."""
+        if not self._lock.acquire(timeout=timeout_secs):
+            return False
+        try:
+            self._points.close()
+        finally:
+            self._lock.release()
+        return True

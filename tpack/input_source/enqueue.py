@@ -1,20 +1,48 @@
-"""The callback that owns the input thread of a queue: it starts and ends with training, and its failure is told."""
+"""The callback that owns the input thread of a queue: it starts and ends with training, and its failure is told.
 
-from collections.abc import Sequence
+The thread that moves data points from a stream into a queue, and what its owner must know about it.
+
+The thread knows no graph: it calls functions that were made for it. When it fails, it keeps the reason before it
+closes the queue, so that whoever finds the queue closed can already ask why. Its owner can stop it or send it back
+to the first data point at any time, also while it waits for room in the queue.
+
+Private, aligned copies of arrays that outlive the call they are fed to.
+
+TensorFlow takes a fed array without copying it when its memory is aligned to 64 bytes. The tensor in a queue is
+then the array itself, and changing the array changes what comes out of the queue. A copy that nobody else holds is
+safe and, made on such an address, is the only copy on the way.
+
+Memory that is fresh from the system costs more than the copy: each of its pages is made when it is first touched. So
+memory that nobody holds any more is used again.
+"""
+
+import ctypes
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.compat import make_callable
-from tpack.input_source.enqueue_thread import EnqueueThread
+from tpack.errors import InputError
 from tpack.input_source.stream import DataPointStream
 from tpack.input_source.taking import DataTaker
 from tpack.utils import logger
+from tpack.utils.threads import StoppableThread
 
 # How long the end of training waits for the dataflow to give the data point that it is working on.
 JOIN_TIMEOUT_SECS = 5.0
+
+_POLL_SECS = 0.01
+ALIGNMENT_BYTES = 64
+# Less is taken from what the process has already.
+_LEAST_TO_KEEP_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -112,3 +140,150 @@ class EnqueueCallback(Callback):
             thread.join(JOIN_TIMEOUT_SECS)
         if thread.is_alive():
             logger.warning(f"The thread of {self._name} still waits for its dataflow and is left alone.")
+
+
+class EnqueueThread(StoppableThread):
+    """Enqueues the data points of an endless stream until it is stopped.
+
+    Args:
+        stream: the data points.
+        enqueue: puts the arrays of one data point into the queue, waiting for room.
+        close: closes the queue and wakes who waits on it.
+        name: the name of the thread, which errors mention.
+    """
+
+    def __init__(
+        self, stream: DataPointStream, *, enqueue: Callable[..., Any], close: Callable[[], Any], name: str
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._stream = stream
+        self._enqueue = enqueue
+        self._close = close
+        self._cause: BaseException | None = None
+        self._restart_wanted = threading.Event()
+        self._parked = threading.Event()
+        self._may_go_on = threading.Event()
+
+    def run(self) -> None:
+        """Enqueue until stopped."""
+        try:
+            while not self.stopped():
+                self._run_from_first()
+                self._park()
+        except BaseException as error:
+            # Closing the queue is how a waiting thread is woken in order to stop.
+            if self.stopped():
+                return
+            self._cause = self._explain(error)
+            self._close_queue()
+            raise self._cause from self._cause.__cause__
+
+    def failure(self) -> BaseException | None:
+        """Return why the thread ended by itself; known before the queue is closed."""
+        return self._cause
+
+    def restart(self, drain: Callable[[], Any]) -> None:
+        """Empty the queue and fill it from the first data point on.
+
+        The data point that the dataflow is about to give is waited for.
+
+        Args:
+            drain: takes out of the queue what is there, without waiting for more.
+
+        Raises:
+            InputError: The thread has failed.
+        """
+        self._may_go_on.clear()
+        self._restart_wanted.set()
+        drain()
+        while not self._parked.wait(_POLL_SECS) and self.is_alive():
+            # The thread waits for room in the queue, or for its dataflow.
+            drain()
+        if self._cause is not None:
+            raise self._cause
+        drain()
+        self._parked.clear()
+        self._restart_wanted.clear()
+        self._may_go_on.set()
+
+    def stop(self) -> None:
+        """Ask the thread to end; one that waits for room ends when the queue is closed."""
+        super().stop()
+        self._may_go_on.set()
+        self._stream.interrupt()
+
+    def _run_from_first(self) -> None:
+        # One for each component, whose arrays are about equally large.
+        components = [(dtype, AlignedCopies()) for dtype in self._stream.dtypes]
+        with closing(iter(self._stream)) as points:
+            while not (self.stopped() or self._restart_wanted.is_set()):
+                point = next(points)
+                arrays = zip(point, components, strict=True)
+                self._enqueue(*(copies.copy(array, dtype) for array, (dtype, copies) in arrays))
+
+    def _park(self) -> None:
+        self._parked.set()
+        self._may_go_on.wait()
+
+    def _explain(self, error: BaseException) -> BaseException:
+        if isinstance(error, InputError):
+            return error
+        explained = InputError(f"the input thread '{self.name}' ended with {type(error).__name__}: {error}")
+        explained.__cause__ = error
+        return explained
+
+    def _close_queue(self) -> None:
+        try:
+            self._close()
+        except Exception as error:
+            # A session that was closed has woken everybody already.
+            logger.warning(f"The input thread '{self.name}' could not close its queue: {error}")
+
+
+class AlignedCopies:
+    """Makes aligned copies of arrays that are about equally large, in as much memory as is in use at the same time."""
+
+    def __init__(self) -> None:
+        self._free: deque[np.ndarray] = deque()
+
+    def copy(self, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Copy an array as `aligned_copy` does, into memory of which no array is left that an earlier call returned."""
+        size = array.size * dtype.itemsize + ALIGNMENT_BYTES
+        if dtype.kind == "O" or size < _LEAST_TO_KEEP_BYTES:
+            return aligned_copy(array, dtype)
+        memory = self._take(size)
+        # What the copy holds, and so any view of it and any tensor made of it; nobody else does. It is no array, since
+        # numpy lets an array hold the one that owns the memory, past all between.
+        handle = (ctypes.c_uint8 * memory.size).from_buffer(memory)
+        weakref.finalize(handle, self._free.append, memory).atexit = False
+        return _copy_into(handle, memory.ctypes.data, array, dtype)
+
+    def _take(self, size: int) -> Any:
+        """Return free memory of a fitting size; what does not fit is given up."""
+        while self._free:
+            memory = self._free.popleft()
+            if size <= memory.size <= 2 * size:
+                return memory
+        return np.empty(size, np.uint8)
+
+
+def aligned_copy(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Copy an array into fresh memory that starts at a multiple of 64 bytes.
+
+    Args:
+        array: any array that can be cast.
+        dtype: the dtype of the copy; object for strings, which TensorFlow always copies.
+
+    Returns:
+        A C-ordered array of the same shape.
+    """
+    if dtype.kind == "O":
+        return array.astype(object)
+    memory = np.empty(array.size * dtype.itemsize + ALIGNMENT_BYTES, np.uint8)
+    return _copy_into(memory, memory.ctypes.data, array, dtype)
+
+
+def _copy_into(buffer: Any, address: int, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    copy: np.ndarray = np.ndarray(array.shape, dtype, buffer=buffer, offset=-address % ALIGNMENT_BYTES)
+    np.copyto(copy, array, casting="unsafe")
+    return copy

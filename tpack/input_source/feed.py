@@ -14,9 +14,9 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
 from tpack.errors import DataExhaustedError
-from tpack.input_source.data_wait import DataWaitReport
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow
+from tpack.input_source.taking import DataWaitReport
 
 
 class FeedInput(ResumableInput):

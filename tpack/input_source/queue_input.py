@@ -2,6 +2,12 @@
 
 The thread takes data points from a DataFlow, copies each component into memory of its own, and enqueues it through a
 callable, so that TensorFlow copies nothing more. Each tower dequeues its own data point.
+
+How full an input queue is, as a summary: near its capacity the data keeps up, near zero the steps wait for it.
+
+Single data points in a queue, which the towers take out in batches.
+
+Batching then costs no copy in Python, only the one that dequeues.
 """
 
 from collections.abc import Sequence
@@ -13,15 +19,16 @@ from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
-from tpack.input_source.base import FeedfreeInput
-from tpack.input_source.data_wait import DataWaitReport
+from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.enqueue import EnqueueCallback, QueueOps
-from tpack.input_source.queue_size import QueueSizeSummary
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import check_dataflow
-from tpack.input_source.taking import DataTaker
+from tpack.input_source.taking import DataTaker, DataWaitReport
+from tpack.tfutils.moving_summary import add_moving_summary
 
 QUEUE_CAPACITY = 50
+# A short memory: the average over about two steps.
+DECAY = 0.5
 
 
 class QueueInput(ResumableInput, FeedfreeInput):
@@ -140,3 +147,84 @@ class QueueInput(ResumableInput, FeedfreeInput):
 def as_list(tensors: Any) -> list[Any]:
     """Return what a queue gives as a list; it is a bare tensor when there is one component."""
     return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+
+
+class QueueSizeSummary(Callback):
+    """Writes the moving average of the size of a queue, updated with every step.
+
+    Args:
+        source: the input source, whose name scope is used.
+        queue: its queue.
+
+    Creates:
+        The summary ``queue_size`` in the name scope of the source.
+    """
+
+    _chief_only = False
+
+    def __init__(self, source: InputSource, queue: Any) -> None:
+        self._source = source
+        self._queue = queue
+        self._update: Any = None
+
+    def _setup_graph(self) -> None:
+        with self._source.cached_name_scope() as scope, tf.device("/device:CPU:0"):
+            size = tf.cast(self._queue.size(), tf.float32, name="queue_size")
+            # A collection of its own: the update belongs to the runs that read this queue and to no others.
+            key = f"{scope}queue_size_update"
+            add_moving_summary(size, collection=key, decay=DECAY)
+        # One op is the same object at each step, which keeps the step on its fast path.
+        self._update = tf.group(*tf.get_collection(key))
+
+    def _before_run(self, ctx: Any) -> Any:
+        return self._update
+
+
+class BatchQueueInput(QueueInput):
+    """Enqueue data points that have no batch dimension and dequeue B of them at once, for each tower.
+
+    The signature has the batch dimension, of size B or unknown, and is known otherwise. Data points that fill no
+    whole batch before a failure of the dataflow are dropped.
+
+    Args:
+        ds: the dataflow of single data points.
+        batch_size: B.
+        queue: a ``tf.QueueBase`` with the dtypes of the signature, its shapes without the batch dimension, and room
+            for at least one batch; a FIFO queue of 50 batches unless given.
+
+    Raises:
+        ConfigError: As for `QueueInput`; B is less than 1; in `setup`, an entry of the signature has no batch
+            dimension, a batch dimension other than B, or another dimension that is unknown.
+    """
+
+    def __init__(self, ds: DataFlow, batch_size: int, queue: Any = None) -> None:
+        super().__init__(ds, queue)
+        if batch_size < 1:
+            raise ConfigError(f"wanted a batch size of at least 1, got {batch_size}")
+        self.batch_size = int(batch_size)
+
+    @property
+    def _points_at_once(self) -> int:
+        return self.batch_size
+
+    def _specs_to_enqueue(self, signature: Sequence[Any]) -> Sequence[Any]:
+        return [self._without_batch_dimension(spec) for spec in signature]
+
+    def _without_batch_dimension(self, spec: Any) -> Any:
+        if not spec.shape.rank or not spec.shape[1:].is_fully_defined():
+            raise ConfigError(
+                f"{self} needs a batch dimension and knows all others, got the shape {spec.shape} of '{spec.name}'"
+            )
+        if spec.shape.as_list()[0] not in (None, self.batch_size):
+            raise ConfigError(f"{self} makes batches of {self.batch_size}, the signature wants {spec}")
+        return tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name)
+
+    def _make_queue(self, specs: Sequence[Any]) -> Any:
+        dtypes, shapes = ([spec.dtype for spec in specs], [spec.shape for spec in specs])
+        return tf.FIFOQueue(QUEUE_CAPACITY * self.batch_size, dtypes, shapes, name="input_queue")
+
+    def _dequeue(self) -> list[Any]:
+        return as_list(self.queue.dequeue_many(self.batch_size, name="dequeue"))
+
+    def _size(self) -> int:
+        return len(self.ds) // self.batch_size

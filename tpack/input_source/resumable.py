@@ -9,7 +9,7 @@ from tpack.dataflow.parallel.position import Position
 from tpack.dataflow.state import make_state, read_count, read_state
 from tpack.errors import InputError
 from tpack.input_source.base import InputSource
-from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.component import DataPointChecker
 from tpack.input_source.stream import DataPointStream, describe
 
 

@@ -1,4 +1,9 @@
-"""Tensors that a function makes in the graph."""
+"""Tensors that a function makes in the graph.
+
+Constants in place of data, to see how fast steps are when the input costs nothing.
+
+The input source that supplies nothing: placeholders, to be fed by whoever runs the graph.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,7 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.input_source.base import FeedfreeInput
+from tpack.input_source.base import FeedfreeInput, InputSource
 
 
 class TensorInput(FeedfreeInput):
@@ -35,3 +40,65 @@ class TensorInput(FeedfreeInput):
 
     def _size(self) -> int:
         return super()._size() if self._fixed_size is None else int(self._fixed_size)
+
+
+class DummyConstantInput(TensorInput):
+    """Give each tower zeros (empty strings, False) of fixed shapes, on its own device.
+
+    Args:
+        shapes: one for each entry of the signature.
+
+    Raises:
+        ConfigError: In `setup`, the number of shapes is not that of the signature, or one does not fit.
+    """
+
+    def __init__(self, shapes: Sequence[Sequence[int]]) -> None:
+        super().__init__(self._make_zeros)
+        self.shapes = [tuple(shape) for shape in shapes]
+
+    def _setup(self, signature: Sequence[Any]) -> None:
+        if len(self.shapes) != len(signature):
+            raise ConfigError(f"{self} has {len(self.shapes)} shapes, the signature has {len(signature)} entries")
+        for shape, spec in zip(self.shapes, signature, strict=True):
+            if not spec.shape.is_compatible_with(shape):
+                raise ConfigError(f"{self} has the shape {shape} for '{spec.name}', the signature wants {spec.shape}")
+
+    def _make_zeros(self) -> list[Any]:
+        specs = zip(self.shapes, self._require_setup(), strict=True)
+        return [tf.zeros(shape, spec.dtype, name=spec.name) for shape, spec in specs]
+
+
+class PlaceholderInput(InputSource):
+    """Give every tower the same placeholders, named as the signature says."""
+
+    def __init__(self) -> None:
+        self._placeholders: list[Any] = []
+
+    def _setup(self, signature: Sequence[Any]) -> None:
+        self._placeholders = [build_or_reuse_placeholder(spec) for spec in signature]
+
+    def _get_input_tensors(self) -> Sequence[Any]:
+        return self._placeholders
+
+
+def build_or_reuse_placeholder(spec: Any) -> Any:
+    """Return the placeholder of the current graph that has the name of ``spec``, made if it is not there.
+
+    Args:
+        spec: a ``tf.TensorSpec`` with a name.
+
+    Raises:
+        ConfigError: The graph has something else of that name: another kind of operation, dtype or shape.
+    """
+    try:
+        found = tf.get_default_graph().get_tensor_by_name(f"{spec.name}:0")
+    except KeyError:
+        with tf.name_scope(""):
+            return tf.placeholder(spec.dtype, spec.shape, name=spec.name)
+    same_shape = found.shape.rank == spec.shape.rank and found.shape.is_compatible_with(spec.shape)
+    if not found.op.type.startswith("Placeholder") or found.dtype != spec.dtype or not same_shape:
+        raise ConfigError(
+            f"the graph has a {found.op.type} '{spec.name}' of {found.dtype.name} {found.shape}, wanted a placeholder "
+            f"of {spec.dtype.name} {spec.shape}: give the input another name"
+        )
+    return found

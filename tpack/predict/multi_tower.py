@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tpack.input_source.placeholder import PlaceholderInput
+from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import check_config, create_predict_session

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.input_source.placeholder import PlaceholderInput
+from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.config import PredictConfig
 from tpack.predict.online import OnlinePredictor
 from tpack.tfutils.initialize import create_initialized_session, order_sums

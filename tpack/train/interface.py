@@ -3,8 +3,8 @@
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import FeedfreeInput, InputSource
-from tpack.input_source.dummy import DummyConstantInput
 from tpack.input_source.staging import StagingInput
+from tpack.input_source.tensors import DummyConstantInput
 from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.train.config import TrainConfig
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from tpack.input_source.taken_counter import TakenCounter
+from tpack.input_source.taking import TakenCounter
 
 
 def test_each_run_of_what_takes_is_counted(graph):

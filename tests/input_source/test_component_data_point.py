@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers.run_input import SIGNATURE
 from tpack.errors import DataPointError
-from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source.component import DataPointChecker
 
 
 @pytest.fixture

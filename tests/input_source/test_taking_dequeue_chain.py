@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from tpack.input_source.dequeue_chain import DequeueChain
+from tpack.input_source.taking import DequeueChain
 
 
 def test_each_operation_waits_for_the_one_before(graph):

@@ -5,8 +5,8 @@ import pytest
 from tpack.dataflow import DataFlow, DataFromList
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataPointError
-from tpack.input_source import position_log
-from tpack.input_source.position_log import PositionLog
+from tpack.input_source import stream
+from tpack.input_source.stream import PositionLog
 
 
 class Reader:
@@ -43,7 +43,7 @@ def test_the_position_is_that_of_the_last_point_that_was_used(reader, rng):
 
 
 def test_states_that_were_passed_are_forgotten(monkeypatch):
-    monkeypatch.setattr(position_log, "_SHARE", 0)
+    monkeypatch.setattr(stream, "_SHARE", 0)
     reader = Reader(DataFromList(list(range(1000)), shuffle=False))
     reader.take(300)
     assert len(reader.log._states) == 301
@@ -55,7 +55,7 @@ def test_states_that_were_passed_are_forgotten(monkeypatch):
 
 def test_a_flow_that_takes_long_to_tell_its_state_is_seldom_asked(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(position_log.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stream.time, "monotonic", lambda: now[0])
 
     class Slow(DataFromList):
         num_asked = 0
@@ -102,7 +102,7 @@ def test_a_flow_without_positions_is_said_to_have_none():
 
 
 def test_a_flow_that_loses_its_position_is_believed(monkeypatch):
-    monkeypatch.setattr(position_log, "_SHARE", 0)
+    monkeypatch.setattr(stream, "_SHARE", 0)
 
     class Losing(DataFromList):
         def state_dict(self):

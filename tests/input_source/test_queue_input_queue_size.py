@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.run_input import running
 from tpack.dataflow import DataFromList
 from tpack.input_source import QueueInput
-from tpack.input_source.queue_size import QueueSizeSummary
+from tpack.input_source.queue_input import QueueSizeSummary
 
 
 def test_the_average_is_written_and_updated_by_each_step(graph):

@@ -6,10 +6,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.dataflow import DataFlow, DataFromList
-from tpack.input_source import stream_elements
-from tpack.input_source.data_point import DataPointChecker
+from tpack.input_source import dataset
+from tpack.input_source.component import DataPointChecker
+from tpack.input_source.dataset import StreamElements
 from tpack.input_source.stream import DataPointStream
-from tpack.input_source.stream_elements import StreamElements
 from tpack.utils import logger
 
 SPECS = [tf.TensorSpec([], tf.int32, "x")]
@@ -53,7 +53,7 @@ def take_in_thread(found):
 def warnings(monkeypatch):
     lines = []
     monkeypatch.setattr(logger, "warning", lines.append)
-    monkeypatch.setattr(stream_elements, "JOIN_TIMEOUT_SECS", 0.01)
+    monkeypatch.setattr(dataset, "JOIN_TIMEOUT_SECS", 0.01)
     return lines
 
 

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.run_input import SIGNATURE, running
 from tpack.errors import ConfigError
 from tpack.input_source import PlaceholderInput
-from tpack.input_source.placeholder import build_or_reuse_placeholder
+from tpack.input_source.tensors import build_or_reuse_placeholder
 
 
 def test_all_towers_have_the_same_placeholders(graph):

@@ -11,8 +11,8 @@ from tests.helpers.counting_up import counted_up
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.run_input import SIGNATURE, InputRun
 from tpack.dataflow import DataFromList
-from tpack.input_source import FeedInput, QueueInput, StagingInput, TFDatasetInput, data_wait, feed, staging, taking
-from tpack.input_source.data_wait import DataWaitReport, WaitClock
+from tpack.input_source import FeedInput, QueueInput, StagingInput, TFDatasetInput, feed, staging, taking
+from tpack.input_source.taking import DataWaitReport, WaitClock
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -99,7 +99,7 @@ def test_the_clock_adds_up(graph):
 def test_the_part_of_each_epoch_is_reported(graph, monkeypatch):
     times = iter([10.0, 14.0, 100.0, 108.0])
     waits = iter([5.0, 8.0, 90.0, 92.0])
-    monkeypatch.setattr(data_wait, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    monkeypatch.setattr(taking, "time", SimpleNamespace(perf_counter=lambda: next(times)))
     trainer = FakeTrainer().train([DataWaitReport("Some", lambda: next(waits))])
     assert trainer.recorder.values("Some/data_wait_ratio") == [3 / 4, 2 / 8]
 

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from tpack.input_source.staging_area import StagingArea
+from tpack.input_source.staging import StagingArea
 
 
 def test_values_come_out_in_order_and_clear_empties(session8):

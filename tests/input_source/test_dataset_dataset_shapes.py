@@ -8,7 +8,7 @@ from tests.helpers.run_input import SIGNATURE, running
 from tpack.dataflow import DataFromList
 from tpack.errors import InputError
 from tpack.input_source import TFDatasetInput
-from tpack.input_source.dataset_shapes import with_checked_shapes
+from tpack.input_source.dataset import with_checked_shapes
 
 pytestmark = pytest.mark.timeout(60)
 
