@@ -7,12 +7,12 @@ from tpack.models.conv2d import Conv2D
 from tpack.models.conv2d_transpose import Conv2DTranspose, Deconv2D
 from tpack.models.dropout import Dropout
 from tpack.models.fc import FullyConnected
-from tpack.models.group_norm import GroupNorm
 from tpack.models.instance_norm import InstanceNorm
 from tpack.models.keras_losses import add_keras_losses
 from tpack.models.layer_norm import LayerNorm
 from tpack.models.linearwrap import LinearWrap
 from tpack.models.nonlin import Maxout, PReLU
+from tpack.models.norms import GroupNorm
 from tpack.models.pool import AvgPooling, GlobalAvgPooling, MaxPooling
 from tpack.models.registry import disable_layer_logging, layer_register
 from tpack.models.regularize import (
