@@ -17,9 +17,9 @@ from timing import Samples, argument_parser, print_table, time_calls, write_json
 
 from tpack.compat import make_callable
 from tpack.models.batch_norm import BatchNorm
-from tpack.models.bn_relu import BNReLU
 from tpack.models.conv2d import Conv2D
 from tpack.models.fc import FullyConnected
+from tpack.models.nonlin import BNReLU
 from tpack.models.pool import GlobalAvgPooling, MaxPooling
 from tpack.models.registry import disable_layer_logging
 from tpack.tfutils.argscope import argscope

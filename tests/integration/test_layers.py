@@ -20,9 +20,8 @@ from tpack.models.dropout import Dropout
 from tpack.models.fc import FullyConnected
 from tpack.models.linearwrap import LinearWrap
 from tpack.models.nonlin import PReLU
-from tpack.models.pool import AvgPooling, GlobalAvgPooling, MaxPooling
+from tpack.models.pool import AvgPooling, FixedUnPooling, GlobalAvgPooling, MaxPooling
 from tpack.models.regularize import l2_regularizer, regularize_cost, regularize_cost_from_collection
-from tpack.models.unpool import FixedUnPooling
 from tpack.tfutils.argscope import argscope
 from tpack.tfutils.scope_utils import auto_reuse_variable_scope
 from tpack.tfutils.smart_init import SmartInit

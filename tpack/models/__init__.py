@@ -2,29 +2,25 @@
 
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.batch_renorm import BatchRenorm
-from tpack.models.bn_relu import BNReLU
 from tpack.models.conv2d import Conv2D
 from tpack.models.conv2d_transpose import Conv2DTranspose, Deconv2D
+from tpack.models.data_format import ConcatWith
 from tpack.models.dropout import Dropout
 from tpack.models.fc import FullyConnected
-from tpack.models.instance_norm import InstanceNorm
-from tpack.models.keras_losses import add_keras_losses
-from tpack.models.layer_norm import LayerNorm
 from tpack.models.linearwrap import LinearWrap
-from tpack.models.nonlin import Maxout, PReLU
-from tpack.models.norms import GroupNorm
-from tpack.models.pool import AvgPooling, GlobalAvgPooling, MaxPooling
+from tpack.models.nonlin import BNReLU, Maxout, PReLU
+from tpack.models.norms import GroupNorm, InstanceNorm, LayerNorm
+from tpack.models.pool import AvgPooling, FixedUnPooling, GlobalAvgPooling, MaxPooling
 from tpack.models.registry import disable_layer_logging, layer_register
 from tpack.models.regularize import (
+    add_keras_losses,
     l1_regularizer,
     l2_regularizer,
     regularize_cost,
     regularize_cost_from_collection,
 )
-from tpack.models.shapes import ConcatWith
 from tpack.models.tflayer import rename_tflayer_get_variable
-from tpack.models.unpool import FixedUnPooling
-from tpack.models.variable_holder import VariableHolder
+from tpack.models.weights import VariableHolder
 
 __all__ = [
     "AvgPooling",

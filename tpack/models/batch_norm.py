@@ -7,14 +7,20 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.aliases import argument_aliases
 from tpack.models.channels import AffineOptions, Channels, channels_of, normalize, wide_dtype
 from tpack.models.data_format import CHANNELS_FIRST, CHANNELS_LAST, layer_name
-from tpack.models.moving_statistics import MovingStatistics, parse_update, updates_statistics
-from tpack.models.registry import layer_register
-from tpack.models.statistics import BatchStatistics, group_statistics, statistics_over_towers, tower_statistics
+from tpack.models.registry import argument_aliases, layer_register
+from tpack.models.statistics import (
+    BatchStatistics,
+    MovingStatistics,
+    group_statistics,
+    parse_update,
+    statistics_over_towers,
+    tower_statistics,
+    updates_statistics,
+)
 from tpack.models.steps import OUTPUT
-from tpack.models.variable_holder import VariableHolder
+from tpack.models.weights import VariableHolder
 from tpack.tower.context import current_tower_context, get_current_tower_context
 
 __all__ = ["BatchNorm"]

@@ -7,10 +7,9 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.channels import AffineOptions, channels_of, normalize, wide_dtype
 from tpack.models.data_format import CHANNELS_LAST, layer_name
-from tpack.models.moving_statistics import MovingStatistics
 from tpack.models.registry import layer_register
-from tpack.models.statistics import tower_statistics
-from tpack.models.variable_holder import VariableHolder
+from tpack.models.statistics import MovingStatistics, tower_statistics
+from tpack.models.weights import VariableHolder
 from tpack.tower.context import current_tower_context
 
 __all__ = ["BatchRenorm"]

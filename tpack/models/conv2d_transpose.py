@@ -5,8 +5,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.aliases import WEIGHT_ALIASES, argument_aliases
-from tpack.models.cpu_kernels import steps_in_format
 from tpack.models.data_format import (
     check_floating,
     check_rank,
@@ -15,9 +13,8 @@ from tpack.models.data_format import (
     sizes_of,
     static_channels,
 )
-from tpack.models.padding import parse_rule
-from tpack.models.registry import layer_register, register_alias
-from tpack.models.steps import activation_steps, run_steps, with_bias
+from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register, register_alias
+from tpack.models.steps import activation_steps, parse_rule, run_steps, steps_in_format, with_bias
 from tpack.models.weights import WeightOptions, check_units
 
 __all__ = ["Conv2DTranspose", "Deconv2D"]

@@ -3,6 +3,8 @@
 The two formats go by the names of Keras (``"channels_last"``, ``"channels_first"``) and by those of TensorFlow
 (``"NHWC"``, ``"NCHW"``); layers take either. A layer that has variables must know the number of channels while the
 graph is built.
+
+Layers that only rearrange.
 """
 
 from collections.abc import Sequence
@@ -11,7 +13,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.models.registry import layer_register
 from tpack.utils.argtools import get_data_format, shape2d
+
+__all__ = ["ConcatWith"]
+
 
 CHANNELS_FIRST = "channels_first"
 CHANNELS_LAST = "channels_last"
@@ -133,3 +139,19 @@ def static_channels(kind: str, inputs: Any, data_format: str = CHANNELS_LAST) ->
             "the input signature"
         )
     return int(channels)
+
+
+@layer_register(use_scope=None)
+def ConcatWith(x: Any, tensor: Any | Sequence[Any], dim: int) -> Any:  # noqa: N802
+    """Join a tensor and others along a dimension, as a step of a `LinearWrap`.
+
+    Args:
+        x: the first tensor.
+        tensor: the tensor that follows it, or a list of them.
+        dim: the dimension.
+
+    Shapes:
+        The inputs differ in the size of ``dim`` only; the output has the sum of them.
+    """
+    others = list(tensor) if isinstance(tensor, list | tuple) else [tensor]
+    return tf.concat([x, *others], dim)

@@ -7,9 +7,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.aliases import WEIGHT_ALIASES, argument_aliases
 from tpack.models.data_format import check_floating, layer_name
-from tpack.models.registry import layer_register
+from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
 from tpack.models.steps import Step, activation_steps, run_steps
 from tpack.models.weights import WeightOptions, check_units
 

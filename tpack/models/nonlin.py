@@ -1,15 +1,19 @@
-"""Activations that have variables, or that change the shape."""
+"""Activations that have variables, or that change the shape.
+
+Batch normalisation and ReLU in one: the activation of most convolutions.
+"""
 
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.models.batch_norm import BatchNorm
 from tpack.models.data_format import check_rank, layer_name, sizes_of, static_channels
 from tpack.models.registry import layer_register
-from tpack.models.variable_holder import VariableHolder
+from tpack.models.weights import VariableHolder
 
-__all__ = ["Maxout", "PReLU"]
+__all__ = ["BNReLU", "Maxout", "PReLU"]
 
 
 @layer_register(use_scope=None)
@@ -60,3 +64,21 @@ def Maxout(x: Any, num_unit: int) -> Any:  # noqa: N802
         raise ConfigError(f"{layer_name('Maxout')} wants a num_unit that divides {channels} channels, got {num_unit}")
     groups = tf.reshape(x, [*sizes_of(x)[:-1], channels // num_unit, num_unit])
     return tf.reduce_max(groups, rank, name="output")
+
+
+@layer_register(use_scope=None)
+def BNReLU(x: Any, name: str | None = None) -> Any:  # noqa: N802
+    """Normalise by the batch and apply a ReLU; as an activation, for a convolution without bias.
+
+    Args:
+        x: a feature map or features. Options of `BatchNorm` come from its ``argscope``.
+        name: of the result.
+
+    Creates:
+        The variables of a `BatchNorm` called ``bn``.
+
+    Example:
+        with argscope(Conv2D, activation=BNReLU, use_bias=False):
+            x = Conv2D("conv0", image, 64, 7, strides=2)
+    """
+    return tf.nn.relu(BatchNorm("bn", x), name=name)

@@ -1,4 +1,9 @@
-"""Group normalisation: the channels of each input in groups."""
+"""Group normalisation: the channels of each input in groups.
+
+Instance normalisation: each channel of each input by itself.
+
+Layer normalisation: each input by itself, over all its features.
+"""
 
 from typing import Any
 
@@ -6,12 +11,12 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.models.channels import AffineOptions, Channels, channels_of, normalize, wide_dtype
-from tpack.models.data_format import CHANNELS_LAST, layer_name
+from tpack.models.data_format import CHANNELS_LAST, layer_name, spatial_axes
 from tpack.models.registry import layer_register
 from tpack.models.steps import OUTPUT
-from tpack.models.variable_holder import VariableHolder
+from tpack.models.weights import VariableHolder
 
-__all__ = ["GroupNorm"]
+__all__ = ["GroupNorm", "InstanceNorm", "LayerNorm"]
 
 
 @layer_register()
@@ -84,3 +89,91 @@ def _split_channels(wide: Any, channels: Channels, group: int) -> Any:
 
 def _split_vector(vector: Any, channels: Channels, group: int) -> Any:
     return tf.reshape(vector, [1] * channels.axis + [group, -1] + [1] * (channels.rank - 1 - channels.axis))
+
+
+@layer_register()
+def InstanceNorm(  # noqa: N802
+    x: Any,
+    epsilon: float = 1e-5,
+    *,
+    center: bool = True,
+    scale: bool = True,
+    gamma_initializer: Any = None,
+    data_format: str = CHANNELS_LAST,
+    use_affine: bool | None = None,
+) -> Any:
+    """Normalise each channel of each input by its mean and variance over height and width.
+
+    Args:
+        x: a feature map.
+        epsilon: added to the variance.
+        center: whether ``beta`` is added.
+        scale: whether ``gamma`` is multiplied with.
+        gamma_initializer: None for ones.
+        data_format: ``"channels_last"`` or ``"channels_first"``.
+        use_affine: an older way to say ``center`` and ``scale`` at once.
+
+    Shapes:
+        As the input.
+
+    Creates:
+        ``gamma`` and ``beta`` [C], in float32 for inputs of 16 bits. The output has them as attributes of its
+        ``variables``.
+
+    Raises:
+        ConfigError: The input is not floating-point, has another rank or an unknown number of channels.
+
+    Source:
+        Ulyanov et al., "Instance Normalization", https://arxiv.org/abs/1607.08022
+    """
+    channels = channels_of("InstanceNorm", x, data_format, 4)
+    dtype = wide_dtype(x)
+    if use_affine is not None:
+        center = scale = use_affine
+    affine = AffineOptions(center, scale, gamma_initializer=gamma_initializer).create(channels.count, dtype)
+    mean, variance = tf.nn.moments(tf.cast(x, dtype), spatial_axes(data_format), keep_dims=True)
+    outputs = normalize(x, mean, variance, channels.spread_all(affine), epsilon)
+    outputs.variables = VariableHolder(**affine)
+    return outputs
+
+
+@layer_register()
+def LayerNorm(  # noqa: N802
+    x: Any,
+    epsilon: float = 1e-5,
+    *,
+    center: bool = True,
+    scale: bool = True,
+    gamma_initializer: Any = None,
+    data_format: str = CHANNELS_LAST,
+) -> Any:
+    """Normalise each input by its own mean and variance, in training and in prediction alike.
+
+    Args:
+        x: features of two dimensions, or a feature map of four.
+        epsilon: added to the variance.
+        center: whether ``beta`` is added.
+        scale: whether ``gamma`` is multiplied with.
+        gamma_initializer: None for ones.
+        data_format: ``"channels_last"`` or ``"channels_first"``, for inputs of four dimensions.
+
+    Shapes:
+        As the input.
+
+    Creates:
+        ``gamma`` and ``beta`` [C], in float32 for inputs of 16 bits. The output has them as attributes of its
+        ``variables``.
+
+    Raises:
+        ConfigError: The input is not floating-point, has another rank or an unknown number of channels.
+
+    Source:
+        Ba et al., "Layer Normalization", https://arxiv.org/abs/1607.06450
+    """
+    channels = channels_of("LayerNorm", x, data_format, 2, 4)
+    dtype = wide_dtype(x)
+    affine = AffineOptions(center, scale, gamma_initializer=gamma_initializer).create(channels.count, dtype)
+    mean, variance = tf.nn.moments(tf.cast(x, dtype), list(range(1, channels.rank)), keep_dims=True)
+    outputs = normalize(x, mean, variance, channels.spread_all(affine), epsilon)
+    outputs.variables = VariableHolder(**affine)
+    return outputs

@@ -1,18 +1,19 @@
-"""Pooling: the maximum or the average over windows of a feature map, or over all of it."""
+"""Pooling: the maximum or the average over windows of a feature map, or over all of it.
+
+Unpooling: enlarge a feature map by putting a matrix in the place of each number.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.aliases import argument_aliases
-from tpack.models.cpu_kernels import steps_in_format
-from tpack.models.data_format import check_rank, check_sizes, is_channels_first, spatial_axes
-from tpack.models.padding import parse_rule
-from tpack.models.registry import layer_register
-from tpack.models.steps import Step, run_steps
+from tpack.errors import ConfigError
+from tpack.models.data_format import check_rank, check_sizes, is_channels_first, layer_name, sizes_of, spatial_axes
+from tpack.models.registry import argument_aliases, layer_register
+from tpack.models.steps import Step, parse_rule, run_steps, steps_in_format
 
-__all__ = ["AvgPooling", "GlobalAvgPooling", "MaxPooling"]
+__all__ = ["AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"]
 
 
 @layer_register(log_shape=True)
@@ -98,3 +99,60 @@ def _pool(kind: str, operation: Callable[..., Any], inputs: Any, window: tuple[A
 
     channels_first = is_channels_first(data_format)
     return run_steps(inputs, steps_in_format(make_steps, inputs.dtype.base_dtype, channels_first=channels_first))
+
+
+@layer_register(log_shape=True)
+def FixedUnPooling(  # noqa: N802
+    x: Any, shape: int | Sequence[int], unpool_mat: Any = None, data_format: str = "channels_last"
+) -> Any:
+    """Multiply each number of a feature map by a fixed matrix: the Kronecker product of the two.
+
+    Args:
+        x: the feature map.
+        shape: height and width of the matrix, or one number for both.
+        unpool_mat: the matrix, an array or a tensor. None for one that is 1 in its upper left corner and 0 elsewhere;
+            then nothing is multiplied, and an infinite number stays in its corner.
+        data_format: ``"channels_last"`` or ``"channels_first"``, or TensorFlow's names of them.
+
+    Shapes:
+        [batch, height, width, channels] to [batch, height * matrix height, width * matrix width, channels], or both
+        with the channels first.
+
+    Raises:
+        ConfigError: The input is not four-dimensional, or the matrix does not have this shape.
+    """
+    check_rank("FixedUnPooling", x, 4)
+    size = check_sizes("FixedUnPooling", "shape", shape)
+    # Each of height and width becomes two dimensions: where in the input, and where in the matrix.
+    height = 2 if is_channels_first(data_format) else 1
+    spread = tf.expand_dims(tf.expand_dims(x, height + 1), height + 3)
+    if unpool_mat is None:
+        pairs = [[0, 0]] * 6
+        pairs[height + 1], pairs[height + 3] = [0, size[0] - 1], [0, size[1] - 1]
+        blocks = tf.pad(spread, pairs)
+    else:
+        matrix = _check_matrix(unpool_mat, size, x.dtype.base_dtype)
+        factor_shape = [1] * 6
+        factor_shape[height + 1], factor_shape[height + 3] = size
+        blocks = spread * tf.reshape(matrix, factor_shape)
+    new_shape = _enlarged_shape(x, height, size)
+    outputs = run_steps(blocks, [lambda x, name: tf.reshape(x, new_shape, name=name)])
+    outputs.set_shape([size if isinstance(size, int) else None for size in new_shape])
+    return outputs
+
+
+def _check_matrix(unpool_mat: Any, size: tuple[int, int], dtype: Any) -> Any:
+    matrix = unpool_mat if tf.is_tensor(unpool_mat) else tf.constant(unpool_mat, dtype)
+    if matrix.shape.as_list() != list(size):
+        raise ConfigError(
+            f"{layer_name('FixedUnPooling')} wants an unpool_mat of the shape {list(size)} that it is given, got "
+            f"one of {matrix.shape}"
+        )
+    return matrix
+
+
+def _enlarged_shape(x: Any, height_axis: int, size: tuple[int, int]) -> list[Any]:
+    shape = sizes_of(x)
+    shape[height_axis] *= size[0]
+    shape[height_axis + 1] *= size[1]
+    return shape

@@ -1,11 +1,31 @@
-"""Mean and variance of the channels of a batch: of a tower's, of groups of its inputs, or of all towers' together."""
+"""Mean and variance of the channels of a batch: of a tower's, of groups of its inputs, or of all towers' together.
+
+Moving averages of batch statistics, which a model is evaluated with.
+
+They are updated with every training step: by operations in the collection UPDATE_OPS, which the callback `RunUpdateOps`
+runs, or inside the layer. Towers that share the variables would each update them, so only the first does.
+"""
 
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ConfigError
 from tpack.models.channels import Channels
+from tpack.models.data_format import layer_name
+from tpack.models.steps import OUTPUT
 from tpack.reduction.cross_tower import stack_over_towers
+from tpack.tower.compute_dtype import full_precision
+from tpack.tower.context import get_current_tower_context
+from tpack.tower.control_flow import is_in_control_flow
+from tpack.tower.model_variables import add_model_variable
+
+UPDATES = ("default", "collection", "internal", "skip")
+
+
+def unbiased(variance: Any, number: Any) -> Any:
+    """Return a variance of ``number`` values times ``number / (number - 1)``, as TensorFlow's fused operation does."""
+    return variance * (number / tf.maximum(number - 1, 1))
 
 
 class BatchStatistics(NamedTuple):
@@ -83,6 +103,90 @@ def numbers_per_channel(wide: Any, channels: Channels) -> Any:
     return tf.cast(tf.size(wide, out_type=tf.int64) // channels.count, wide.dtype)
 
 
-def unbiased(variance: Any, number: Any) -> Any:
-    """Return a variance of ``number`` values times ``number / (number - 1)``, as TensorFlow's fused operation does."""
-    return variance * (number / tf.maximum(number - 1, 1))
+class MovingStatistics:
+    """The variables ``mean/EMA`` and ``variance/EMA`` of a layer, made in the current scope.
+
+    Args:
+        count: how many channels.
+        dtype: of the variables, whatever the model computes in.
+        momentum: the share of the old average in the new one.
+    """
+
+    def __init__(self, count: int, dtype: Any, momentum: Any) -> None:
+        self._momentum = momentum
+        # Under a distribution strategy each tower moves its own averages, and their mean is evaluated and saved.
+        options: dict[str, Any] = {
+            "trainable": False,
+            "synchronization": tf.VariableSynchronization.ON_READ,
+            "aggregation": tf.VariableAggregation.MEAN,
+        }
+        with full_precision():
+            self.mean = tf.get_variable("mean/EMA", [count], dtype, tf.zeros_initializer(), **options)
+            self.variance = tf.get_variable("variance/EMA", [count], dtype, tf.ones_initializer(), **options)
+        add_model_variable(self.mean)
+        add_model_variable(self.variance)
+
+    def update(self, mean: Any, variance: Any, outputs: Any, how: str) -> Any:
+        """Add the statistics of a batch to the averages, if it is for this tower to do so.
+
+        Args:
+            mean: of the batch, for each channel.
+            variance: the same.
+            outputs: the output of the layer.
+            how: ``"collection"``, ``"internal"`` or ``"skip"``.
+
+        Returns:
+            The output; with ``"internal"``, one that is there after the update.
+
+        Raises:
+            ConfigError: Updates are collected in a loop or condition, where nobody could run them.
+        """
+        if how == "skip" or not updates_statistics():
+            return outputs
+        if how == "collection" and is_in_control_flow():
+            raise ConfigError(
+                f"{layer_name('a layer')} is in a loop, condition or function of TensorFlow, where updates of moving "
+                "averages cannot be collected: wanted ema_update='internal' or 'skip'"
+            )
+        updates = [_move(self.mean, mean, self._momentum), _move(self.variance, variance, self._momentum)]
+        if how == "internal":
+            with tf.control_dependencies(updates):
+                return tf.identity(outputs, name=OUTPUT)
+        for update in updates:
+            tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, update)
+        return outputs
+
+
+def updates_statistics() -> bool:
+    """Whether the current tower updates moving averages: in training, once for each set of variables."""
+    tower = get_current_tower_context()
+    return tower is None or tower.updates_variables
+
+
+def parse_update(kind: str, ema_update: str, internal_update: bool | None) -> str:
+    """Return how moving averages are updated.
+
+    Args:
+        kind: the name of the layer's function, for the message.
+        ema_update: one of `UPDATES`.
+        internal_update: an older way to say it, or None.
+
+    Raises:
+        ConfigError: ``ema_update`` is something else, or both are given.
+    """
+    if ema_update not in UPDATES:
+        raise ConfigError(f"{layer_name(kind)} wants ema_update to be one of {', '.join(UPDATES)}, got {ema_update!r}")
+    if internal_update is not None:
+        if ema_update != "default":
+            raise ConfigError(
+                f"{layer_name(kind)} got both ema_update={ema_update!r} and internal_update={internal_update!r}: the "
+                "first is enough"
+            )
+        return "internal" if internal_update else "collection"
+    return "collection" if ema_update == "default" else ema_update
+
+
+def _move(average: Any, value: Any, momentum: Any) -> Any:
+    with tf.name_scope("moving_average"):
+        rate = tf.cast(1.0 - momentum, average.dtype.base_dtype)
+        return average.assign_sub((average - value) * rate, read_value=False)

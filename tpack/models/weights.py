@@ -1,4 +1,7 @@
-"""The kernel ``W`` and the bias ``b`` that convolutions and fully connected layers have."""
+"""The kernel ``W`` and the bias ``b`` that convolutions and fully connected layers have.
+
+A layer's variables by the names they have in it, as an attribute of the layer's output.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +11,38 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.models.data_format import layer_name
-from tpack.models.variable_holder import VariableHolder
+
+
+class VariableHolder:
+    """Holds variables as attributes.
+
+    Args:
+        **kwargs: the variables by name.
+
+    Example:
+        x = Conv2D("conv0", image, 32, 3)
+        tf.summary.histogram("conv0", x.variables.W)
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._variables: dict[str, Any] = {}
+        for name, variable in kwargs.items():
+            setattr(self, name, variable)
+
+    def __setattr__(self, name: str, variable: Any) -> None:
+        super().__setattr__(name, variable)
+        if not name.startswith("_"):
+            self._variables[name] = variable
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no variable {name!r} here, only {', '.join(vars(self).get('_variables', ()))}")
+
+    def all(self) -> list[Any]:
+        """Return the variables in the order in which they were given."""
+        return list(self._variables.values())
+
+    def __repr__(self) -> str:
+        return f"VariableHolder({', '.join(self._variables)})"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import keras
 from tests.integration.scripts.digits_data import IMAGE_SIZE, get_data
 from tpack import *
 from tpack.compat import tfv1 as tf
-from tpack.models.keras_losses import add_keras_losses
+from tpack.models.regularize import add_keras_losses
 from tpack.tfutils.summary import add_moving_summary
 from tpack.tfutils.symbolic_functions import prediction_incorrect
 

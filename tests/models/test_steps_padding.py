@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.padding import pad, parse_padding, parse_rule
+from tpack.models.steps import pad, parse_padding, parse_rule
 
 
 @pytest.mark.parametrize("text", ["same", "SAME", "Same"])

@@ -7,8 +7,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.layer_checks import randomize_variables
 from tpack.models.batch_norm import BatchNorm
-from tpack.models.bn_relu import BNReLU
 from tpack.models.conv2d import Conv2D
+from tpack.models.nonlin import BNReLU
 from tpack.tfutils.argscope import argscope
 from tpack.tower.context import TowerContext
 

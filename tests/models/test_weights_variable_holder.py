@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.models.variable_holder import VariableHolder
+from tpack.models.weights import VariableHolder
 
 
 def test_variables_are_attributes_in_the_order_given() -> None:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.layer_scope import layer_scope
+from tpack.models.registry import layer_scope
 from tpack.tower.context import TowerContext
 from tpack.tower.variable_getters import custom_getter_scope
 

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.layer_checks import FORMATS, assert_layer
 from tests.helpers.norm_oracles import affine, normalized
 from tpack.errors import ConfigError
-from tpack.models.layer_norm import LayerNorm
+from tpack.models.norms import LayerNorm
 
 
 @pytest.mark.parametrize("data_format", FORMATS)

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.layer_checks import FORMATS, assert_layer
 from tpack.errors import ConfigError
-from tpack.models.unpool import FixedUnPooling
+from tpack.models.pool import FixedUnPooling
 
 
 def kron(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:

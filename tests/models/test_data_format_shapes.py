@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.shapes import ConcatWith
+from tpack.models.data_format import ConcatWith
 
 
 def test_one_or_several_tensors_follow_the_first(graph: Any) -> None:

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 import tf_keras
 
 from tpack.errors import ConfigError
-from tpack.models.keras_losses import add_keras_losses
+from tpack.models.regularize import add_keras_losses
 from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 KEY = tf.GraphKeys.REGULARIZATION_LOSSES

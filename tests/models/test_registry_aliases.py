@@ -4,8 +4,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.aliases import argument_aliases
-from tpack.models.registry import layer_register
+from tpack.models.registry import argument_aliases, layer_register
 
 
 def test_layer_takes_an_argument_by_both_names(graph: Any) -> None:
