@@ -3,13 +3,11 @@
 from tpack.predict.asynchronous import MultiThreadAsyncPredictor
 from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
-from tpack.predict.data_parallel import DataParallelOfflinePredictor
-from tpack.predict.dataset import DatasetPredictorBase, SimpleDatasetPredictor
+from tpack.predict.dataset import DatasetPredictorBase, MultiProcessDatasetPredictor, SimpleDatasetPredictor
 from tpack.predict.feedfree import FeedfreePredictor
-from tpack.predict.multi_process import MultiProcessDatasetPredictor
-from tpack.predict.multi_tower import MultiTowerOfflinePredictor
 from tpack.predict.offline import OfflinePredictor
 from tpack.predict.online import OnlinePredictor
+from tpack.predict.towers import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
 
 __all__ = [
     "DataParallelOfflinePredictor",

@@ -1,7 +1,15 @@
-"""The contract of a predictor: a function of one numpy data point."""
+"""The contract of a predictor: a function of one numpy data point.
 
-from collections.abc import Sequence
+Compute outputs of which some are inputs too.
+
+TensorFlow's cheap way to run one fixed set of fetches refuses a tensor that is both fed and fetched. A script asks for
+it where the input has a default, such as the noise of a generator, and belongs to the result.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from tpack.compat import make_callable
 
 
 class PredictorBase:
@@ -28,3 +36,28 @@ class PredictorBase:
     def _do_call(self, dp: Sequence[Any]) -> Any:
         """Return the outputs for one data point."""
         raise NotImplementedError(f"{type(self).__name__} does not override _do_call")
+
+
+def make_predict_function(session: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Any]]:
+    """Return a function of one array for each input that returns the values of the outputs.
+
+    Args:
+        session: an open session; it must outlive the function.
+        inputs: tensors to feed.
+        outputs: tensors to return. One that is an input is returned as it was given.
+    """
+    position_of = {tensor.name: position for position, tensor in enumerate(inputs)}
+    computed = [tensor for tensor in outputs if tensor.name not in position_of]
+    function = make_callable(session, feeds=inputs, fetches=computed) if computed else _nothing
+    if len(computed) == len(outputs):
+        return function
+
+    def predict(*arrays: Any) -> list[Any]:
+        values = iter(function(*arrays))
+        return [arrays[position_of[each.name]] if each.name in position_of else next(values) for each in outputs]
+
+    return predict
+
+
+def _nothing(*arrays: Any) -> list[Any]:
+    return []

@@ -1,14 +1,26 @@
-"""Predict all data points of a DataFlow, one after the other: the contract, and the predictor in this process."""
+"""Predict all data points of a DataFlow, one after the other: the contract, and the predictor in this process.
 
+Predict all data points of a DataFlow in several processes, each with a model of its own.
+"""
+
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 from tpack.dataflow.base import DataFlow
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, DeviceError
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import OfflinePredictor, check_config
+from tpack.tower.devices import list_gpus
+from tpack.utils.map_in_processes import map_in_processes
+from tpack.utils.once import log_once
 from tpack.utils.progress import get_tqdm
+from tpack.utils.worker_process import pickled
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class DatasetPredictorBase(ABC):
@@ -78,3 +90,76 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
         """
         self.dataset.reset_state()
         yield from self._progress(self.predictor(*dp) for dp in self.dataset)
+
+
+class MultiProcessDatasetPredictor(DatasetPredictorBase):
+    """Predict the data points in processes that work at the same time.
+
+    The DataFlow is iterated in this process. The processes start when results are asked for, which takes as long as
+    starting TensorFlow and building the model, and end with the last result or when no more are asked for. A script
+    that uses this must do so under ``if __name__ == "__main__":``, since the processes import it. (tensorpack forks,
+    which TensorFlow does not survive once it was used.)
+
+    Args:
+        config: the model and its weights; everything in it must be such that it can be sent to another process.
+        dataset: the data points.
+        nr_proc: how many processes.
+        use_gpu: give each process a GPU of its own, out of those that ``CUDA_VISIBLE_DEVICES`` allows; on a machine
+            without GPUs they work on the CPU. Otherwise they see no GPU.
+        ordered: yield results in the order of the data points, or as soon as they are there.
+
+    Raises:
+        ConfigError: As for `DatasetPredictorBase`; ``nr_proc`` is below one; or the config cannot be sent.
+        DeviceError: There are GPUs, and fewer than processes.
+    """
+
+    def __init__(
+        self, config: PredictConfig, dataset: DataFlow, nr_proc: int, use_gpu: bool = True, ordered: bool = True
+    ) -> None:
+        super().__init__(config, dataset)
+        if not isinstance(nr_proc, int) or isinstance(nr_proc, bool) or nr_proc < 1:
+            raise ConfigError(f"nr_proc must be an integer of at least 1, got {nr_proc!r}")
+        self._environments = _gpu_environments(nr_proc) if use_gpu else [{_VISIBLE: "-1"}] * nr_proc
+        self._make_predictor = pickled(partial(_make_predictor, config), "the PredictConfig")
+        self._ordered = ordered
+
+    def get_result(self) -> Iterator[Any]:
+        """Yield what a predictor returns for each data point, with a progress bar.
+
+        Raises:
+            WorkerError: A process failed or died; the message says which, on what data point, and why.
+        """
+        self.dataset.reset_state()
+        results = map_in_processes(
+            self._make_predictor,
+            self.dataset,
+            name=type(self).__name__,
+            environments=self._environments,
+            ordered=self._ordered,
+        )
+        with closing(results):
+            for dp, outputs in self._progress(results):
+                yield (dp, outputs) if self.config.return_input else outputs
+
+
+def _gpu_environments(nr_proc: int) -> Sequence[Mapping[str, str]]:
+    """Return the environment of each process, in which it sees one GPU."""
+    num_gpus = len(list_gpus())
+    if num_gpus == 0:
+        log_once("This machine has no GPU: the processes of MultiProcessDatasetPredictor work on the CPU.")
+        return [{}] * nr_proc
+    if nr_proc > num_gpus:
+        raise DeviceError(
+            f"MultiProcessDatasetPredictor wants a GPU for each of {nr_proc} processes, and there are {num_gpus}: take "
+            "fewer processes, or use_gpu=False"
+        )
+    names = os.environ.get(_VISIBLE, "").split(",") if os.environ.get(_VISIBLE) else map(str, range(num_gpus))
+    return [{_VISIBLE: name.strip()} for name, _ in zip(names, range(nr_proc), strict=False)]
+
+
+def _make_predictor(config: PredictConfig) -> Callable[[Sequence[Any]], list[Any]]:
+    """Return a function of data points; called in the process that predicts."""
+    predictor = OfflinePredictor(config)
+    # Whoever sent a data point need not get it back.
+    predictor.return_input = False
+    return lambda dp: predictor(*dp)

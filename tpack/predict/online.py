@@ -7,8 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.component import Component, Misfit
-from tpack.predict.base import PredictorBase
-from tpack.predict.fed_outputs import make_predict_function
+from tpack.predict.base import PredictorBase, make_predict_function
 
 
 class OnlinePredictor(PredictorBase):

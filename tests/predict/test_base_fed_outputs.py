@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.predict_models import make_config, scores
 from tpack.predict import DataParallelOfflinePredictor, MultiTowerOfflinePredictor, OfflinePredictor
-from tpack.predict.fed_outputs import make_predict_function
+from tpack.predict.base import make_predict_function
 
 
 def test_values_are_in_the_order_of_the_outputs(session8):

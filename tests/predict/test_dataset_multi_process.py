@@ -12,7 +12,7 @@ from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.predict_models import WEIGHTS, make_config, scores
 from tpack.dataflow.from_list import DataFromList
 from tpack.errors import ConfigError, DeviceError, WorkerError
-from tpack.predict import MultiProcessDatasetPredictor, SimpleDatasetPredictor, multi_process
+from tpack.predict import MultiProcessDatasetPredictor, SimpleDatasetPredictor, dataset
 from tpack.tfutils.restore import DictRestore
 from tpack.tfutils.smart_init import SmartInit
 
@@ -65,7 +65,7 @@ def test_unordered_results_are_the_same_in_any_order_and_errors_name_the_data_po
 
 
 def test_each_process_sees_one_gpu(monkeypatch):
-    monkeypatch.setattr(multi_process, "list_gpus", lambda: ["/device:GPU:0", "/device:GPU:1", "/device:GPU:2"])
+    monkeypatch.setattr(dataset, "list_gpus", lambda: ["/device:GPU:0", "/device:GPU:1", "/device:GPU:2"])
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def visible(nr_proc, **options):
