@@ -16,11 +16,11 @@ import reduce_baselines
 from timing import argument_parser, write_json
 
 from tpack.cli.reduce import MODELS, _shapes
-from tpack.reduction.algorithms import ALGORITHMS
-from tpack.reduction.candidates import LIKELY_CANDIDATES, PACKINGS, fitting_candidates
+from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS, fitting_candidates
+from tpack.reduction.choose.measure import MeasuringOptions, measure_candidate
 from tpack.reduction.cost_model import halving_doubling_cost, lower_bound, ring_cost
-from tpack.reduction.measure import MeasuringOptions, measure_candidate
 from tpack.reduction.measurement import MEGABYTE, format_table, sorted_rows
+from tpack.reduction.names import ALGORITHMS
 from tpack.reduction.workload import make_workload
 from tpack.tower.devices import resolve_devices
 

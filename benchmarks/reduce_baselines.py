@@ -1,6 +1,6 @@
 """What the reductions of `reduce.py` are compared with: one baseline, measured in this process.
 
-It is spoken to as `tpack.reduction.measuring_process` is: a request on standard input, a row on standard output.
+It is spoken to as `tpack.reduction.choose.measuring_process` is: a request on standard input, a row on standard output.
 """
 
 import json
@@ -17,7 +17,7 @@ from tensorflow.python.distribute.values import PerReplica
 from tpack.reduction.base import ReduceOp, Reducer
 from tpack.reduction.measured_step import measure_here
 from tpack.reduction.measurement import Measurement
-from tpack.reduction.placing import on_device_of
+from tpack.reduction.sums import on_device_of
 from tpack.reduction.workload import Workload
 
 FLOOR = "memory floor"

@@ -2,7 +2,7 @@ import pytest
 
 from tpack.cli import reduce
 from tpack.cli.main import main
-from tpack.reduction.measured_choice import MeasuredChoice
+from tpack.reduction.choose.by_measurement import MeasuredChoice
 from tpack.reduction.measurement import Measurement
 from tpack.reduction.round_robin import RoundRobinReducer
 

@@ -10,8 +10,8 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.choose_ops import choose_the_best
 from tpack.errors import ReductionError
-from tpack.reduction.choose import ReducerChoice
-from tpack.reduction.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.choose.by_kind import ReducerChoice
 from tpack.reduction.identity import IdentityReducer
 
 
@@ -34,7 +34,7 @@ def test_the_choice_is_that_of_the_reduction(monkeypatch: Any) -> None:
         asked.append((devices, session_config))
         return ReducerChoice(IdentityReducer(), "it is a test")
 
-    monkeypatch.setattr("tpack.reduction.choose.choose_the_best", choose)
+    monkeypatch.setattr("tpack.reduction.choose.by_kind.choose_the_best", choose)
     assert choose_the_best(["/gpu:0"], "a config").name == IdentityReducer().name
     assert asked == [(["/gpu:0"], "a config")]
 
@@ -42,7 +42,7 @@ def test_the_choice_is_that_of_the_reduction(monkeypatch: Any) -> None:
 def test_values_of_other_devices_get_another_reducer(session8: Any, monkeypatch: Any) -> None:
     devices = cpu_devices(4)
     choice = ReducerChoice(HierarchicalReducer(devices), "it is a test")
-    monkeypatch.setattr("tpack.reduction.choose.choose_the_best", lambda *_: choice)
+    monkeypatch.setattr("tpack.reduction.choose.by_kind.choose_the_best", lambda *_: choice)
     ops = choose_the_best(["/cpu:0", "/cpu:1", "/cpu:2", "/cpu:3"])
     for num_devices in (4, 2):
         value = per_device(np.arange(num_devices, dtype=np.float32))

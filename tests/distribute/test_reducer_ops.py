@@ -8,7 +8,7 @@ from tests.helpers.device_values import SUM, assert_mirrored, per_device, per_de
 from tests.helpers.tower_grads import cpu_devices, source
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
 from tpack.distribute.values import PerDevice
-from tpack.reduction.collective import CollectiveReducer
+from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.round_robin import RoundRobinReducer
 
 

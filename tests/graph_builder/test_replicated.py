@@ -10,7 +10,7 @@ from tpack.errors import ConfigError, ReductionError
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.reduction.auto import AutoReducer
 from tpack.reduction.choice_cache import ChoiceCache
-from tpack.reduction.measure import MeasuringOptions
+from tpack.reduction.choose.measure import MeasuringOptions
 from tpack.reduction.round_robin import RoundRobinReducer
 from tpack.tfutils.gradient_changes import ScaleGradient
 from tpack.tfutils.gradient_watches import SummaryGradient

@@ -16,7 +16,7 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.models.regularize import add_keras_losses
-from tpack.reduction.cross_tower import mean_over_towers
+from tpack.reduction.over_towers import mean_over_towers
 from tpack.tower.context import current_tower_context
 from tpack.tower.func import TowerFunc
 

@@ -15,8 +15,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.device_values import MEAN, per_device
 from tests.helpers.tower_grads import dense_towers, random_towers, slices
 from tpack.distribute.multi_worker_ops import MultiWorkerAllReduce
-from tpack.reduction.algorithms import make_reducer
 from tpack.reduction.base import ReduceOp
+from tpack.reduction.names import make_reducer
 from tpack.reduction.spec import reducer_for_spec
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, 
 from tpack.reduction.auto import AutoReducer
 from tpack.reduction.base import ReduceOp
 from tpack.reduction.choice_cache import ChoiceCache
-from tpack.reduction.measure import MeasuringOptions
+from tpack.reduction.choose.measure import MeasuringOptions
 
 MEASURED = answering({"xring": 0.1, "one_device": 0.2})
 SHAPES = [(5, 3), (), (70,)]

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tests.helpers.tower_grads import cpu_devices
 from tpack.reduction.choice_cache import ChoiceCache, cache_directory, make_question
-from tpack.reduction.measure import MeasuringOptions
+from tpack.reduction.choose.measure import MeasuringOptions
 from tpack.reduction.measurement import Measurement
 from tpack.reduction.workload import make_workload
 

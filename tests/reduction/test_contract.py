@@ -15,27 +15,27 @@ from hypothesis import strategies as st
 from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices, source
+from tpack.reduction.algorithms.collective import CollectiveReducer
+from tpack.reduction.algorithms.composite import CompositeReducer
+from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.nccl import NcclReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.ring import RingReducer
+from tpack.reduction.algorithms.shuffle import ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.buckets import BucketReducer
-from tpack.reduction.by_size import SplitBySizeReducer
-from tpack.reduction.collective import CollectiveReducer
-from tpack.reduction.columns import is_sparse
-from tpack.reduction.composite import CompositeReducer
 from tpack.reduction.concat_split import ConcatAndSplitPackingReducer
 from tpack.reduction.cpu_shuffle import CpuShuffleReducer
-from tpack.reduction.densify import DensifyReducer
-from tpack.reduction.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.hierarchical import HierarchicalReducer
+from tpack.reduction.gradients import is_sparse
 from tpack.reduction.identity import IdentityReducer
-from tpack.reduction.nccl import NcclReducer
-from tpack.reduction.one_device import OneDeviceReducer
 from tpack.reduction.packing import GradientPackingReducer
-from tpack.reduction.ring import RingReducer
 from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.sharding import ShardingReducer
-from tpack.reduction.shuffle import ShuffleReducer
 from tpack.reduction.small_tensors import AggregateSmallTensorPackingReducer
-from tpack.reduction.wire import WireDtypeReducer
+from tpack.reduction.wrappers.buckets import BucketReducer
+from tpack.reduction.wrappers.by_size import SplitBySizeReducer
+from tpack.reduction.wrappers.densify import DensifyReducer
+from tpack.reduction.wrappers.sharding import ShardingReducer
+from tpack.reduction.wrappers.wire import WireDtypeReducer
 
 SHAPES = [(), (7,), (3, 0, 2), (64, 129)]
 DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64]

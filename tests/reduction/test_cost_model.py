@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 from tests.helpers.tower_grads import cpu_devices, dense_towers
+from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.ring import RingReducer
+from tpack.reduction.algorithms.shuffle import ShuffleReducer
 from tpack.reduction.base import Reducer
 from tpack.reduction.cost_model import (
     ReductionCost,
@@ -18,12 +23,7 @@ from tpack.reduction.cost_model import (
     server_shuffle_cost,
     shuffle_cost,
 )
-from tpack.reduction.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.hierarchical import HierarchicalReducer
-from tpack.reduction.one_device import OneDeviceReducer
-from tpack.reduction.ring import RingReducer
 from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.shuffle import ShuffleReducer
 from tpack.reduction.traffic import count_traffic
 
 # Divisible by all that is divided by below.

@@ -5,13 +5,13 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import DeviceError, ReductionError
+from tpack.reduction.algorithms.collective import CollectiveReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.collective import CollectiveReducer
 from tpack.reduction.identity import IdentityReducer
 from tpack.reduction.measured_step import measure_here
-from tpack.reduction.one_device import OneDeviceReducer
-from tpack.reduction.placing import on_device_of
-from tpack.reduction.ring import RingReducer
+from tpack.reduction.sums import on_device_of
 from tpack.reduction.workload import make_workload
 
 SIZE = 1000

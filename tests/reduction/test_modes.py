@@ -2,20 +2,20 @@ import pytest
 
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.algorithms.collective import CollectiveReducer
+from tpack.reduction.algorithms.composite import CompositeReducer
+from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.nccl import NcclReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.ring import RingReducer
+from tpack.reduction.algorithms.shuffle import ShuffleReducer
 from tpack.reduction.auto import AutoReducer
-from tpack.reduction.by_size import SplitBySizeReducer
-from tpack.reduction.collective import CollectiveReducer
-from tpack.reduction.composite import CompositeReducer
 from tpack.reduction.cpu_shuffle import CpuShuffleReducer
-from tpack.reduction.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.hierarchical import HierarchicalReducer
 from tpack.reduction.modes import REDUCTION_MODES, reducer_for_mode
-from tpack.reduction.nccl import NcclReducer
-from tpack.reduction.one_device import OneDeviceReducer
-from tpack.reduction.ring import RingReducer
 from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.shuffle import ShuffleReducer
 from tpack.reduction.spec import AllReduceSpec
+from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 
 
 def _gpus(num: int) -> list[str]:

@@ -5,10 +5,10 @@ import pytest
 
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices, source
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction import gradient_packer
-from tpack.reduction.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.packing import GradientPackingReducer
 from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.wrappers import gradient_packer
 
 SHAPES = [(40, 60), (), (700,)]
 

@@ -4,9 +4,9 @@ import pytest
 
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.by_size import SplitBySizeReducer
-from tpack.reduction.ring import RingReducer
+from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.spec import AllReduceSpec, parse_all_reduce_spec, reducer_for_spec
+from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 
 SEED = (AllReduceSpec("nccl", 2, 1024), AllReduceSpec("pscpu/pscpu", 2, -1))
 

@@ -10,15 +10,15 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices, run, slices, source
+from tpack.reduction.algorithms.collective import CollectiveReducer
+from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.ring import RingReducer
+from tpack.reduction.algorithms.shuffle import ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.collective import CollectiveReducer
-from tpack.reduction.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.hierarchical import HierarchicalReducer
-from tpack.reduction.one_device import OneDeviceReducer
 from tpack.reduction.packing import GradientPackingReducer
-from tpack.reduction.ring import RingReducer
 from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.shuffle import ShuffleReducer
 from tpack.reduction.summing import add_pair, sum_column, sum_tensors
 
 

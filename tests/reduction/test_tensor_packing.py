@@ -10,13 +10,13 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.tower_grads import dense_towers, run, slices, source
 from tpack.errors import ReductionError
+from tpack.reduction.algorithms.collective import CollectiveReducer
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.buckets import BucketReducer
-from tpack.reduction.collective import CollectiveReducer
 from tpack.reduction.concat_split import ConcatAndSplitPackingReducer
-from tpack.reduction.hierarchical import HierarchicalReducer
 from tpack.reduction.round_robin import RoundRobinReducer
 from tpack.reduction.small_tensors import AggregateSmallTensorPackingReducer
+from tpack.reduction.wrappers.buckets import BucketReducer
 
 WRAPPERS: dict[str, Callable[[Reducer], Reducer]] = {
     "concat_split": lambda inner: ConcatAndSplitPackingReducer(inner, 2),

@@ -6,10 +6,10 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import dense_towers, slices, source
 from tpack.errors import ReductionError
-from tpack.reduction.halving_doubling import HalvingDoublingReducer
+from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.identity import IdentityReducer
-from tpack.reduction.one_device import OneDeviceReducer
-from tpack.reduction.ring import RingReducer
 from tpack.reduction.traffic import Traffic, count_traffic
 
 

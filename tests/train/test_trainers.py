@@ -3,7 +3,7 @@ import pytest
 
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.train.trainers import (
     AsyncMultiGPUTrainer,
     NoOpTrainer,

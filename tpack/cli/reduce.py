@@ -7,12 +7,12 @@ import argparse
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.reduction.algorithms import ALGORITHMS
-from tpack.reduction.candidates import LIKELY_CANDIDATES, PACKINGS
 from tpack.reduction.choice_cache import ChoiceCache
-from tpack.reduction.measure import MeasuringOptions
-from tpack.reduction.measured_choice import choose_by_measurement
+from tpack.reduction.choose.by_measurement import choose_by_measurement
+from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS
+from tpack.reduction.choose.measure import MeasuringOptions
 from tpack.reduction.measurement import format_table
+from tpack.reduction.names import ALGORITHMS
 from tpack.tower.devices import resolve_devices
 
 _MODEL = "resnet50"

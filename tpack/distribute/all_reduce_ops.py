@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from tpack.distribute.packing import Packing
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
-from tpack.reduction.algorithms import check_algorithm, make_reducer
 from tpack.reduction.base import Reducer
+from tpack.reduction.names import check_algorithm, make_reducer
 
 _SEED_NAMES = {"hierarchical_copy": "hierarchical"}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from tpack.distribute.destinations import get_devices_from
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
-from tpack.reduction import choose
 from tpack.reduction.base import Reducer
+from tpack.reduction.choose import by_kind
 from tpack.utils import logger
 
 
@@ -33,7 +33,7 @@ def choose_the_best(devices: Sequence[str], session_config: Any = None) -> Reduc
     Source:
         The function of this name in the seed's ``cross_tower_ops``, which takes NCCL unchecked.
     """
-    choice = choose.choose_the_best(devices, session_config)
+    choice = by_kind.choose_the_best(devices, session_config)
     logger.info(f"Values of {len(devices)} device(s) are reduced by {choice.reducer.name}: {choice.reason}.")
     return _ChosenOps(choice.reducer, devices)
 
@@ -46,4 +46,4 @@ class _ChosenOps(ReducerCrossTowerOps):
         self._chosen_for = set(get_devices_from(list(devices)))
 
     def _reducer_for(self, devices: Sequence[str]) -> Reducer:
-        return self._reducer if set(devices) == self._chosen_for else choose.choose_by_kind(devices).reducer
+        return self._reducer if set(devices) == self._chosen_for else by_kind.choose_by_kind(devices).reducer

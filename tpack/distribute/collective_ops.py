@@ -7,8 +7,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
 from tpack.errors import ConfigError
+from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.base import Reducer
-from tpack.reduction.collective import CollectiveReducer
 from tpack.reduction.collective_keys import PROCESS_KEYS, CollectiveKeys
 from tpack.reduction.reduce_op import ReduceOp
 

@@ -12,7 +12,7 @@ from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.tower_local_variable import TowerLocalVariable
 from tpack.distribute.variables import DistributedVariable
 from tpack.errors import ConfigError
-from tpack.reduction.placing import on_device
+from tpack.reduction.sums import on_device
 
 _SYNCHRONIZATIONS = {mode.value: mode for mode in tf.VariableSynchronization}
 _AGGREGATIONS = {mode.value: mode for mode in tf.VariableAggregation}

@@ -16,7 +16,7 @@ from tpack.distribute.strategy_tower import call_in_strategy_towers
 from tpack.distribute.update_on_devices import update_on_devices
 from tpack.distribute.values import DistributedValues, MapOutput, PerDevice
 from tpack.errors import ConfigError, StrategyError
-from tpack.reduction.columns import check_columns
+from tpack.reduction.gradients import check_columns
 from tpack.reduction.reduce_op import ReduceOp
 
 

@@ -15,7 +15,7 @@ from tpack.distribute.update_on_devices import update_on_devices
 from tpack.distribute.values import Mirrored
 from tpack.distribute.variables import DistributedVariable
 from tpack.errors import StrategyError, TowerMismatchError
-from tpack.reduction.placing import on_device
+from tpack.reduction.sums import on_device
 
 
 class MirroredVariable(DistributedVariable, Mirrored):

@@ -9,10 +9,10 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.packing import Packing
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.algorithms import make_reducer
 from tpack.reduction.base import Reducer
-from tpack.reduction.by_size import SplitBySizeReducer
+from tpack.reduction.names import make_reducer
 from tpack.reduction.spec import parse_all_reduce_spec
+from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 from tpack.tower.devices import canonical_device
 
 DEFAULT_SPEC = ("pscpu/pscpu", 2, -1)

@@ -17,7 +17,7 @@ from tpack.compat import make_multi_device_iterator
 from tpack.distribute.destinations import get_devices_from
 from tpack.distribute.regroup import regroup
 from tpack.errors import ConfigError, StrategyError
-from tpack.reduction.placing import on_device
+from tpack.reduction.sums import on_device
 
 _HOST = "/device:CPU:0"
 

@@ -9,8 +9,8 @@ from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.destinations import get_devices_from
 from tpack.distribute.one_device_ops import reduce_on_device
 from tpack.distribute.values import DistributedValues, Mirrored
+from tpack.reduction.algorithms.launch_order import one_launch_order
 from tpack.reduction.base import Reducer
-from tpack.reduction.launch_order import one_launch_order
 from tpack.reduction.reduce_op import ReduceOp
 
 

@@ -9,7 +9,7 @@ from tpack.distribute.mode import CrossTowerMode, current_mode
 from tpack.distribute.values import PerDevice
 from tpack.distribute.variables import DistributedVariable, assign_to_components
 from tpack.errors import ConfigError, StrategyError
-from tpack.reduction.placing import on_device
+from tpack.reduction.sums import on_device
 
 _SUM, _MEAN = tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN
 

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.regroup import regroup, select_device_mirrored
 from tpack.distribute.update_context import UpdateContext
 from tpack.distribute.values import Mirrored
-from tpack.reduction.placing import on_device
+from tpack.reduction.sums import on_device
 
 
 def update_on_devices(

@@ -17,7 +17,7 @@ from tpack.distribute.changing import ChangingMethods
 from tpack.distribute.device_names import device_key
 from tpack.distribute.values import DistributedValues, with_operators
 from tpack.errors import StrategyError
-from tpack.reduction.placing import on_device
+from tpack.reduction.sums import on_device
 
 _TABLE_NAME = "params"
 """The name with which ``tf.nn.embedding_lookup_sparse`` converts a table, and ``embedding_lookup`` with a number."""

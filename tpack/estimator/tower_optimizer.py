@@ -17,7 +17,7 @@ from tpack.distribute.mode import current_mode, strategy_of
 from tpack.distribute.trainer_towers import TrainerTowersStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.replicated import current_model_fn_tower
-from tpack.reduction.columns import is_sparse
+from tpack.reduction.gradients import is_sparse
 from tpack.reduction.reduce_op import ReduceOp
 from tpack.reduction.summing import sum_column
 

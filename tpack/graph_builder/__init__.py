@@ -18,7 +18,7 @@ from tpack.reduction.functions import (
     merge_grad_list,
     split_grad_list,
 )
-from tpack.reduction.gradient_packer import GradientPacker
+from tpack.reduction.wrappers.gradient_packer import GradientPacker
 from tpack.tower.placement import LeastLoadedDeviceSetter
 from tpack.tower.variable_getters import OverrideCachingDevice, override_to_local_variable
 

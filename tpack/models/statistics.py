@@ -14,7 +14,7 @@ from tpack.errors import ConfigError
 from tpack.models.channels import Channels
 from tpack.models.data_format import layer_name
 from tpack.models.steps import OUTPUT
-from tpack.reduction.cross_tower import stack_over_towers
+from tpack.reduction.over_towers import stack_over_towers
 from tpack.tower.compute_dtype import full_precision
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.control_flow import is_in_control_flow

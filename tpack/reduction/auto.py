@@ -9,8 +9,8 @@ from typing import Any
 
 from tpack.errors import ReductionError
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.choose import choose_by_kind
-from tpack.reduction.measured_choice import MeasuredChoice, choose_by_measurement
+from tpack.reduction.choose.by_kind import choose_by_kind
+from tpack.reduction.choose.by_measurement import MeasuredChoice, choose_by_measurement
 from tpack.reduction.measurement import format_table
 from tpack.utils import logger
 

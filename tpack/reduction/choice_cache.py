@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.reduction.measure import MeasuringOptions
+from tpack.reduction.choose.measure import MeasuringOptions
 from tpack.reduction.measurement import Measurement
 from tpack.reduction.workload import Workload
 from tpack.utils import logger

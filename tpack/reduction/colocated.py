@@ -10,10 +10,10 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
-from tpack.reduction.columns import check_columns
-from tpack.reduction.placing import on_device_of
+from tpack.reduction.gradients import check_columns
 from tpack.reduction.reduce_op import ReduceOp
 from tpack.reduction.summing import sum_column
+from tpack.reduction.sums import on_device_of
 
 
 class ColocatedReduction:

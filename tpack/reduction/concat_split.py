@@ -14,9 +14,9 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.reduction.base import Column, Reducer
 from tpack.reduction.flat import concat_flat, split_evenly, split_flat
-from tpack.reduction.placing import on_device_of
-from tpack.reduction.tensor_packer import TensorPacker
+from tpack.reduction.sums import on_device_of
 from tpack.reduction.tensor_packing import TensorPackingReducer
+from tpack.reduction.wrappers.packers import TensorPacker
 
 
 class ConcatAndSplitPacker(TensorPacker):

@@ -6,8 +6,8 @@ serve every worker inside a composition, each on its own processor.
 
 from collections.abc import Sequence
 
+from tpack.reduction.algorithms.shuffle import ShuffleReducer, task_cpus
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.shuffle import ShuffleReducer, task_cpus
 
 
 class CpuShuffleReducer(Reducer):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.reduction.placing import on_device_of
+from tpack.reduction.sums import on_device_of
 
 
 def static_bytes(column: Sequence[Any]) -> float:

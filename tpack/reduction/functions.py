@@ -10,13 +10,13 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.colocated import ColocatedReduction
-from tpack.reduction.columns import check_columns
-from tpack.reduction.hierarchical import HierarchicalReducer
+from tpack.reduction.gradients import check_columns
 from tpack.reduction.modes import reducer_for_mode
-from tpack.reduction.placing import on_device
 from tpack.reduction.reduce_op import ReduceOp
 from tpack.reduction.summing import sum_column
+from tpack.reduction.sums import on_device
 from tpack.tower.devices import resolve_device
 
 

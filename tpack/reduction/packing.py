@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.gradient_packer import GradientPacker
-from tpack.reduction.placing import on_device_of
+from tpack.reduction.sums import on_device_of
+from tpack.reduction.wrappers.gradient_packer import GradientPacker
 
 
 class GradientPackingReducer(Reducer):

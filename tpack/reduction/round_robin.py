@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 
 from tpack.errors import ConfigError
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.placing import copy_to_each, on_device, on_device_of
 from tpack.reduction.summing import sum_column
+from tpack.reduction.sums import copy_to_each, on_device, on_device_of
 from tpack.tower.devices import resolve_device
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from tpack.errors import ConfigError
 from tpack.reduction.base import Column, Reducer
 from tpack.reduction.flat import static_bytes
-from tpack.reduction.tensor_packer import TensorPacker
 from tpack.reduction.tensor_packing import TensorPackingReducer
+from tpack.reduction.wrappers.packers import TensorPacker
 
 
 class AggregateSmallTensorPacker(TensorPacker):

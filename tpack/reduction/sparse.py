@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.reduction.dividing import divide
-from tpack.reduction.placing import on_device_of
+from tpack.reduction.sums import on_device_of
 
 
 def concat_slices(column: Sequence[Any], divisor: int = 1) -> Any:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.reduction.algorithms import check_algorithm, make_reducer
 from tpack.reduction.base import Reducer
-from tpack.reduction.by_size import NO_LIMIT, SplitBySizeReducer, check_limits
+from tpack.reduction.names import check_algorithm, make_reducer
+from tpack.reduction.wrappers.by_size import NO_LIMIT, SplitBySizeReducer, check_limits
 
 
 @dataclass(frozen=True)

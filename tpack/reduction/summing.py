@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import fix_summation_order
-from tpack.reduction.columns import is_sparse
 from tpack.reduction.dividing import divide
+from tpack.reduction.gradients import is_sparse
 from tpack.reduction.reduce_op import ReduceOp
 from tpack.reduction.sparse import concat_slices
 from tpack.reduction.widening import widened

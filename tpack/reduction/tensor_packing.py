@@ -7,7 +7,7 @@ order still sees all of them.
 from collections.abc import Callable, Sequence
 
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.tensor_packer import TensorPacker
+from tpack.reduction.wrappers.packers import TensorPacker
 
 
 class TensorPackingReducer(Reducer):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tpack.errors import ReductionError
-from tpack.reduction.columns import is_sparse
+from tpack.reduction.gradients import is_sparse
 
 
 class Traffic(NamedTuple):

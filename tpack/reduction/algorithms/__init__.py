@@ -1,0 +1,3 @@
+"""The algorithms: each reduces dense columns in a way of its own."""
+
+__all__: list[str] = []

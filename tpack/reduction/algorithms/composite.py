@@ -1,0 +1,146 @@
+"""Reduce inside each worker, then across the workers, then hand the total on inside each worker.
+
+The links inside a worker are fast and those between workers slow, so each level gets the algorithm that suits it. Only
+one tower of each worker, the leader, takes part in the second level: a gradient crosses the network as often as the
+outer algorithm sends it for one tower per worker, however many towers a worker has. Leaders take turns from gradient
+to gradient, the first one for the last gradient, which is also the owner that `RoundRobinReducer` inside the worker has
+for it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.dividing import divide
+from tpack.reduction.gradients import is_sparse
+from tpack.reduction.sparse import copy_slices_to_each
+from tpack.reduction.sums import copy_to_each, on_device_of
+from tpack.reduction.workers import check_equal_groups, group_by_worker, worker_of
+
+Groups = Sequence[Sequence[int]]
+"""For each worker the indices of its towers."""
+
+
+class CompositeReducer(Reducer):
+    """Reduce with ``inner`` inside each worker and with ``outer`` across one leader of each.
+
+    A worker is a task of the cluster, read from the device names of the gradients. With one worker, all is done by
+    ``inner``; with one tower on each, all but the division of a mean by ``outer``. Sparse gradients take the same way,
+    so their rows cross between workers once for each pair and not once for each tower.
+
+    Args:
+        inner: the algorithm inside a worker.
+        outer: the algorithm across workers; it sees one tower for each worker.
+        groups: for each worker the indices of its towers, instead of reading them from the device names.
+
+    Raises:
+        ConfigError: ``groups`` do not hold each of the indices 0 to K-1 once.
+        ReductionError: ``groups`` are of different sizes.
+
+    Source:
+        The algorithms with a ``/`` in their names in TensorFlow's ``MultiWorkerAllReduce``.
+    """
+
+    def __init__(self, inner: Reducer, outer: Reducer, *, groups: Groups | None = None) -> None:
+        if groups is not None:
+            _check_groups(groups)
+        self._inner = inner
+        self._outer = outer
+        self._groups = groups
+        self.name = f"{inner.name}/{outer.name}"
+
+    def _check_dense(self, columns: Sequence[Column]) -> None:
+        if not columns:
+            return
+        groups = self._groups_of(columns)
+        check_equal_groups(groups)
+        if self._groups is None:
+            _check_towers_in_one_worker(columns)
+        if len(groups[0]) > 1:
+            for group in groups:
+                self._inner._check_dense([[column[k] for k in group] for column in columns])
+        if len(groups) > 1:
+            self._outer._check_dense(
+                [[column[k] for k in _leaders(groups, turn)] for turn, column in _turns(columns)],
+            )
+
+    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        if not columns:
+            return []
+        groups = self._groups_of(columns)
+        if len(groups) == 1:
+            return self._inner._reduce_dense(columns, op)
+        return self._reduce_two_levels(columns, groups, op.divisor(len(columns[0])), copy_to_each)
+
+    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        if not columns:
+            return []
+        groups = self._groups_of(columns)
+        if len(groups) == 1:
+            return self._inner._reduce_sparse(columns, op)
+        return self._reduce_two_levels(columns, groups, op.divisor(len(columns[0])), copy_slices_to_each)
+
+    def _reduce_two_levels(
+        self, columns: Sequence[Column], groups: Groups, divisor: int, copy: Callable[[Any, Column], list[Any]]
+    ) -> list[Column]:
+        inside = []
+        for group in groups:
+            inside.append(self._inner.reduce([[column[k] for column in columns] for k in group], ReduceOp.SUM))
+        partial = [[sums[turn % len(sums)][n] for n, (turn, _) in enumerate(_turns(columns))] for sums in inside]
+        totals = self._outer.reduce(partial, ReduceOp.SUM)
+        reduced: list[Column] = []
+        for n, (turn, column) in enumerate(_turns(columns)):
+            members: dict[int, Any] = {}
+            for group, leader, total in zip(groups, _leaders(groups, turn), (t[n] for t in totals), strict=True):
+                with on_device_of(column[leader]):
+                    result = _divide(total, divisor)
+                members.update(zip(group, copy(result, [column[k] for k in group]), strict=True))
+            reduced.append([members[k] for k in range(len(column))])
+        return reduced
+
+    def _groups_of(self, columns: Sequence[Column]) -> Groups:
+        """Return the towers of each worker, which for sparse gradients may be different numbers."""
+        if self._groups is None:
+            return group_by_worker([gradient.device for gradient in columns[0]])
+        num_towers = sum(map(len, self._groups))
+        if num_towers != len(columns[0]):
+            raise ReductionError(
+                f"the reducer {self.name} was made for groups of {num_towers} towers in all and got the gradients of "
+                f"{len(columns[0])} towers"
+            )
+        return self._groups
+
+
+def _turns(columns: Sequence[Column]) -> list[tuple[int, Column]]:
+    """Return each column with the number of columns after it."""
+    return [(len(columns) - 1 - n, column) for n, column in enumerate(columns)]
+
+
+def _leaders(groups: Groups, turn: int) -> list[int]:
+    return [group[turn % len(group)] for group in groups]
+
+
+def _divide(total: Any, divisor: int) -> Any:
+    if is_sparse(total):
+        return tf.IndexedSlices(divide(total.values, divisor), total.indices, total.dense_shape)
+    return divide(total, divisor)
+
+
+def _check_groups(groups: Groups) -> None:
+    indices = sorted(k for group in groups for k in group)
+    if not groups or not all(groups) or indices != list(range(len(indices))):
+        raise ConfigError(f"wanted groups that hold each tower from 0 up once, such as [[0, 1], [2, 3]], got {groups}")
+    check_equal_groups(groups)
+
+
+def _check_towers_in_one_worker(columns: Sequence[Column]) -> None:
+    for column in columns:
+        for k, (gradient, first) in enumerate(zip(column, columns[0], strict=True)):
+            if worker_of(gradient.device) != worker_of(first.device):
+                raise ReductionError(
+                    f"the gradients of tower {k} are on different workers, {first.name} on {first.device!r} and "
+                    f"{gradient.name} on {gradient.device!r}: a reduction in two levels needs a tower to be on one"
+                )

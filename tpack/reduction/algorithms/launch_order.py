@@ -1,0 +1,78 @@
+"""Launch operations that wait for each other on several devices in one order that all devices share.
+
+A collective operation occupies its device until the same operation runs on all others. If device 0 starts with one
+tensor, device 1 with another, and there is no thread left to start a third operation, all wait for ever. Here each
+column starts after the one before it ended on every device, so one column at a time is all that can be waiting.
+
+The order is from the last column to the first, which is about the order in which a backward pass produces gradients.
+The barrier between two columns has a second use: every output of a column comes after it, so a run that
+fetches the result of one tower alone still runs the operation on the other towers, without which it would not return.
+
+What reduces one list of gradients by several calls of such algorithms, for example large and small ones apart, joins
+their orders to one by `one_launch_order`.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.reduction.base import Column
+from tpack.reduction.dividing import divide
+from tpack.reduction.sums import on_device_of
+
+_Launched = tuple[frozenset[str], Any]
+"""The devices that a call of `launch_in_order` was about, and its last barrier."""
+
+_launched_before: ContextVar[list[_Launched] | None] = ContextVar("launched_before", default=None)
+"""What was launched in the current block of `one_launch_order`; None outside of one."""
+
+
+@contextlib.contextmanager
+def one_launch_order() -> Iterator[None]:
+    """Let each `launch_in_order` in the block begin after those before it that use one of the same devices.
+
+    Fetching a result of a later call then runs the earlier ones too. Inside another such block this one does nothing.
+    """
+    if _launched_before.get() is not None:
+        yield
+        return
+    token = _launched_before.set([])
+    try:
+        yield
+    finally:
+        _launched_before.reset(token)
+
+
+def launch_in_order(columns: Sequence[Column], launch: Callable[[Column], Column], divisor: int) -> list[Column]:
+    """Call ``launch`` for every column so that the operations it adds run column by column, the last column first.
+
+    Args:
+        columns: N columns of K tensors.
+        launch: adds the operations of one column and returns their K sums, each on the device of its input.
+        divisor: what each sum is divided by.
+
+    Returns:
+        N columns of K results.
+    """
+    reduced: list[Column] = []
+    devices = frozenset(tensor.device for column in columns for tensor in column)
+    launched = _launched_before.get()
+    launched = [] if launched is None else launched
+    barrier = [last for others, last in launched if not devices.isdisjoint(others)]
+    for column in reversed(columns):
+        with tf.control_dependencies(barrier):
+            sums = launch(column)
+        with tf.control_dependencies(list(sums)), on_device_of(column[0]):
+            barrier = [tf.no_op(name="barrier")]
+        with tf.control_dependencies(barrier):
+            reduced.append([_release(total, divisor) for total in sums])
+    launched.extend((devices, last) for last in barrier)
+    return reduced[::-1]
+
+
+def _release(total: Any, divisor: int) -> Any:
+    with on_device_of(total):
+        return tf.identity(total) if divisor == 1 else divide(total, divisor)

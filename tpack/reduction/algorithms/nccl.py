@@ -1,0 +1,87 @@
+"""Reduce with NVIDIA's NCCL: between GPUs of one machine only.
+
+NCCL uses all links between GPUs at once. Calls that are issued in different orders on different GPUs hang without a
+message, and some versions have returned wrong sums on some machines. So all calls are made in one order, this reducer
+is never chosen unless it is asked for by name, and `NcclReducer.self_check` compares a known sum before training
+starts.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import nccl_all_sum
+from tpack.errors import ReductionError
+from tpack.reduction.algorithms.launch_order import launch_in_order
+from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.sums import on_device, on_device_of
+
+SELF_CHECK_COLLECTION = "tpack_nccl_self_check"
+_SELF_CHECK_SIZE = 4099
+_DTYPES = ("float16", "float32", "float64", "int32", "int64")
+
+
+class NcclReducer(Reducer):
+    """Sum each gradient with one NCCL call over the GPUs of the towers, one gradient after the other, the last first.
+
+    Creates:
+        With every reduction, a few operations that no training step runs, and one tensor in the graph collection
+        ``tpack_nccl_self_check``.
+
+    Source:
+        Mode ``"nccl"`` of ``allreduce_grads`` in tensorpack's graph builder.
+    """
+
+    name = "nccl"
+
+    def self_check(self, session: Any) -> None:
+        """Sum known numbers on the GPUs of every reduction in the session's graph and compare.
+
+        Raises:
+            ReductionError: A sum is wrong, or the graph has no reduction by NCCL.
+        """
+        checks = session.graph.get_collection(SELF_CHECK_COLLECTION)
+        if not checks:
+            raise ReductionError("there is nothing to check: NCCL reduces nothing in the graph of this session")
+        for check in checks:
+            wrong = [k for k, right in enumerate(session.run(check)) if not right]
+            if wrong:
+                raise ReductionError(
+                    f"NCCL returned a wrong sum in the towers {wrong} of {check.shape[0]}: use another reducer, such "
+                    "as RoundRobinReducer"
+                )
+
+    def _check_dense(self, columns: Sequence[Column]) -> None:
+        for column in columns:
+            devices = [tensor.device for tensor in column]
+            kinds = {tf.DeviceSpec.from_string(device).device_type for device in devices}
+            if kinds != {"GPU"} or len(set(devices)) < len(devices):
+                raise ReductionError(
+                    "NCCL needs each tower's gradient on a GPU of its own; "
+                    f"those of {column[0].name} are on {', '.join(device or '(not placed)' for device in devices)}"
+                )
+            dtype = column[0].dtype.base_dtype.name
+            if dtype not in _DTYPES:
+                raise ReductionError(
+                    f"NCCL in TensorFlow sums {', '.join(_DTYPES)}; the gradient {column[0].name} has dtype {dtype}"
+                )
+
+    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        _add_self_check(columns[0])
+        return launch_in_order(columns, nccl_all_sum, op.divisor(len(columns[0])))
+
+
+def _add_self_check(column: Column) -> None:
+    """Add operations that sum 1, 2, ..., K on the devices of ``column`` and tell for each whether the sum is right."""
+    with tf.name_scope("self_check"):
+        numbers = []
+        for k, tensor in enumerate(column, start=1):
+            with on_device_of(tensor):
+                numbers.append(tf.fill([_SELF_CHECK_SIZE], float(k)))
+        right = []
+        for total, tensor in zip(nccl_all_sum(numbers), column, strict=True):
+            with on_device_of(tensor):
+                right.append(tf.reduce_all(tf.equal(total, sum(range(1, len(column) + 1)))))
+        with on_device("/device:CPU:0"):
+            tf.add_to_collection(SELF_CHECK_COLLECTION, tf.stack(right))

@@ -1,0 +1,81 @@
+"""Reduce as parameter servers do: each of several devices sums one shard of every gradient.
+
+A gradient is cut into shards. Shard s of all towers is gathered on one device, summed there by one operation, and its
+total goes back to all towers, which join the totals. Two ways to choose the devices have names: ``psgpu`` takes the
+towers' own devices, ``pscpu`` the processors of the machines where the towers are (`task_cpus`).
+
+Cost of D bytes on the towers' own K devices: each sends and receives 2(K-1)/K * D bytes, which is the least that any
+all-reduce can do; only 2 transfers wait for each other, but each device exchanges a message with every other one in
+both, 2(K-1) messages as in a ring. On S other devices, a tower sends and receives D, and each of them K/S * D bytes. No
+sum is handed from tower to tower, so each byte is written once for K reads: the best of the sharding algorithms between
+devices that share memory.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.slicing import cut_column, join_column
+from tpack.reduction.summing import sum_tensors
+from tpack.reduction.sums import on_device, on_device_of
+from tpack.tower.devices import canonical_device, resolve_device
+
+
+class ShuffleReducer(Reducer):
+    """Gather shard s of every gradient on device s, sum it there and copy the total to all towers.
+
+    N gradients take ``N * (9 * K + 3 * num_shards)`` operations.
+
+    Args:
+        devices: where shards are summed; by default the devices of the towers' gradients.
+        num_shards: into how many shards a gradient is cut; by default one for each device. More than there are devices
+            are dealt out in turn.
+
+    Raises:
+        ConfigError: ``devices`` is empty or no list, or ``num_shards`` is not a positive whole number.
+
+    Source:
+        ``"pscpu"`` and ``"psgpu"`` of the seed's all-reduce specs, after tensorflow/benchmarks.
+    """
+
+    def __init__(self, devices: Sequence[str] | None = None, num_shards: int | None = None) -> None:
+        if devices is not None and (isinstance(devices, str) or not devices):
+            raise ConfigError(f"wanted a list of devices, or None for those of the gradients, got {devices!r}")
+        if num_shards is not None and (not isinstance(num_shards, int) or num_shards < 1):
+            raise ConfigError(f"wanted 1 shard or more, or None for one on each device, got {num_shards!r}")
+        self._devices = None if devices is None else [resolve_device(device) for device in devices]
+        self._num_shards = num_shards
+        self.name = "psgpu" if self._devices is None or not _all_cpus(self._devices) else "pscpu"
+
+    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        return [self._reduce_column(n, column, op) for n, column in enumerate(columns)]
+
+    def _reduce_column(self, n: int, column: Column, op: ReduceOp) -> Column:
+        num_devices = len(column if self._devices is None else self._devices)
+        totals = []
+        for s, pieces in enumerate(cut_column(column, self._num_shards or num_devices)):
+            # The first shards are the larger ones, so their devices change from gradient to gradient.
+            server = (n + s) % num_devices
+            with on_device_of(column[server]) if self._devices is None else on_device(self._devices[server]):
+                total = sum_tensors(pieces, op.divisor(len(column)))
+            totals.append([total] * len(column))
+        return join_column(totals, column)
+
+
+def task_cpus(devices: Sequence[str]) -> list[str]:
+    """Return the first CPU device of every task that has one of ``devices``, each once, in their order.
+
+    Args:
+        devices: names of devices, with job and task for those of a cluster.
+
+    Returns:
+        Canonical names, the devices that ``pscpu`` stands for.
+    """
+    specs = [tf.DeviceSpec.from_string(canonical_device(device)) for device in devices]
+    return list(dict.fromkeys(str(spec.replace(device_type="CPU", device_index=0).to_string()) for spec in specs))
+
+
+def _all_cpus(devices: Sequence[str]) -> bool:
+    return {tf.DeviceSpec.from_string(device).device_type for device in devices} == {"CPU"}

@@ -1,0 +1,113 @@
+"""The candidates among which a reduction is chosen by measurement, each known by a text that any process understands.
+
+A candidate's name is that of an algorithm, or ``algorithm+packing``. Which candidates fit some devices is not written
+down a second time here: each algorithm is tried on tiny gradients in a graph that is thrown away, and its own limits
+decide.
+"""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.base import ReduceOp, Reducer
+from tpack.reduction.concat_split import ConcatAndSplitPackingReducer
+from tpack.reduction.names import make_reducer
+from tpack.reduction.packing import GradientPackingReducer
+from tpack.reduction.small_tensors import AggregateSmallTensorPackingReducer
+from tpack.reduction.wrappers.buckets import BucketReducer
+
+_PACKINGS: dict[str, Callable[[Reducer], Reducer]] = {
+    "packs": lambda inner: GradientPackingReducer(inner, 8),
+    "concat": lambda inner: ConcatAndSplitPackingReducer(inner, 8),
+    "small": AggregateSmallTensorPackingReducer,
+    "buckets": lambda inner: BucketReducer(inner, 4 * 2**20),
+}
+
+PACKINGS = tuple(_PACKINGS)
+"""The ways to pack that a candidate's name can have: 8 packs, concatenated and split in 8, small tensors together
+(tensors up to 1 MiB), buckets of 4 MiB."""
+
+LIKELY_CANDIDATES = (
+    "one_device",
+    "round_robin",
+    "hierarchical",
+    "pscpu",
+    "one_device+small",
+    "round_robin+small",
+    "hierarchical+buckets",
+    "psgpu+small",
+    "xring+small",
+    "nccl",
+    "nccl+packs",
+)
+"""Those that are the fastest on some machine. Each costs the start of a process, so the hopeless are not among them."""
+
+
+def make_candidate(name: str, devices: Sequence[str]) -> Reducer:
+    """Return the reducer that a candidate's name stands for.
+
+    Args:
+        name: ``"algorithm"`` or ``"algorithm+packing"``.
+        devices: the device of each tower.
+
+    Returns:
+        A new reducer.
+
+    Shapes:
+        devices: K.
+
+    Raises:
+        ConfigError: There is no such algorithm or packing.
+        ReductionError: The algorithm cannot serve this number of towers.
+
+    Source:
+        tpack's own.
+    """
+    algorithm, packing = _parse(name)
+    inner = make_reducer(algorithm, devices)
+    return _PACKINGS[packing](inner) if packing else inner
+
+
+def fitting_candidates(names: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]) -> tuple[str, ...]:
+    """Return those candidates that can serve such towers and gradients, in the order in which they were given.
+
+    Args:
+        names: candidates.
+        devices: the device of each tower.
+        dtypes: the dtypes of the gradients.
+
+    Returns:
+        Those of ``names`` whose algorithm takes tiny gradients of these dtypes.
+
+    Shapes:
+        names: any number; devices: K; dtypes: any number.
+
+    Raises:
+        ConfigError: There is no such candidate.
+
+    Source:
+        tpack's own.
+    """
+    return tuple(name for name in names if _fits(name, devices, sorted(set(dtypes))))
+
+
+def _parse(name: str) -> tuple[str, str]:
+    algorithm, plus, packing = name.partition("+")
+    if plus and packing not in _PACKINGS:
+        raise ConfigError(f"wanted one of {', '.join(PACKINGS)} after the '+' of a candidate, got {name!r}")
+    return algorithm, packing
+
+
+def _fits(name: str, devices: Sequence[str], dtypes: Sequence[str]) -> bool:
+    towers = []
+    with tf.Graph().as_default():
+        for device in devices:
+            with tf.device(device):
+                towers.append([tf.placeholder(dtype, [2]) for dtype in dtypes])
+        op = ReduceOp.SUM if any(grad.dtype.is_integer for grad in towers[0]) else ReduceOp.MEAN
+        try:
+            make_reducer(_parse(name)[0], devices).reduce(towers, op)
+        except ReductionError:
+            return False
+    return True

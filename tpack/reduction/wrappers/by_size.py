@@ -1,0 +1,102 @@
+"""Reduce small tensors with one algorithm and large ones with another.
+
+Small tensors cost by the number of messages, large ones by the bytes, and the algorithms that are best for either are
+different. The tensors are taken apart by size and put back where they were: the result is in the order of the input.
+"""
+
+from collections.abc import Sequence
+
+from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.algorithms.launch_order import one_launch_order
+from tpack.reduction.base import Column, ReduceOp, Reducer
+
+NO_LIMIT = -1
+"""The byte limit of a reducer that takes tensors of any size."""
+
+
+class SplitBySizeReducer(Reducer):
+    """Reduce each tensor with the first reducer whose byte limit it does not exceed.
+
+    Sparse gradients, whose size is known only when they are there, go to the last reducer.
+
+    Args:
+        reducers: pairs of a reducer and the size in bytes of the largest tensor for it; the limits rise, and the last
+            is -1, which is none.
+
+    Raises:
+        ConfigError: There is no pair, or the limits do not rise to a last one of -1.
+
+    Source:
+        The all-reduce spec of TensorFlow's ``MultiWorkerAllReduce``, which returns the tensors in another order.
+    """
+
+    name = "by_size"
+
+    def __init__(self, reducers: Sequence[tuple[Reducer, int]]) -> None:
+        check_limits([limit for _, limit in reducers])
+        self._reducers = list(reducers)
+
+    def _check_dense(self, columns: Sequence[Column]) -> None:
+        for (reducer, _), positions in zip(self._reducers, self._positions(columns), strict=True):
+            if positions:
+                reducer._check_dense([columns[n] for n in positions])
+
+    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        reduced: dict[int, Column] = {}
+        with one_launch_order():
+            for (reducer, _), positions in zip(self._reducers, self._positions(columns), strict=True):
+                if positions:
+                    towers = list(zip(*(columns[n] for n in positions), strict=True))
+                    results = zip(*reducer.reduce(towers, op), strict=True)
+                    reduced.update(zip(positions, results, strict=True))
+        return [reduced[n] for n in range(len(columns))]
+
+    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        last, _ = self._reducers[-1]
+        return last._reduce_sparse(columns, op)
+
+    def _positions(self, columns: Sequence[Column]) -> list[list[int]]:
+        """Return for each reducer the positions of its columns, in their order."""
+        limits = [limit for _, limit in self._reducers]
+        positions: list[list[int]] = [[] for _ in limits]
+        for n, column in enumerate(columns):
+            positions[_entry_for(column, limits)].append(n)
+        return positions
+
+
+def check_limits(limits: Sequence[int]) -> None:
+    """Check that byte limits rise and that the last is -1.
+
+    Raises:
+        ConfigError: They do not. The message gives the position of the first one that is wrong.
+    """
+    if not limits:
+        raise ConfigError("wanted one entry or more to choose a reducer by size, got none")
+    for position, limit in enumerate(limits[:-1]):
+        if limit == NO_LIMIT:
+            raise ConfigError(f"entry {position} has no limit: the entries after it would get no tensor")
+        if position and limit <= limits[position - 1]:
+            raise ConfigError(
+                f"entry {position} has the limit {limit} bytes, and the one before it {limits[position - 1]}: wanted "
+                "limits that rise"
+            )
+    if limits[-1] != NO_LIMIT:
+        raise ConfigError(
+            f"entry {len(limits) - 1}, the last, has the limit {limits[-1]} bytes: wanted {NO_LIMIT}, because larger "
+            "tensors have no entry"
+        )
+
+
+def _entry_for(column: Column, limits: Sequence[int]) -> int:
+    """Return the position of the first limit that a column's tensors do not exceed."""
+    if len(limits) == 1:
+        return 0
+    shape = column[0].shape
+    for tensor in column[1:]:
+        shape = shape.merge_with(tensor.shape)
+    if not shape.is_fully_defined():
+        raise ReductionError(
+            f"to choose a reducer by size, shapes must be known; the gradient {column[0].name} has shape {shape}"
+        )
+    size_bytes = shape.num_elements() * column[0].dtype.base_dtype.size
+    return next(i for i, limit in enumerate(limits) if limit == NO_LIMIT or size_bytes <= limit)

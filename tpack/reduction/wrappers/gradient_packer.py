@@ -1,0 +1,184 @@
+"""Concatenate the gradients of one tower into a few large tensors, and take them apart again.
+
+Each reduced tensor costs a fixed time, so a few large ones are cheaper than many small ones where that time counts. The
+price is that nothing is reduced before the last gradient is ready, and two more passes over the memory.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.sums import on_device
+from tpack.utils import logger
+
+_MIN_SIZE = 1024
+"""Elements below which a pack is not worth the copying."""
+
+
+class GradientPacker:
+    """Pack a fixed list of gradients into ``num_split`` tensors of nearly one size.
+
+    Args:
+        num_split: the number of packs.
+
+    Raises:
+        ConfigError: ``num_split`` is less than 1.
+
+    Example:
+        ::
+
+            packer = GradientPacker(8)
+            if packer.compute_strategy(all_grads[0]):
+                packs = packer.pack_all(all_grads, devices)
+                reduced = packer.unpack_all(allreduce_grads(packs, average=True), devices)
+
+    Source:
+        ``GradientPacker`` of tensorpack's graph builder.
+    """
+
+    def __init__(self, num_split: int = 8) -> None:
+        if num_split < 1:
+            raise ConfigError(f"wanted 1 pack or more, got {num_split}")
+        self._num_split = num_split
+        self._shapes: list[Any] = []
+        self._split_sizes: list[int] = []
+
+    def compute_strategy(self, grads: Sequence[Any]) -> bool:
+        """Decide how to pack gradients like these; once for each packer.
+
+        Args:
+            grads: the dense gradients of one tower, or of any other with the same shapes.
+
+        Returns:
+            Whether they can be packed. If not, one log line says why: a shape is not fully defined, there are fewer
+            than 1024 elements for each pack, or there are several dtypes.
+
+        Raises:
+            ReductionError: The packer has a strategy already.
+        """
+        if self._shapes:
+            raise ReductionError("this GradientPacker has a strategy already: make one for each list of gradients")
+        obstacle = self._find_obstacle(grads)
+        if obstacle is not None:
+            logger.info(f"Gradients are reduced without packing: {obstacle}.")
+            return False
+        self._shapes = [grad.shape for grad in grads]
+        size, split = sum(self._sizes), self._num_split
+        self._split_sizes = [size // split] * (split - 1) + [size - size // split * (split - 1)]
+        logger.info(f"{len(grads)} gradients with {size} elements are reduced in {split} pack(s).")
+        return True
+
+    def pack(self, grads: Sequence[Any]) -> list[Any]:
+        """Concatenate gradients and split them into packs, on the current device.
+
+        Args:
+            grads: gradients in the order in which `compute_strategy` saw them.
+
+        Returns:
+            The packs.
+
+        Shapes:
+            N tensors of the shapes that the strategy was computed for, to ``num_split`` vectors.
+
+        Raises:
+            ReductionError: There is no strategy, or the gradients have other shapes.
+        """
+        self._check_strategy()
+        if len(grads) != len(self._shapes):
+            raise ReductionError(f"wanted {len(self._shapes)} gradients to pack, got {len(grads)}")
+        for grad, shape in zip(grads, self._shapes, strict=True):
+            if not grad.shape.is_compatible_with(shape):
+                raise ReductionError(f"the gradient {grad.name} to pack has shape {grad.shape}: wanted {shape}")
+        with tf.name_scope("pack"):
+            flat = tf.concat([tf.reshape(grad, [-1]) for grad in grads], axis=0)
+            return list(tf.split(flat, self._split_sizes))
+
+    def unpack(self, grad_packs: Sequence[Any]) -> list[Any]:
+        """Take packs apart into gradients, on the current device.
+
+        Args:
+            grad_packs: the packs, in the order of `pack`.
+
+        Returns:
+            The gradients.
+
+        Shapes:
+            ``num_split`` vectors to N tensors of the shapes that the strategy was computed for.
+
+        Raises:
+            ReductionError: There is no strategy, or the number of packs is another.
+        """
+        self._check_strategy()
+        if len(grad_packs) != self._num_split:
+            raise ReductionError(f"wanted {self._num_split} packs to unpack, got {len(grad_packs)}")
+        with tf.name_scope("unpack"):
+            flat = tf.split(tf.concat(list(grad_packs), axis=0), self._sizes)
+            return [tf.reshape(piece, shape) for piece, shape in zip(flat, self._shapes, strict=True)]
+
+    def pack_all(self, all_grads: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
+        """Pack the gradients of every tower on its device.
+
+        Args:
+            all_grads: one list of gradients for each tower.
+            devices: the device of each tower.
+
+        Returns:
+            One list of packs for each tower.
+
+        Shapes:
+            K x N tensors to K x ``num_split`` vectors.
+
+        Raises:
+            ReductionError: As `pack`, or there are not as many devices as towers.
+        """
+        return self._on_each(self.pack, all_grads, devices)
+
+    def unpack_all(self, all_packed: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
+        """Unpack the packs of every tower on its device.
+
+        Args:
+            all_packed: one list of packs for each tower.
+            devices: the device of each tower.
+
+        Returns:
+            One list of gradients for each tower.
+
+        Shapes:
+            K x ``num_split`` vectors to K x N tensors.
+
+        Raises:
+            ReductionError: As `unpack`, or there are not as many devices as towers.
+        """
+        return self._on_each(self.unpack, all_packed, devices)
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [shape.num_elements() for shape in self._shapes]
+
+    @staticmethod
+    def _on_each(function: Any, towers: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
+        if len(towers) != len(devices):
+            raise ReductionError(f"wanted a device for each of {len(towers)} towers, got {len(devices)} devices")
+        results = []
+        for tower, device in zip(towers, devices, strict=True):
+            with on_device(device):
+                results.append(function(tower))
+        return results
+
+    def _check_strategy(self) -> None:
+        if not self._shapes:
+            raise ReductionError("this GradientPacker has no strategy: compute_strategy must return True first")
+
+    def _find_obstacle(self, grads: Sequence[Any]) -> str | None:
+        for grad in grads:
+            if not grad.shape.is_fully_defined():
+                return f"the shape {grad.shape} of {grad.name} is not fully defined"
+        size = sum(grad.shape.num_elements() for grad in grads)
+        if size / self._num_split < _MIN_SIZE:
+            return f"{size} elements are too few for {self._num_split} pack(s) of {_MIN_SIZE} and more"
+        dtypes = sorted({grad.dtype.base_dtype.name for grad in grads})
+        if len(dtypes) > 1:
+            return f"they have different dtypes: {', '.join(dtypes)}"
+        return None
