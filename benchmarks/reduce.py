@@ -16,12 +16,10 @@ import reduce_baselines
 from timing import argument_parser, write_json
 
 from tpack.cli.reduce import MODELS, _shapes
-from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS, fitting_candidates
-from tpack.reduction.choose.measure import MeasuringOptions, measure_candidate
-from tpack.reduction.cost_model import halving_doubling_cost, lower_bound, ring_cost
-from tpack.reduction.measurement import MEGABYTE, format_table, sorted_rows
+from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS, fitting_candidates, make_workload
+from tpack.reduction.choose.measure import MEGABYTE, MeasuringOptions, format_table, measure_candidate, sorted_rows
 from tpack.reduction.names import ALGORITHMS
-from tpack.reduction.workload import make_workload
+from tpack.reduction.traffic import halving_doubling_cost, lower_bound, ring_cost
 from tpack.tower.devices import resolve_devices
 
 EVERYTHING = tuple(algorithm + packing for algorithm in ALGORITHMS for packing in ("", *(f"+{p}" for p in PACKINGS)))

@@ -2,9 +2,9 @@ import pytest
 
 from tpack.cli import reduce
 from tpack.cli.main import main
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.choose.by_measurement import MeasuredChoice
-from tpack.reduction.measurement import Measurement
-from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.choose.measure import Measurement
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.aggregation import reduce_op_of
 from tpack.errors import ConfigError
-from tpack.reduction.reduce_op import ReduceOp
+from tpack.reduction.gradients import ReduceOp
 
 
 @pytest.mark.parametrize("kind", [tf.VariableAggregation, tf.compat.v2.VariableAggregation])

@@ -11,8 +11,8 @@ from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.choose_ops import choose_the_best
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.one_device import IdentityReducer
 from tpack.reduction.choose.by_kind import ReducerChoice
-from tpack.reduction.identity import IdentityReducer
 
 
 def test_cpu_devices_take_turns_and_the_log_says_why(session8: Any, rng: Any) -> None:

@@ -10,7 +10,7 @@ from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.collective_ops import CollectiveAllReduce
 from tpack.distribute.values import PerDevice
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.collective_keys import CollectiveKeys
+from tpack.reduction.algorithms.collective import CollectiveKeys
 
 
 def _collectives(graph: Any) -> list[Any]:

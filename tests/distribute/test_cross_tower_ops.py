@@ -26,7 +26,7 @@ from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
 
 K = 4
 DEVICES = cpu_devices(K)

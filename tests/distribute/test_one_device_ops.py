@@ -11,7 +11,7 @@ from tpack.distribute.contributions import gather_contributions
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps, reduce_on_device
 from tpack.distribute.values import PerDevice
 from tpack.errors import ConfigError
-from tpack.reduction.reduce_op import ReduceOp
+from tpack.reduction.gradients import ReduceOp
 
 
 @pytest.mark.parametrize(("device", "owner"), [(None, 2), ("/cpu:5", 5)])

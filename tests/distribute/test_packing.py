@@ -2,7 +2,7 @@ import pytest
 
 from tpack.distribute.packing import Packing
 from tpack.errors import ConfigError
-from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tests.helpers.tower_grads import cpu_devices, source
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
 from tpack.distribute.values import PerDevice
 from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
 
 
 class _Counting(RoundRobinReducer):

@@ -8,10 +8,9 @@ from tests.helpers.measuring_workers import answering
 from tests.helpers.sessions import cpu_session
 from tpack.errors import ConfigError, ReductionError
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.reduction.auto import AutoReducer
-from tpack.reduction.choice_cache import ChoiceCache
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
+from tpack.reduction.choose.by_measurement import AutoReducer, ChoiceCache
 from tpack.reduction.choose.measure import MeasuringOptions
-from tpack.reduction.round_robin import RoundRobinReducer
 from tpack.tfutils.gradient_changes import ScaleGradient
 from tpack.tfutils.gradient_watches import SummaryGradient
 from tpack.tfutils.optimizer import apply_grad_processors

@@ -13,7 +13,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.input_source.tensors import TensorInput
 from tpack.predict import OfflinePredictor, PredictConfig
-from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.wrappers.wire import WireDtypeReducer
 from tpack.tfutils.checkpoint_reader import CheckpointReader
 from tpack.tfutils.smart_init import SmartInit

@@ -20,20 +20,16 @@ from tpack.reduction.algorithms.composite import CompositeReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.algorithms.shuffle import ShuffleReducer
+from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.concat_split import ConcatAndSplitPackingReducer
-from tpack.reduction.cpu_shuffle import CpuShuffleReducer
 from tpack.reduction.gradients import is_sparse
-from tpack.reduction.identity import IdentityReducer
-from tpack.reduction.packing import GradientPackingReducer
-from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.small_tensors import AggregateSmallTensorPackingReducer
 from tpack.reduction.wrappers.buckets import BucketReducer
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 from tpack.reduction.wrappers.densify import DensifyReducer
+from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
+from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
 from tpack.reduction.wrappers.sharding import ShardingReducer
 from tpack.reduction.wrappers.wire import WireDtypeReducer
 

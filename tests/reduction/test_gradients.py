@@ -7,8 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import slices
 from tpack.errors import ReductionError
-from tpack.reduction.gradients import check_columns, is_sparse
-from tpack.reduction.reduce_op import ReduceOp
+from tpack.reduction.gradients import ReduceOp, check_columns, is_sparse
 
 
 def test_check_columns_transposes(graph: Any) -> None:

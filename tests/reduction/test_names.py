@@ -10,12 +10,10 @@ from tpack.reduction.algorithms.composite import CompositeReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.algorithms.shuffle import ShuffleReducer
-from tpack.reduction.cpu_shuffle import CpuShuffleReducer
+from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.names import ALGORITHMS, check_algorithm, make_reducer
-from tpack.reduction.round_robin import RoundRobinReducer
 from tpack.reduction.wrappers.sharding import ShardingReducer
 
 KINDS = {

@@ -7,9 +7,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.tower_grads import dense_towers, slices, source
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceReducer
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.identity import IdentityReducer
 from tpack.reduction.traffic import Traffic, count_traffic
 
 

@@ -7,11 +7,9 @@ import argparse
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.reduction.choice_cache import ChoiceCache
-from tpack.reduction.choose.by_measurement import choose_by_measurement
+from tpack.reduction.choose.by_measurement import ChoiceCache, choose_by_measurement
 from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS
-from tpack.reduction.choose.measure import MeasuringOptions
-from tpack.reduction.measurement import format_table
+from tpack.reduction.choose.measure import MeasuringOptions, format_table
 from tpack.reduction.names import ALGORITHMS
 from tpack.tower.devices import resolve_devices
 

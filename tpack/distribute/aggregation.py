@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.reduction.reduce_op import ReduceOp
+from tpack.reduction.gradients import ReduceOp
 
 # By value, since TensorFlow 1 and 2 have an enumeration each, of the same values.
 _KINDS = (tf.VariableAggregation, tf.compat.v2.VariableAggregation)

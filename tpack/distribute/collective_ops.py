@@ -7,10 +7,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.reducer_ops import ReducerCrossTowerOps
 from tpack.errors import ConfigError
-from tpack.reduction.algorithms.collective import CollectiveReducer
+from tpack.reduction.algorithms.collective import PROCESS_KEYS, CollectiveKeys, CollectiveReducer
 from tpack.reduction.base import Reducer
-from tpack.reduction.collective_keys import PROCESS_KEYS, CollectiveKeys
-from tpack.reduction.reduce_op import ReduceOp
+from tpack.reduction.gradients import ReduceOp
 
 
 class CollectiveAllReduce(ReducerCrossTowerOps):

@@ -11,9 +11,8 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.device_names import device_key
 from tpack.distribute.values import DistributedValues, MapOutput
 from tpack.errors import ConfigError
-from tpack.reduction.reduce_op import ReduceOp
-from tpack.reduction.summing import sum_column
-from tpack.reduction.sums import on_device
+from tpack.reduction.gradients import ReduceOp
+from tpack.reduction.sums import on_device, sum_column
 
 
 class Contributions(NamedTuple):

@@ -16,8 +16,7 @@ from tpack.distribute.strategy_tower import call_in_strategy_towers
 from tpack.distribute.update_on_devices import update_on_devices
 from tpack.distribute.values import DistributedValues, MapOutput, PerDevice
 from tpack.errors import ConfigError, StrategyError
-from tpack.reduction.gradients import check_columns
-from tpack.reduction.reduce_op import ReduceOp
+from tpack.reduction.gradients import ReduceOp, check_columns
 
 
 class DeviceListStrategy(DistributionStrategy):

@@ -10,12 +10,8 @@ from tpack.distribute.contributions import Contributions, gather_contributions
 from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.destinations import get_devices_from
 from tpack.distribute.values import DistributedValues, Mirrored
-from tpack.reduction.dividing import divide
-from tpack.reduction.gradients import check_columns, is_sparse
-from tpack.reduction.reduce_op import ReduceOp
-from tpack.reduction.sparse import concat_slices
-from tpack.reduction.summing import sum_tensors
-from tpack.reduction.sums import on_device
+from tpack.reduction.gradients import ReduceOp, check_columns, is_sparse
+from tpack.reduction.sums import concat_slices, divide, on_device, sum_tensors
 from tpack.tower.devices import resolve_device
 
 AccumulationFn = Callable[[Sequence[Any]], Any]

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
-from tpack.reduction.concat_split import ConcatAndSplitPackingReducer
-from tpack.reduction.small_tensors import AggregateSmallTensorPackingReducer
+from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tpack.distribute.one_device_ops import reduce_on_device
 from tpack.distribute.values import DistributedValues, Mirrored
 from tpack.reduction.algorithms.launch_order import one_launch_order
 from tpack.reduction.base import Reducer
-from tpack.reduction.reduce_op import ReduceOp
+from tpack.reduction.gradients import ReduceOp
 
 
 class ReducerCrossTowerOps(CrossTowerOps):

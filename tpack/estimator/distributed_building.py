@@ -18,7 +18,7 @@ from tpack.estimator.joining import join_towers
 from tpack.estimator.model_fn import call_model_fn
 from tpack.estimator.replicated import build_towers, replication_over
 from tpack.estimator.spec import EstimatorSpec, ModeKeys, operation_of
-from tpack.reduction.summing import sum_tensors
+from tpack.reduction.sums import sum_tensors
 from tpack.tfutils.global_step import get_global_step_var
 from tpack.tower.context import current_tower_context
 

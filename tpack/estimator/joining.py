@@ -27,7 +27,7 @@ from tpack.estimator.spec import (
     RegressionOutput,
     operation_of,
 )
-from tpack.reduction.summing import sum_tensors
+from tpack.reduction.sums import sum_tensors
 
 
 def join_towers(towers: Sequence[BuiltTower], mode: str, device: str) -> EstimatorSpec:

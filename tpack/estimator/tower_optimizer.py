@@ -17,9 +17,8 @@ from tpack.distribute.mode import current_mode, strategy_of
 from tpack.distribute.trainer_towers import TrainerTowersStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.replicated import current_model_fn_tower
-from tpack.reduction.gradients import is_sparse
-from tpack.reduction.reduce_op import ReduceOp
-from tpack.reduction.summing import sum_column
+from tpack.reduction.gradients import ReduceOp, is_sparse
+from tpack.reduction.sums import sum_column
 
 
 class TowerOptimizer(tf.train.Optimizer):

@@ -9,8 +9,8 @@ from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, build_towers, check_own_variables
 from tpack.reduction.base import Reducer
 from tpack.reduction.functions import merge_grad_list, split_grad_list
+from tpack.reduction.gradients import ReduceOp
 from tpack.reduction.modes import reducer_for_mode
-from tpack.reduction.reduce_op import ReduceOp
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
 from tpack.tower.recorder import pair_variables
 from tpack.utils import logger

@@ -9,19 +9,15 @@ from tpack.reduction.algorithms.composite import CompositeReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.algorithms.shuffle import ShuffleReducer
-from tpack.reduction.auto import AutoReducer
+from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.choice_cache import ChoiceCache
 from tpack.reduction.choose.by_kind import ReducerChoice, choose_the_best
-from tpack.reduction.choose.by_measurement import MeasuredChoice, choose_by_measurement
-from tpack.reduction.choose.measure import MeasuringOptions
-from tpack.reduction.colocated import ColocatedReduction
-from tpack.reduction.concat_split import ConcatAndSplitPacker, ConcatAndSplitPackingReducer
-from tpack.reduction.cpu_shuffle import CpuShuffleReducer
+from tpack.reduction.choose.by_measurement import AutoReducer, ChoiceCache, MeasuredChoice, choose_by_measurement
+from tpack.reduction.choose.measure import Measurement, MeasuringOptions
 from tpack.reduction.functions import (
+    ColocatedReduction,
     aggregate_grads_colocate,
     allreduce_grads,
     allreduce_grads_hierarchical,
@@ -29,20 +25,21 @@ from tpack.reduction.functions import (
     merge_grad_list,
     split_grad_list,
 )
-from tpack.reduction.identity import IdentityReducer
-from tpack.reduction.measurement import Measurement
 from tpack.reduction.modes import REDUCTION_MODES, reducer_for_mode
 from tpack.reduction.names import make_reducer
 from tpack.reduction.over_towers import mean_over_towers, stack_over_towers, sum_over_towers
-from tpack.reduction.packing import GradientPackingReducer
-from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.small_tensors import AggregateSmallTensorPacker, AggregateSmallTensorPackingReducer
 from tpack.reduction.spec import AllReduceSpec, parse_all_reduce_spec, reducer_for_spec
 from tpack.reduction.traffic import TrafficReport, count_traffic
 from tpack.reduction.wrappers.buckets import BucketPacker, BucketReducer
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 from tpack.reduction.wrappers.densify import DensifyReducer
-from tpack.reduction.wrappers.gradient_packer import GradientPacker
+from tpack.reduction.wrappers.gradient_packer import GradientPacker, GradientPackingReducer
+from tpack.reduction.wrappers.packers import (
+    AggregateSmallTensorPacker,
+    AggregateSmallTensorPackingReducer,
+    ConcatAndSplitPacker,
+    ConcatAndSplitPackingReducer,
+)
 from tpack.reduction.wrappers.sharding import ShardingReducer
 from tpack.reduction.wrappers.wire import WireDtypeReducer
 

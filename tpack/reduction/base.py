@@ -11,11 +11,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.reduction.gradients import check_columns, is_sparse
-from tpack.reduction.reduce_op import ReduceOp
-from tpack.reduction.sparse import copy_slices_to_each
-from tpack.reduction.summing import sum_column
-from tpack.reduction.sums import on_device_of
+from tpack.reduction.gradients import ReduceOp, check_columns, is_sparse
+from tpack.reduction.sums import copy_slices_to_each, on_device_of, sum_column
 
 __all__ = ["Column", "ReduceOp", "Reducer"]
 

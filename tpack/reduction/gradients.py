@@ -2,15 +2,32 @@
 
 All towers run the same function, so whatever differs between them is a mistake of the model or of its caller. It is
 found here, before any operation is added to the graph, and named by tower, by index and by tensor.
+
+The two reductions of gradients: their sum and their mean over the towers.
 """
 
+import enum
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
-from tpack.reduction.reduce_op import ReduceOp
+
+
+class ReduceOp(enum.Enum):
+    """How the K gradients of one variable become one.
+
+    A mean is the sum divided by K, after the summing. An algorithm that hands partial sums from device to device hands
+    them over in the gradients' type: in float16 such a sum can overflow (beyond 65504) although the mean would not.
+    """
+
+    SUM = "sum"
+    MEAN = "mean"
+
+    def divisor(self, num_towers: int) -> int:
+        """Return the number by which a sum over ``num_towers`` towers is divided."""
+        return num_towers if self is ReduceOp.MEAN else 1
 
 
 def check_columns(tower_grads: Sequence[Sequence[Any]], op: ReduceOp) -> list[tuple[Any, ...]]:

@@ -10,12 +10,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
-from tpack.reduction.auto import AutoReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.base import Reducer
 from tpack.reduction.choose.by_kind import ReducerChoice, choose_by_kind
+from tpack.reduction.choose.by_measurement import AutoReducer
 from tpack.reduction.names import ALGORITHMS
-from tpack.reduction.round_robin import RoundRobinReducer
 from tpack.reduction.spec import AllReduceSpec, reducer_for_spec
 
 _OWN_NAMES: dict[str, Callable[[Sequence[str]], Reducer]] = {

@@ -7,17 +7,14 @@ from collections.abc import Callable, Sequence
 
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.algorithms.composite import CompositeReducer
+from tpack.reduction.algorithms.composite import CompositeReducer, check_equal_groups, group_by_worker
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.algorithms.shuffle import ShuffleReducer
+from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import Reducer
-from tpack.reduction.cpu_shuffle import CpuShuffleReducer
-from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.workers import check_equal_groups, group_by_worker
 from tpack.reduction.wrappers.sharding import ShardingReducer
 
 _WHOLE: dict[str, Callable[[], Reducer]] = {

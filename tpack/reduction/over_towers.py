@@ -15,9 +15,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError, TowerError
-from tpack.reduction.reduce_op import ReduceOp
-from tpack.reduction.summing import sum_tensors
-from tpack.reduction.sums import copy_to_each, on_device_of
+from tpack.reduction.gradients import ReduceOp
+from tpack.reduction.sums import copy_to_each, on_device_of, sum_tensors
 from tpack.tower.context import TowerContext, current_tower_context, get_current_tower_context
 
 # Gradients do not pass through integers.

@@ -9,9 +9,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, source
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.algorithms.collective import CollectiveReducer
+from tpack.reduction.algorithms.collective import CollectiveKeys, CollectiveReducer
 from tpack.reduction.base import ReduceOp
-from tpack.reduction.collective_keys import CollectiveKeys
 
 
 def _collectives(graph: Any) -> list[Any]:

@@ -11,13 +11,11 @@ from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.composite import CompositeReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import ShuffleReducer
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.summing import sum_tensors
-from tpack.reduction.sums import copy_to_each
+from tpack.reduction.sums import copy_to_each, sum_tensors
 
 PAIRS = [[0, 1], [2, 3]]
 EVERY_SECOND = [[0, 2, 4, 6], [1, 3, 5, 7]]

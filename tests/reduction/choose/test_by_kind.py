@@ -3,11 +3,10 @@ import pytest
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.choose import by_kind
-from tpack.reduction.choose.by_kind import choose_by_kind, choose_the_best
-from tpack.reduction.measurement import Measurement
-from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.topology import DGX1_LINKS
+from tpack.reduction.choose.by_kind import DGX1_LINKS, choose_by_kind, choose_the_best
+from tpack.reduction.choose.measure import Measurement
 from tpack.tower import devices as tower_devices
 
 

@@ -5,11 +5,10 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.measuring_workers import answering, python
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.choice_cache import ChoiceCache
-from tpack.reduction.choose.by_measurement import choose_by_measurement
+from tpack.reduction.choose.by_measurement import ChoiceCache, choose_by_measurement
 from tpack.reduction.choose.measure import MeasuringOptions
-from tpack.reduction.round_robin import RoundRobinReducer
 
 MEASURED = answering({"one_device": 0.2, "xring": 0.1, "hierarchical": 0.3})
 NAMES = ("one_device", "rechd", "xring")

@@ -5,11 +5,10 @@ from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS, fitting_candidates, make_candidate
-from tpack.reduction.concat_split import ConcatAndSplitPackingReducer
 from tpack.reduction.names import ALGORITHMS
-from tpack.reduction.packing import GradientPackingReducer
-from tpack.reduction.small_tensors import AggregateSmallTensorPackingReducer
 from tpack.reduction.wrappers.buckets import BucketReducer
+from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
+from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
 
 
 @pytest.mark.parametrize(

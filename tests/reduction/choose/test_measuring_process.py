@@ -5,8 +5,8 @@ import sys
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import cpu_devices
+from tpack.reduction.choose.candidates import make_workload
 from tpack.reduction.choose.measuring_process import answer, main
-from tpack.reduction.workload import make_workload
 
 
 def request(candidate, num_towers=2, **changes):

@@ -10,11 +10,9 @@ from tests.helpers.tower_grads import cpu_devices, dense_towers, run, slices, so
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.readiness import shallowest_first
-from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.wrappers.buckets import BucketPacker, BucketReducer
+from tpack.reduction.wrappers.buckets import BucketPacker, BucketReducer, shallowest_first
 
 
 def _packed(grads: list[Any], bucket_bytes: int, **settings: Any) -> list[Any]:

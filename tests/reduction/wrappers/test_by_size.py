@@ -9,9 +9,8 @@ from tests.helpers.tower_grads import dense_towers, random_towers, run, slices, 
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.round_robin import RoundRobinReducer
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer, check_limits
 
 

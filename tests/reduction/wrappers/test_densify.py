@@ -8,11 +8,11 @@ from tests.helpers.tower_grads import dense_towers, run, slices, source
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import ReduceOp
-from tpack.reduction.concat_split import ConcatAndSplitPackingReducer
 from tpack.reduction.gradients import is_sparse
-from tpack.reduction.round_robin import RoundRobinReducer
 from tpack.reduction.wrappers.densify import DensifyReducer
+from tpack.reduction.wrappers.packers import ConcatAndSplitPackingReducer
 
 
 def _sparse_towers(num_towers: int, num_rows: int, table_rows: int, dtype: Any = tf.float32) -> list[list[Any]]:

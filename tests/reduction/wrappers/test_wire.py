@@ -11,12 +11,11 @@ from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
-from tpack.reduction.algorithms.one_device import OneDeviceReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.concat_split import ConcatAndSplitPackingReducer
-from tpack.reduction.round_robin import RoundRobinReducer
+from tpack.reduction.wrappers.packers import ConcatAndSplitPackingReducer
 from tpack.reduction.wrappers.wire import WireDtypeReducer
 
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}

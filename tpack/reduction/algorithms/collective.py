@@ -3,20 +3,52 @@
 Each tower runs its own operation, and the operations of one column find each other at run time by their keys. Between
 CPU devices of one process the copy-based reducers are faster by a factor of two and more; between processes, this is
 the one that moves 2(K-1)/K of the data per device.
+
+The integers by which TensorFlow's collective operations find their partners.
+
+Every set of devices has a group key, and every tensor that is reduced an instance key. TensorFlow keeps both for as
+long as the session or the server lives and fails when a key comes again with other devices or another shape, so keys
+are handed out once in a process. Processes that build the same graphs in the same order agree on their keys.
 """
 
-from collections.abc import Sequence
+import itertools
+import threading
+from collections.abc import Iterable, Sequence
 
 from tpack.compat import collective_all_reduce
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.launch_order import launch_in_order
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.collective_keys import PROCESS_KEYS, CollectiveKeys
 from tpack.reduction.sums import on_device_of
 from tpack.tower.devices import canonical_device
 
 _HINTS = ("auto", "ring", "nccl")
 _DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
+_FIRST_KEY = 1_000_000
+"""Far above the keys that ``tf.distribute`` starts from, so that both can be used in one server."""
+
+
+class CollectiveKeys:
+    """Hand out group and instance keys; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: dict[frozenset[str], int] = {}
+        self._instances = itertools.count(_FIRST_KEY)
+
+    def group_key(self, devices: Iterable[str]) -> int:
+        """Return the key of a set of devices, the same one each time."""
+        with self._lock:
+            return self._groups.setdefault(frozenset(devices), _FIRST_KEY + len(self._groups))
+
+    def next_instance_key(self) -> int:
+        """Return a key that was not handed out before."""
+        with self._lock:
+            return next(self._instances)
+
+
+PROCESS_KEYS = CollectiveKeys()
+"""The keys of this process. Collective operations are matched process-wide, hence the one instance."""
 
 
 class CollectiveReducer(Reducer):

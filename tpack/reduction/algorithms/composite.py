@@ -5,6 +5,11 @@ one tower of each worker, the leader, takes part in the second level: a gradient
 outer algorithm sends it for one tower per worker, however many towers a worker has. Leaders take turns from gradient
 to gradient, the first one for the last gradient, which is also the owner that `RoundRobinReducer` inside the worker has
 for it.
+
+Which towers share a worker: the task of a cluster that is named in front of a device.
+
+Inside a worker copies are cheap, and between workers they cross a network. Names without job and task are all of one
+worker, the process itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +19,14 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.dividing import divide
 from tpack.reduction.gradients import is_sparse
-from tpack.reduction.sparse import copy_slices_to_each
-from tpack.reduction.sums import copy_to_each, on_device_of
-from tpack.reduction.workers import check_equal_groups, group_by_worker, worker_of
+from tpack.reduction.sums import copy_slices_to_each, copy_to_each, divide, on_device_of
 
 Groups = Sequence[Sequence[int]]
 """For each worker the indices of its towers."""
+
+Worker = tuple[Any, ...]
+"""Job, replica and task of a device; each is None where the name says nothing."""
 
 
 class CompositeReducer(Reducer):
@@ -144,3 +149,31 @@ def _check_towers_in_one_worker(columns: Sequence[Column]) -> None:
                     f"the gradients of tower {k} are on different workers, {first.name} on {first.device!r} and "
                     f"{gradient.name} on {gradient.device!r}: a reduction in two levels needs a tower to be on one"
                 )
+
+
+def worker_of(device: str) -> Worker:
+    """Return the worker that a device name belongs to."""
+    spec = tf.DeviceSpec.from_string(device)
+    return spec.job, spec.replica, spec.task
+
+
+def group_by_worker(devices: Sequence[str]) -> list[list[int]]:
+    """Return for each worker the positions of its devices, both in the order of the list."""
+    groups: dict[Worker, list[int]] = {}
+    for k, device in enumerate(devices):
+        groups.setdefault(worker_of(device), []).append(k)
+    return list(groups.values())
+
+
+def check_equal_groups(groups: Sequence[Sequence[int]]) -> None:
+    """Check that every worker has as many towers as the first.
+
+    Raises:
+        ReductionError: One has another number.
+    """
+    sizes = [len(group) for group in groups]
+    if len(set(sizes)) > 1:
+        raise ReductionError(
+            "a reduction in two levels needs equal numbers of towers on all workers, got "
+            f"{', '.join(map(str, sizes))}: the workers have the towers {', '.join(str(list(g)) for g in groups)}"
+        )

@@ -16,8 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.summing import sum_tensors
-from tpack.reduction.sums import copy_to_each, on_device, on_device_of
+from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_tensors
 from tpack.tower.devices import resolve_device
 
 

@@ -20,8 +20,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.reduction.base import Column
-from tpack.reduction.dividing import divide
-from tpack.reduction.sums import on_device_of
+from tpack.reduction.sums import divide, on_device_of
 
 _Launched = tuple[frozenset[str], Any]
 """The devices that a call of `launch_in_order` was about, and its last barrier."""

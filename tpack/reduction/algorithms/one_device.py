@@ -3,13 +3,24 @@
 K - 1 copies of every gradient come in, one ``add_n`` and one division run, K - 1 copies go out. Between CPU devices the
 copies cost nothing, and this is as fast as the memory. Between GPUs one link carries all of it: use `RoundRobinReducer`
 there.
+
+Reduce each gradient on one device, and different gradients on different devices.
+
+The devices take turns, beginning with the last gradient: it is ready first, and the large layers at the end of a model
+are spread over all devices. The bytes moved in total are those of `OneDeviceReducer`, shared among K links.
+
+The neutral reducer: every tower keeps its own gradients.
+
+It stands where a reducer is wanted and nothing is to be reduced, as in asynchronous training, or in a measurement of
+what the reduction costs. It is exact for one tower only; with more, towers keep different gradients and drift apart.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
+from tpack.errors import ConfigError
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.summing import sum_column
-from tpack.reduction.sums import copy_to_each, on_device, on_device_of
+from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_column
 from tpack.tower.devices import resolve_device
 
 
@@ -35,3 +46,49 @@ class OneDeviceReducer(Reducer):
                 total = sum_column(column, op)
             reduced.append(copy_to_each(total, column))
         return reduced
+
+
+class RoundRobinReducer(Reducer):
+    """Sum gradient N-1 on the first device, N-2 on the second, and so on round; copy each result to all towers.
+
+    Args:
+        devices: the devices that take turns; by default those of the towers' gradients.
+
+    Raises:
+        ConfigError: ``devices`` is empty or no list.
+
+    Source:
+        ``allreduce_grads_naive`` of tensorpack's graph builder, mode ``"gpu"`` of its replicated training.
+    """
+
+    name = "round_robin"
+
+    def __init__(self, devices: Sequence[str] | None = None) -> None:
+        if devices is not None and (isinstance(devices, str) or not devices):
+            raise ConfigError(f"wanted a list of devices, or None for those of the gradients, got {devices!r}")
+        self._devices = None if devices is None else [resolve_device(device) for device in devices]
+
+    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        reduced: list[Column] = []
+        for turn, column in enumerate(reversed(columns)):
+            with self._owner(turn, column):
+                total = sum_column(column, op)
+            reduced.append(copy_to_each(total, column))
+        return reduced[::-1]
+
+    def _owner(self, turn: int, column: Column) -> AbstractContextManager[None]:
+        if self._devices is None:
+            return on_device_of(column[turn % len(column)])
+        return on_device(self._devices[turn % len(self._devices)])
+
+
+class IdentityReducer(Reducer):
+    """Return the gradients of each tower as they are, neither summed nor averaged."""
+
+    name = "identity"
+
+    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        return list(columns)
+
+    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        return list(columns)

@@ -15,10 +15,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.dividing import divide
 from tpack.reduction.slicing import cut_column, join_column
-from tpack.reduction.summing import add_pair
-from tpack.reduction.sums import on_device_of
+from tpack.reduction.sums import add_pair, divide, on_device_of
 
 
 class RingReducer(Reducer):

@@ -9,6 +9,11 @@ all-reduce can do; only 2 transfers wait for each other, but each device exchang
 both, 2(K-1) messages as in a ring. On S other devices, a tower sends and receives D, and each of them K/S * D bytes. No
 sum is handed from tower to tower, so each byte is written once for K reads: the best of the sharding algorithms between
 devices that share memory.
+
+Parameter-server shuffle on the processors of the machines where the gradients are.
+
+`ShuffleReducer` is told its devices. Here they follow from the gradients of each reduction, so that one reducer can
+serve every worker inside a composition, each on its own processor.
 """
 
 from collections.abc import Sequence
@@ -18,8 +23,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.reduction.base import Column, ReduceOp, Reducer
 from tpack.reduction.slicing import cut_column, join_column
-from tpack.reduction.summing import sum_tensors
-from tpack.reduction.sums import on_device, on_device_of
+from tpack.reduction.sums import on_device, on_device_of, sum_tensors
 from tpack.tower.devices import canonical_device, resolve_device
 
 
@@ -79,3 +83,29 @@ def task_cpus(devices: Sequence[str]) -> list[str]:
 
 def _all_cpus(devices: Sequence[str]) -> bool:
     return {tf.DeviceSpec.from_string(device).device_type for device in devices} == {"CPU"}
+
+
+class CpuShuffleReducer(Reducer):
+    """Sum shards of every gradient on the first CPU device of each task that has one of the gradients.
+
+    Args:
+        num_shards: into how many shards a gradient is cut; by default one for each task.
+
+    Raises:
+        ConfigError: ``num_shards`` is not a positive whole number.
+
+    Source:
+        ``"pscpu"`` of the seed's all-reduce specs, after tensorflow/benchmarks.
+    """
+
+    name = "pscpu"
+
+    def __init__(self, num_shards: int | None = None) -> None:
+        ShuffleReducer(num_shards=num_shards)
+        self._num_shards = num_shards
+
+    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        if not columns:
+            return []
+        cpus = task_cpus([tensor.device for column in columns for tensor in column])
+        return ShuffleReducer(cpus, self._num_shards)._reduce_dense(columns, op)

@@ -2,6 +2,8 @@
 
 `choose_by_kind` looks at names only and is what happens when nobody chooses; it never takes NCCL. `choose_the_best`
 asks TensorFlow for the links between the GPUs, and takes NCCL where it has just been seen to sum correctly.
+
+How the GPUs of a machine are linked, as far as TensorFlow knows.
 """
 
 from collections.abc import Sequence
@@ -9,17 +11,30 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import list_local_devices
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import Reducer
+from tpack.reduction.choose.candidates import make_workload
 from tpack.reduction.choose.measure import MeasuringOptions, measure_candidate
-from tpack.reduction.packing import GradientPackingReducer
-from tpack.reduction.round_robin import RoundRobinReducer
-from tpack.reduction.topology import has_dgx1_links, visible_links
-from tpack.reduction.workload import make_workload
+from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
+from tpack.tower.devices import canonical_device
 
 _CHECK_SHAPE = (4099,)
 """Odd and larger than one block, so that a sum over parts of different sizes is seen."""
+
+DGX1_LINKS = (
+    frozenset({1, 2, 3, 4}),
+    frozenset({0, 2, 3, 5}),
+    frozenset({0, 1, 3, 6}),
+    frozenset({0, 1, 2, 7}),
+    frozenset({0, 5, 6, 7}),
+    frozenset({1, 4, 6, 7}),
+    frozenset({2, 4, 5, 7}),
+    frozenset({3, 4, 5, 6}),
+)
+"""The GPUs that each GPU of a DGX-1 has a direct link to: all of its own four, and its partner in the other four."""
 
 
 class ReducerChoice(NamedTuple):
@@ -99,3 +114,28 @@ def _nccl_where_safe(devices: Sequence[str], session_config: Any) -> ReducerChoi
         return copying._replace(reason=f"NCCL is not safe here ({checked.error}); {copying.reason}")
     reason = f"NCCL uses all links between the {len(devices)} GPUs, and summed known numbers correctly"
     return ReducerChoice(GradientPackingReducer(NcclReducer(), 1), reason)
+
+
+def visible_links(session_config: Any = None) -> dict[str, frozenset[int]]:
+    """Return, for each device of this process by its canonical name, the numbers of the GPUs that it has a link to.
+
+    It starts the GPUs: TensorFlow knows the links only of those that run.
+
+    Args:
+        session_config: a ``ConfigProto`` that decides which devices there are and how much memory they take.
+    """
+    links = {}
+    for device in list_local_devices(session_config):
+        links[canonical_device(device.name)] = frozenset(link.device_id for link in device.locality.links.link)
+    return links
+
+
+def has_dgx1_links(links: Sequence[frozenset[int]]) -> bool:
+    """Tell whether eight GPUs are linked as in a DGX-1; a link of a GPU to itself does not count.
+
+    Source:
+        ``_has_dgx1_like_links`` of the cross-tower operations in TensorFlow's contrib.
+    """
+    return len(links) == len(DGX1_LINKS) and all(
+        own - {k} == wanted for k, (own, wanted) in enumerate(zip(links, DGX1_LINKS, strict=True))
+    )

@@ -3,22 +3,39 @@
 Which algorithm is fastest depends on links, cores, caches and on how many small tensors a model has; a table of rules
 for all of that would be wrong somewhere. Measuring takes some seconds for each candidate, once: the table is kept on
 disk.
+
+Remember on disk what was measured, so that the same towers with the same gradients are measured once.
+
+There is one file for each question: devices, gradients, versions, configuration and candidates. It holds the question
+too, so a file is only ever taken as the answer to its own. A file that cannot be read is no error but a
+warning, and is written anew.
+
+A reducer that measures when it first sees gradients, and then is the one that was fastest.
+
+What is fastest depends on the shapes, and those are known when gradients are reduced and not when a trainer is made. So
+the choice is itself a reducer.
 """
 
-from collections.abc import Sequence
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.reduction.base import Reducer
-from tpack.reduction.choice_cache import ChoiceCache, make_question
+from tpack.errors import ReductionError
+from tpack.reduction.base import Column, ReduceOp, Reducer
 from tpack.reduction.choose.by_kind import choose_by_kind
-from tpack.reduction.choose.candidates import fitting_candidates, make_candidate
-from tpack.reduction.choose.measure import MeasuringOptions, measure_candidate
-from tpack.reduction.measurement import Measurement, sorted_rows
-from tpack.reduction.workload import Workload, make_workload
+from tpack.reduction.choose.candidates import Workload, fitting_candidates, make_candidate, make_workload
+from tpack.reduction.choose.measure import Measurement, MeasuringOptions, format_table, measure_candidate, sorted_rows
 from tpack.utils import logger
+from tpack.utils.fs import atomic_write, mkdir_p
+from tpack.version import __version__
+
+CACHE_VARIABLE = "TPACK_CACHE"
+"""The environment variable that names another directory for what tpack remembers."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +53,47 @@ class MeasuredChoice:
     reason: str
     rows: tuple[Measurement, ...] = ()
     is_cached: bool = False
+
+
+class ChoiceCache:
+    """The tables of earlier measurements, in a directory.
+
+    Args:
+        directory: where; by default ``reduction`` below `cache_directory` of the moment.
+        is_write_only: answer nothing, so that everything is measured again.
+    """
+
+    def __init__(self, directory: str | None = None, *, is_write_only: bool = False) -> None:
+        self._directory = directory or os.path.join(cache_directory(), "reduction")
+        self._is_write_only = is_write_only
+
+    def load(self, question: Mapping[str, Any]) -> tuple[Measurement, ...] | None:
+        """Return the rows that were stored for a question, or None. A damaged file counts as none, with a warning."""
+        if self._is_write_only:
+            return None
+        path = self.path(question)
+        try:
+            return _read(path, question)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            logger.warning(f"What was measured before cannot be read from {path}, and is measured again: {error!r}")
+            return None
+
+    def store(self, question: Mapping[str, Any], rows: Sequence[Measurement]) -> None:
+        """Store the rows of a question. Where nothing can be written, a warning says so."""
+        path = self.path(question)
+        try:
+            mkdir_p(self._directory)
+            with atomic_write(path) as file:
+                json.dump({"question": _plain(question), "rows": [row.as_json() for row in rows]}, file, indent=1)
+        except OSError as error:
+            logger.warning(f"What was measured cannot be kept in {path}: {error}")
+
+    def path(self, question: Mapping[str, Any]) -> str:
+        """Return the file of a question."""
+        digits = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:24]
+        return os.path.join(self._directory, f"{digits}.json")
 
 
 def choose_by_measurement(
@@ -115,3 +173,78 @@ def _fastest(workload: Workload, rows: Sequence[Measurement], *, is_cached: bool
 def _unmeasured(workload: Workload, why: str, rows: tuple[Measurement, ...] = ()) -> MeasuredChoice:
     copying = choose_by_kind(workload.devices)
     return MeasuredChoice(copying.reducer, f"{why}; {copying.reason}", rows)
+
+
+def cache_directory() -> str:
+    """Return ``$TPACK_CACHE``, or ``tpack`` in the user's directory for caches."""
+    own = os.environ.get(CACHE_VARIABLE)
+    if own:
+        return os.path.expanduser(own)
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tpack")
+
+
+def make_question(workload: Workload, candidates: Sequence[str], options: MeasuringOptions) -> dict[str, Any]:
+    """Return everything that the answer depends on, as plain data."""
+    gpus = tf.config.list_physical_devices("GPU")
+    return {
+        "workload": workload.as_json(),
+        "candidates": list(candidates),
+        "session_config": options.config_digits,
+        "cpus": os.cpu_count(),
+        "gpus": [str(tf.config.experimental.get_device_details(gpu).get("device_name", "")) for gpu in gpus],
+        "tensorflow": tf.__version__,
+        "tpack": __version__,
+    }
+
+
+def _read(path: str, question: Mapping[str, Any]) -> tuple[Measurement, ...]:
+    with open(path, encoding="utf-8") as file:
+        stored = json.load(file)
+    if stored["question"] != _plain(question):
+        raise ValueError("it answers another question")
+    return tuple(Measurement.from_json(row) for row in stored["rows"])
+
+
+def _plain(question: Mapping[str, Any]) -> Any:
+    """Return the question as it comes back from JSON, where tuples are lists."""
+    return json.loads(json.dumps(question))
+
+
+class AutoReducer(Reducer):
+    """Reduce dense gradients with what `choose_by_measurement` finds for them; the log says what, and why.
+
+    Measuring takes some seconds for each candidate before the graph is built, and nothing when the same towers and
+    gradients were measured on this machine before. Gradients that cannot be measured, because a shape is not fully
+    defined or a tower has no device of its own, are reduced by what suits the kinds of the devices.
+
+    Args:
+        session_config: the ``ConfigProto`` of the session that will train, or None.
+        choose_options: other keyword arguments of `choose_by_measurement`.
+
+    Source:
+        tpack's own.
+    """
+
+    name = "auto"
+
+    def __init__(self, session_config: Any = None, **choose_options: Any) -> None:
+        self._session_config = session_config
+        self._choose_options = choose_options
+
+    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        if not columns:
+            return []
+        chosen = self._choose(columns)
+        logger.info(f"Gradients of {len(columns[0])} towers are reduced by {chosen.reducer.name}: {chosen.reason}.")
+        if chosen.rows:
+            logger.info("What was measured:\n" + format_table(chosen.rows))
+        return list(zip(*chosen.reducer.reduce(list(zip(*columns, strict=True)), op), strict=True))
+
+    def _choose(self, columns: Sequence[Column]) -> MeasuredChoice:
+        devices = [tensor.device for tensor in columns[0]]
+        shapes, dtypes = [column[0].shape for column in columns], [column[0].dtype for column in columns]
+        try:
+            return choose_by_measurement(devices, shapes, dtypes, self._session_config, **self._choose_options)
+        except ReductionError as error:
+            copying = choose_by_kind(devices)
+            return MeasuredChoice(copying.reducer, f"nothing was measured, since {error}; {copying.reason}")

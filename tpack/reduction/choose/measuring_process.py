@@ -5,20 +5,33 @@ candidate has a fresh process. The request comes as JSON on standard input and t
 standard output. An error inside becomes a part of the row; what kills the process is the asking side's to report.
 
     python -m tpack.reduction.choose.measuring_process < request.json
+
+The step that reductions are measured by: known gradients in each tower, reduced, and applied to K replicas.
+
+Nothing but the reduction differs between two candidates. The step also applies what was reduced, because where a
+result lies in the caches, and how early the first one is there, is a part of what a reduction is worth. Each sum
+is compared with the right one before anything is timed: a wrong reducer is not a fast one.
 """
 
 import json
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import TpackError
-from tpack.reduction.choose.candidates import make_candidate
-from tpack.reduction.measured_step import measure_here
-from tpack.reduction.measurement import Measurement
-from tpack.reduction.workload import Workload
+from tpack.compat import make_callable
+from tpack.errors import ReductionError, TpackError
+from tpack.reduction.base import ReduceOp, Reducer
+from tpack.reduction.choose.candidates import Workload, make_candidate
+from tpack.reduction.choose.measure import Measurement
+from tpack.reduction.traffic import count_traffic, ring_cost
+from tpack.tower.devices import check_session_devices, provide_cpu_devices
+
+_WARMUP_STEPS = 2
+# They move data without edges in the graph, one after the other: round a ring, as TensorFlow does between CPUs.
+_COLLECTIVES = ("CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3", "NcclAllReduce")
 
 
 def answer(request: Mapping[str, Any]) -> Measurement:
@@ -48,3 +61,119 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def measure_here(
+    name: str, reducer: Reducer, workload: Workload, *, steps: int, rounds: int, session_config: Any = None
+) -> Measurement:
+    """Build and time the step in this process.
+
+    Args:
+        name: what to call the row.
+        reducer: what to measure.
+        workload: the towers and their gradients.
+        steps: how many steps a round has.
+        rounds: how often to time them.
+        session_config: a ``ConfigProto``. The number of CPU devices is raised to what the towers need.
+
+    Returns:
+        The row, without an error.
+
+    Raises:
+        ReductionError: The reducer cannot serve these gradients, or returned a wrong result.
+        DeviceError: The session lacks a tower's device.
+    """
+    op = ReduceOp.SUM if workload.has_integers else ReduceOp.MEAN
+    with tf.Graph().as_default() as graph:
+        grads = _gradients(workload)
+        before = len(graph.get_operations())
+        start = time.perf_counter()
+        reduced = reducer.reduce(grads, op)
+        build_secs = time.perf_counter() - start
+        added = graph.get_operations()[before:]
+        traffic = _traffic(grads, reduced, added)
+        replicas, train_op = _apply(reduced, workload)
+        with tf.Session(config=_config(session_config, graph)) as session:
+            check_session_devices(session, graph)
+            session.run(tf.global_variables_initializer())
+            session.run(train_op)
+            _check_replicas(session, replicas, op)
+            secs = _time_rounds(make_callable(session, targets=[train_op]), steps, rounds)
+    return Measurement(name, secs, len(added), build_secs, *traffic)
+
+
+def _gradients(workload: Workload) -> list[list[Any]]:
+    """Return K x N gradients, each read from a variable, since TensorFlow computes in advance what it can."""
+    towers = []
+    for k, device in enumerate(workload.devices):
+        with tf.device(device):
+            towers.append(
+                [
+                    _variable(shape, dtype, _value(k, n)).read_value()
+                    for n, (shape, dtype) in enumerate(zip(workload.shapes, workload.dtypes, strict=True))
+                ]
+            )
+    return towers
+
+
+def _apply(reduced: list[list[Any]], workload: Workload) -> tuple[list[list[Any]], Any]:
+    """Return K x N replicas, and the op that takes a step of gradient descent of rate 1 in each."""
+    replicas, updates = [], []
+    for tower, device in zip(reduced, workload.devices, strict=True):
+        with tf.device(device):
+            own = [_variable(shape, grad.dtype, 0) for shape, grad in zip(workload.shapes, tower, strict=True)]
+            updates += [replica.assign_sub(grad, read_value=False) for replica, grad in zip(own, tower, strict=True)]
+        replicas.append(own)
+    return replicas, tf.group(*updates, name="train_op")
+
+
+def _traffic(grads: list[list[Any]], reduced: list[list[Any]], added: list[Any]) -> tuple[float, int]:
+    """Return the bytes that the busiest device moves, and how many transfers follow each other."""
+    counted = count_traffic(grads, reduced)
+    size_bytes, hops = float(counted.bytes_moved), counted.chain_length
+    num_towers = len(grads)
+    messages = [operation.inputs[0] for operation in added if operation.type in _COLLECTIVES]
+    for message in messages[::num_towers]:
+        cost = ring_cost(num_towers, message.shape.num_elements() * message.dtype.size)
+        size_bytes, hops = size_bytes + cost.bytes_moved, hops + cost.latency_steps
+    return size_bytes, hops
+
+
+def _variable(shape: Any, dtype: Any, value: int) -> Any:
+    initial = tf.fill(tf.constant(shape, tf.int32, [len(shape)]), tf.constant(value, dtype))
+    return tf.Variable(initial, use_resource=True, trainable=False)
+
+
+def _value(k: int, n: int) -> int:
+    """Return what gradient n of tower k is filled with: small, so that sums and means are exact in every dtype."""
+    return k + 1 + n % 3
+
+
+def _check_replicas(session: Any, replicas: list[list[Any]], op: ReduceOp) -> None:
+    num_towers = len(replicas)
+    for k, tower in enumerate(replicas):
+        for n, value in enumerate(session.run(tower)):
+            wanted = -sum(_value(j, n) for j in range(num_towers)) / op.divisor(num_towers)
+            if not (value == wanted).all():
+                raise ReductionError(f"a wrong result: gradient {n} of tower {k} is not {-wanted:g} everywhere")
+
+
+def _time_rounds(step: Any, steps: int, rounds: int) -> tuple[float, ...]:
+    for _ in range(_WARMUP_STEPS):
+        step()
+    secs = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        secs.append((time.perf_counter() - start) / steps)
+    return tuple(secs)
+
+
+def _config(session_config: Any, graph: Any) -> Any:
+    config = tf.ConfigProto(allow_soft_placement=True)
+    config.gpu_options.allow_growth = True
+    if session_config is not None:
+        config.CopyFrom(session_config)
+    provide_cpu_devices(config, graph)
+    return config

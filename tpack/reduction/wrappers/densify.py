@@ -11,8 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.reduction.base import Column, ReduceOp, Reducer
 from tpack.reduction.gradients import check_columns, is_sparse
-from tpack.reduction.sums import on_device_of
-from tpack.reduction.widening import widened
+from tpack.reduction.sums import on_device_of, widened
 
 
 class DensifyReducer(Reducer):

@@ -2,18 +2,36 @@
 
 A packer only says which gradients form a group. The members of a group have one dtype and lie one after the other in
 one vector, on the device of the first member. A group of one is left as it is, because copying it gains nothing.
+
+Reduce what a packer makes of the gradients, with any reducer.
+
+The inner reducer is called once, with the packs of all groups, so that one that launches its operations in a fixed
+order still sees all of them.
+
+Concatenate all gradients of a tower and cut the result into packs of one size, wherever variables end.
+
+What `GradientPacker` does under conditions, this does always: for unknown static shapes, for several dtypes (each in
+packs of its own), and for more packs than elements. The cost is the same: nothing is reduced before the last gradient
+is ready, and two more passes over the memory.
+
+Join runs of small gradients, and leave the large ones alone.
+
+Most gradients of a network are small (biases, normalization), and each costs the fixed time of a reduction. Joining
+them saves that time and copies next to nothing. As a run holds neighbours, which become ready at about the same time,
+reduction still starts before the backward pass ends.
 """
 
 import abc
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ReductionError
-from tpack.reduction.base import Column, ReduceOp
-from tpack.reduction.flat import concat_flat, split_flat
+from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.base import Column, ReduceOp, Reducer
 from tpack.reduction.gradients import check_columns, is_sparse
+from tpack.reduction.slicing import concat_flat, split_evenly, split_flat, static_bytes
 from tpack.reduction.sums import on_device_of
 
 GradsAndVars = list[tuple[Any, Any]]
@@ -116,3 +134,158 @@ class TensorPacker(abc.ABC):
             for n, grad in zip(group, grads, strict=True):
                 unpacked[n] = (grad, tower[n][1])
         return unpacked
+
+
+class TensorPackingReducer(Reducer):
+    """Pack the dense gradients of each tower, reduce the packs, and unpack the results; leave sparse ones to ``inner``.
+
+    Args:
+        inner: what reduces the packs.
+        kind: what the packer does, for the name.
+        make_packer: returns a new packer; called for each reduction, and once at the start to check its settings.
+    """
+
+    def __init__(self, inner: Reducer, kind: str, make_packer: Callable[[], TensorPacker]) -> None:
+        make_packer()
+        self._inner = inner
+        self._make_packer = make_packer
+        self.name = f"{kind}_{inner.name}"
+
+    def _check_dense(self, columns: Sequence[Column]) -> None:
+        self._inner._check_dense(columns)
+
+    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        if not columns:
+            return []
+        packer = self._make_packer()
+        packed = packer.pack([[(grad, None) for grad in tower] for tower in zip(*columns, strict=True)])
+        reduced = self._inner.reduce([[pack for pack, _ in tower] for tower in packed], op)
+        unpacked = packer.unpack([[(pack, None) for pack in tower] for tower in reduced])
+        return list(zip(*([grad for grad, _ in tower] for tower in unpacked), strict=True))
+
+    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        return self._inner._reduce_sparse(columns, op)
+
+
+class ConcatAndSplitPacker(TensorPacker):
+    """Pack gradients into ``num_packs`` vectors for each dtype among them.
+
+    The packs have one size, but for the last, which takes what is left over; there may be empty ones.
+
+    Args:
+        num_packs: the number of packs.
+
+    Raises:
+        ConfigError: ``num_packs`` is less than 1.
+
+    Example:
+        ::
+
+            packer = ConcatAndSplitPacker(num_packs=2)
+            packs = packer.pack(grads_and_vars_of_towers)
+            grads_and_vars_of_towers = packer.unpack(my_reduction(packs))
+
+    Source:
+        The packer of this name in the seed's ``cross_tower_ops``.
+    """
+
+    def __init__(self, num_packs: int = 1) -> None:
+        if num_packs < 1:
+            raise ConfigError(f"wanted 1 pack or more, got {num_packs}")
+        super().__init__()
+        self._packs_per_group = num_packs
+
+    def _group(self, columns: Sequence[Column]) -> list[list[int]]:
+        groups: dict[Any, list[int]] = {}
+        for n, column in enumerate(columns):
+            groups.setdefault(column[0].dtype.base_dtype, []).append(n)
+        return list(groups.values())
+
+    def _pack_group(self, grads: Sequence[Any]) -> list[Any]:
+        with on_device_of(grads[0]):
+            return split_evenly(concat_flat(grads), self._packs_per_group)
+
+    def _unpack_group(self, packs: Sequence[Any], originals: Sequence[Any]) -> list[Any]:
+        with on_device_of(packs[0]):
+            return split_flat(tf.concat(list(packs), axis=0), originals)
+
+
+class ConcatAndSplitPackingReducer(TensorPackingReducer):
+    """Reduce the packs that `ConcatAndSplitPacker` makes of the dense gradients.
+
+    Args:
+        inner: what reduces the packs.
+        num_packs: the number of packs for each dtype.
+
+    Raises:
+        ConfigError: ``num_packs`` is less than 1.
+
+    Source:
+        The seed's ``AllReduceCrossTowerOps`` with ``num_packs``.
+    """
+
+    def __init__(self, inner: Reducer, num_packs: int = 1) -> None:
+        super().__init__(inner, "concat_split", functools.partial(ConcatAndSplitPacker, num_packs))
+
+
+class AggregateSmallTensorPacker(TensorPacker):
+    """Pack each run of consecutive small gradients of one dtype into one vector, in the place of the run.
+
+    Gradients of unknown size are left alone, as large ones are.
+
+    Args:
+        agg_small_grads_max_bytes: the largest size of a gradient that is packed, in bytes.
+        agg_small_grads_max_group: how many gradients go into one vector at most.
+
+    Raises:
+        ConfigError: A limit is less than 1.
+
+    Source:
+        The packer of this name in the seed's ``cross_tower_ops``, which packs float32 only and puts the packs first.
+    """
+
+    def __init__(self, agg_small_grads_max_bytes: int = 1048576, agg_small_grads_max_group: int = 16) -> None:
+        if agg_small_grads_max_bytes < 1 or agg_small_grads_max_group < 1:
+            raise ConfigError(
+                "wanted agg_small_grads_max_bytes and agg_small_grads_max_group of 1 or more, got "
+                f"{agg_small_grads_max_bytes} and {agg_small_grads_max_group}"
+            )
+        super().__init__()
+        self._max_bytes = agg_small_grads_max_bytes
+        self._max_group = agg_small_grads_max_group
+
+    def _group(self, columns: Sequence[Column]) -> list[list[int]]:
+        groups: list[list[int]] = []
+        dtype_of_run = None
+        for n, column in enumerate(columns):
+            dtype = column[0].dtype.base_dtype if static_bytes(column) <= self._max_bytes else None
+            if dtype is not None and dtype == dtype_of_run and len(groups[-1]) < self._max_group:
+                groups[-1].append(n)
+            else:
+                groups.append([n])
+            dtype_of_run = dtype
+        return groups
+
+
+class AggregateSmallTensorPackingReducer(TensorPackingReducer):
+    """Reduce what `AggregateSmallTensorPacker` makes of the dense gradients.
+
+    Args:
+        inner: what reduces the joined and the large gradients.
+        agg_small_grads_max_bytes: the largest size of a gradient that is packed, in bytes.
+        agg_small_grads_max_group: how many gradients go into one vector at most.
+
+    Raises:
+        ConfigError: A limit is less than 1.
+
+    Source:
+        The seed's ``AllReduceCrossTowerOps`` with ``agg_small_grads_max_bytes``.
+    """
+
+    def __init__(
+        self, inner: Reducer, agg_small_grads_max_bytes: int = 1048576, agg_small_grads_max_group: int = 16
+    ) -> None:
+        make_packer = functools.partial(
+            AggregateSmallTensorPacker, agg_small_grads_max_bytes, agg_small_grads_max_group
+        )
+        super().__init__(inner, "small_tensors", make_packer)
