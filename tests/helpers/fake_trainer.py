@@ -14,7 +14,7 @@ from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
 from tpack.tfutils.global_step import get_global_step_var
-from tpack.tfutils.hooked_session import HookedSession
+from tpack.tfutils.step.hooked_session import HookedSession
 
 
 class Recorder(MonitorBase):

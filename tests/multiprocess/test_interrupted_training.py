@@ -12,7 +12,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.killable import STEPS_PER_EPOCH
-from tpack.tfutils.checkpoint_path import latest_checkpoint
+from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.tfutils.train_state import read_train_state
 
 ROOT = Path(__file__).parents[2]

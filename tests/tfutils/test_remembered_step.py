@@ -1,9 +1,9 @@
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.tfutils.fetch_plan import FetchPlan
-from tpack.tfutils.hooked_session import HookedSession
 from tpack.tfutils.remembered_step import RememberedStep, is_constant, timeout_alone
+from tpack.tfutils.step.fetch_plan import FetchPlan
+from tpack.tfutils.step.hooked_session import HookedSession
 
 
 class Asking(Callback):

@@ -14,7 +14,7 @@ from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.staging import StagingInput
-from tpack.tfutils.checkpoint_path import latest_checkpoint
+from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.train import interface
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config

@@ -8,7 +8,7 @@ from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.errors import CheckpointError, ConfigError, StopTraining
-from tpack.tfutils.checkpoint_path import latest_checkpoint
+from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.tfutils.sessinit import DictRestore
 from tpack.tfutils.train_state import train_state_path
 from tpack.train.interface import launch_train_with_config

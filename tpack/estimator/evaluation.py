@@ -16,7 +16,7 @@ from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.session import SessionPlan, model_session
 from tpack.estimator.spec import operation_of
 from tpack.estimator.training import add_default_saver, write_results
-from tpack.tfutils.hooked_session import HookedSession
+from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.utils import logger
 
 _RESERVED = ("loss", "global_step")

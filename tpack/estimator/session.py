@@ -17,9 +17,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError
 from tpack.tfutils.checkpoint_reader import CheckpointReader
-from tpack.tfutils.hooked_session import HookedSession
 from tpack.tfutils.initialize import order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.utils import logger
 
 STOP_GRACE_SECS = 30

@@ -23,7 +23,7 @@ from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.session import SessionPlan, WholeModelSaver, model_session
 from tpack.estimator.spec import operation_of
-from tpack.tfutils.hooked_session import HookedSession
+from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tfutils.summary_proto import create_scalar_summary
 from tpack.utils import logger
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.checkpoint_path import resolve_checkpoint
+from tpack.tfutils.checkpoint import resolve_checkpoint
 from tpack.utils import logger
 
 

@@ -8,7 +8,7 @@ from tpack.input_source.base import InputSource
 from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import check_config, create_predict_session
-from tpack.tfutils.hooked_session import HookedSession
+from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.tower_kinds import PredictTowerContext
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.checkpoint_path import resolve_checkpoint
+from tpack.tfutils.checkpoint import resolve_checkpoint
 from tpack.tfutils.checkpoint_reader import CheckpointReader
 from tpack.tfutils.smart_init import load_npz
 from tpack.utils import logger

@@ -1,7 +1,7 @@
 """A step that asks for the very objects that an earlier one asked for, and so needs no second look.
 
 Callbacks that want the same thing at each step return one and the same object. Comparing identities is all that is left
-to do then; see `tpack.tfutils.hooked_session`.
+to do then; see `tpack.tfutils.step.hooked_session`.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tfutils.fetch_plan import FetchPlan
+from tpack.tfutils.step.fetch_plan import FetchPlan
 
 NO_VALUES = tf.train.SessionRunValues(results=None, options=None, run_metadata=None)
 """What a callback is told that asked for nothing, or for operations only."""

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError
-from tpack.tfutils.checkpoint_path import resolve_checkpoint
+from tpack.tfutils.checkpoint import resolve_checkpoint
 from tpack.tfutils.checkpoint_reader import CheckpointReader
 from tpack.tfutils.session_init import SessionInit
 from tpack.tfutils.variable_values import Pairs, assign_values, fit_values

@@ -5,7 +5,7 @@ from typing import Any
 
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CheckpointError, ConfigError, InputError
-from tpack.tfutils.checkpoint_path import latest_checkpoint
+from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.tfutils.checkpoint_reader import CheckpointReader
 from tpack.tfutils.data_state import data_state_path, read_data_state
 from tpack.tfutils.global_step import GLOBAL_STEP_NAME

@@ -25,7 +25,7 @@ from tpack.input_source.base import InputSource
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.dependency import ancestors
-from tpack.tfutils.hooked_session import HookedSession
+from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.collections import freeze_collection
 from tpack.tower.devices import resolve_devices
 from tpack.tower.handles import TowerHandle

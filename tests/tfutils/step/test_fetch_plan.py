@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
+from tpack.tfutils.step.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
 
 Pair = namedtuple("Pair", ["first", "second"])
 

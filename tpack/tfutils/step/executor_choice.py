@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.tfutils.fetch_plan import FetchPlan
+from tpack.tfutils.step.fetch_plan import FetchPlan
 from tpack.utils import logger
 
 EXECUTORS = ("auto", "pool", "caller")

@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.sessions import cpu_session
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, DataExhaustedError, StepTimeoutError
-from tpack.tfutils import executor_choice, hooked_session
-from tpack.tfutils.hooked_session import MAX_PLANS, HookedSession
+from tpack.tfutils.step import executor_choice, hooked_session
+from tpack.tfutils.step.hooked_session import MAX_PLANS, HookedSession
 
 Pair = namedtuple("Pair", ["first", "second"])
 

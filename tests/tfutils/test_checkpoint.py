@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.checkpoints import save_checkpoint
 from tpack.errors import CheckpointError
-from tpack.tfutils.checkpoint_path import latest_checkpoint, resolve_checkpoint
+from tpack.tfutils.checkpoint import latest_checkpoint, resolve_checkpoint
 
 VALUES = {"W": np.arange(100, dtype="float32")}
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
-from tpack.tfutils import executor_choice
-from tpack.tfutils.executor_choice import (
+from tpack.tfutils.step import executor_choice
+from tpack.tfutils.step.executor_choice import (
     BLOCK_STEPS,
     MAX_STEP_SECS,
     MAX_TRIALS,

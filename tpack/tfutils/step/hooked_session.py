@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.executor_choice import ExecutorChoice
-from tpack.tfutils.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
 from tpack.tfutils.remembered_step import NO_VALUES, RememberedStep, is_constant, timeout_alone
-from tpack.tfutils.run_failure import explain_failure
+from tpack.tfutils.step.executor_choice import ExecutorChoice
+from tpack.tfutils.step.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
+from tpack.tfutils.step.run_failure import explain_failure
 
 Feeds = dict[int, tuple[Any, Any]]
 
@@ -31,7 +31,7 @@ class HookedSession:
         callbacks: the callbacks to ask, in this order: those with a ``before_run`` or ``after_run`` of their own, and
             those with a ``failure`` to tell.
         executor: who runs the kernels: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see
-            `tpack.tfutils.executor_choice`).
+            `tpack.tfutils.step.executor_choice`).
 
     Raises:
         ConfigError: ``executor`` is something else.
