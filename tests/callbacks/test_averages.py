@@ -5,7 +5,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.averages import MovingAverageSummary
 from tpack.callbacks.base import CallbackFactory
 from tpack.errors import CallbackError
-from tpack.tfutils.keys import MOVING_SUMMARY_OPS_KEY
+from tpack.tfutils.summary import MOVING_SUMMARY_OPS_KEY
 
 
 def count_updates(step_op=None, key=MOVING_SUMMARY_OPS_KEY, **options):

@@ -16,7 +16,7 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.dataflow.from_list import DataFromList
 from tpack.errors import CallbackError, ConfigError
-from tpack.tfutils.smart_init import SmartInit
+from tpack.tfutils.sessinit import SmartInit
 from tpack.train.trainer import Trainer
 from tpack.train.trainers import (
     AsyncMultiGPUTrainer,

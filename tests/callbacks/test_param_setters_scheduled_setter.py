@@ -14,7 +14,7 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.errors import ConfigError
 from tpack.tfutils.sesscreate import NewSessionCreator
-from tpack.tfutils.smart_init import SmartInit
+from tpack.tfutils.sessinit import SmartInit
 from tpack.train.trainer import Trainer
 
 SCHEDULE = [(2, 0.1), (5, 0.4), (6, 0.2)]

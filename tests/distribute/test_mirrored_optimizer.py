@@ -15,11 +15,8 @@ from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.values import PerDevice
 from tpack.errors import TowerMismatchError
-from tpack.tfutils.accum_grad_optimizer import AccumGradOptimizer
-from tpack.tfutils.gradient_changes import MapGradient, ScaleGradient
-from tpack.tfutils.gradient_watches import SummaryGradient
-from tpack.tfutils.post_process_optimizer import PostProcessOptimizer
-from tpack.tfutils.processed_optimizer import apply_grad_processors
+from tpack.tfutils.gradproc import MapGradient, ScaleGradient, SummaryGradient
+from tpack.tfutils.optimizer import AccumGradOptimizer, PostProcessOptimizer, apply_grad_processors
 from tpack.tower.keys import MOVING_SUMMARY_OPS_KEY
 
 K = 3

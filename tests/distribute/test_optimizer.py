@@ -17,7 +17,7 @@ from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import GraphBuildError, StrategyError
-from tpack.tfutils.post_process_optimizer import PostProcessOptimizer
+from tpack.tfutils.optimizer import PostProcessOptimizer
 
 K = 2
 STRATEGIES: dict[str, Callable[[], DistributionStrategy]] = {

@@ -10,7 +10,7 @@ from tpack.distribute.mode import CrossTowerMode, entered
 from tpack.distribute.scope import current_strategy, with_resource
 from tpack.distribute.variables import DistributedVariable
 from tpack.errors import StrategyError
-from tpack.tfutils.moving_summary import MOVING_SUMMARY_OPS_KEY, add_moving_summary
+from tpack.tfutils.summary import MOVING_SUMMARY_OPS_KEY, add_moving_summary
 
 
 def test_the_strategy_makes_the_variables_of_the_block(graph):

@@ -15,7 +15,7 @@ from tpack.estimator.inputs import Inputs, call_input_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
 from tpack.estimator.training import TrainLimits, train_model
-from tpack.tfutils.checkpoint_reader import CheckpointReader
+from tpack.tfutils.checkpoint import CheckpointReader
 
 
 def counting(features, mode):

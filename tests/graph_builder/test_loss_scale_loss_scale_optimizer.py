@@ -8,8 +8,7 @@ from tests.helpers.equivalence import OPTIMIZERS
 from tests.helpers.sessions import cpu_session
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
-from tpack.tfutils.gradient_changes import GlobalNormClip
-from tpack.tfutils.gradient_watches import CheckGradient, SummaryGradient
+from tpack.tfutils.gradproc import CheckGradient, GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, PostProcessOptimizer, apply_grad_processors
 from tpack.tfutils.optimizer_clone import clone_optimizer
 

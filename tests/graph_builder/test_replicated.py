@@ -11,8 +11,7 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.choose.by_measurement import AutoReducer, ChoiceCache
 from tpack.reduction.choose.measure import MeasuringOptions
-from tpack.tfutils.gradient_changes import ScaleGradient
-from tpack.tfutils.gradient_watches import SummaryGradient
+from tpack.tfutils.gradproc import ScaleGradient, SummaryGradient
 from tpack.tfutils.optimizer import apply_grad_processors
 
 

@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, run_steps
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder
-from tpack.tfutils.gradient_watches import SummaryGradient
+from tpack.tfutils.gradproc import SummaryGradient
 from tpack.tfutils.optimizer import apply_grad_processors
 
 

@@ -13,7 +13,7 @@ from tests.helpers.sessions import cpu_session
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
-from tpack.tfutils.global_step import get_global_step_var
+from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.step.hooked_session import HookedSession
 
 

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.input_source.tensors import TensorInput
-from tpack.tfutils.global_step import get_global_step_var
+from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.context import current_tower_context
 
 BATCH = 8

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.predict.config import PredictConfig
-from tpack.tfutils.restore import DictRestore
+from tpack.tfutils.sessinit import DictRestore
 
 SIGNATURE = [tf.TensorSpec([None, 3], tf.float32, "image"), tf.TensorSpec([], tf.float32, "factor")]
 WEIGHTS = {

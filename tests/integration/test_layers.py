@@ -24,7 +24,7 @@ from tpack.models.pool import AvgPooling, FixedUnPooling, GlobalAvgPooling, MaxP
 from tpack.models.regularize import l2_regularizer, regularize_cost, regularize_cost_from_collection
 from tpack.tfutils.argscope import argscope
 from tpack.tfutils.scope_utils import auto_reuse_variable_scope
-from tpack.tfutils.smart_init import SmartInit
+from tpack.tfutils.sessinit import SmartInit
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.variable_getters import custom_getter_scope
 

@@ -15,8 +15,8 @@ from tpack.input_source.tensors import TensorInput
 from tpack.predict import OfflinePredictor, PredictConfig
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.wrappers.wire import WireDtypeReducer
-from tpack.tfutils.checkpoint_reader import CheckpointReader
-from tpack.tfutils.smart_init import SmartInit
+from tpack.tfutils.checkpoint import CheckpointReader
+from tpack.tfutils.sessinit import SmartInit
 from tpack.train.single_cost import BuilderTrainer
 from tpack.train.trainers import (
     AsyncMultiGPUTrainer,

@@ -132,7 +132,7 @@ def test_no_cycle_between_modules():
         ("tpack.callbacks.base", "from tpack.callbacks.group import Callbacks", True),
         ("tpack.callbacks", "from tpack.callbacks.group import Callbacks", True),
         ("tpack.reduction", "from tpack.reduction.base import Reducer", False),
-        ("tpack.reduction.base", "from tpack.tfutils.keys import KEY", True),
+        ("tpack.reduction.base", "from tpack.tfutils.summary import KEY", True),
         ("tpack.tower.names", "def f():\n    import tpack.train.base", True),
     ],
 )

@@ -6,9 +6,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.toy_training import Line
 from tpack.errors import ConfigError
 from tpack.predict import PredictConfig
-from tpack.tfutils.restore import DictRestore
 from tpack.tfutils.sesscreate import NewSessionCreator
-from tpack.tfutils.session_init import JustCurrentSession
+from tpack.tfutils.sessinit import DictRestore, JustCurrentSession
 from tpack.tower.func import TowerFunc
 from tpack.tower.tower_kinds import PredictTowerContext
 

@@ -13,8 +13,7 @@ from tests.helpers.predict_models import WEIGHTS, make_config, scores
 from tpack.dataflow.from_list import DataFromList
 from tpack.errors import ConfigError, DeviceError, WorkerError
 from tpack.predict import MultiProcessDatasetPredictor, SimpleDatasetPredictor, dataset
-from tpack.tfutils.restore import DictRestore
-from tpack.tfutils.smart_init import SmartInit
+from tpack.tfutils.sessinit import DictRestore, SmartInit
 
 POINTS = [[image, 0.5] for image in np.random.default_rng(2).normal(size=(7, 2, 3)).astype("float32")]
 

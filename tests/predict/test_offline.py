@@ -10,9 +10,8 @@ from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.saver import ModelSaver
 from tpack.errors import CheckpointError, ConfigError, TowerError
 from tpack.predict import OfflinePredictor, PredictConfig
-from tpack.tfutils.restore import DictRestore
 from tpack.tfutils.sesscreate import ReuseSessionCreator
-from tpack.tfutils.smart_init import SmartInit
+from tpack.tfutils.sessinit import DictRestore, SmartInit
 from tpack.tower.context import current_tower_context
 from tpack.tower.func import TowerFunc
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated

@@ -17,7 +17,7 @@ from tpack.predict.config import PredictConfig
 from tpack.predict.offline import OfflinePredictor
 from tpack.tfutils.export import ModelExporter
 from tpack.tfutils.sesscreate import NewSessionCreator
-from tpack.tfutils.smart_init import SmartInit
+from tpack.tfutils.sessinit import SmartInit
 from tpack.tower.context import current_tower_context
 from tpack.tower.func import TowerFunc
 

@@ -3,9 +3,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, DeviceError
 from tpack.tfutils.initialize import create_initialized_session, initialize_variables, order_sums
-from tpack.tfutils.restore import DictRestore
 from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator, SessionCreatorAdapter
-from tpack.tfutils.session_init import JustCurrentSession
+from tpack.tfutils.sessinit import DictRestore, JustCurrentSession
 
 
 def test_global_and_local_variables_and_tables_get_their_values(graph):

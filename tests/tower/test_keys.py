@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tfutils import keys as tfutils_keys
+from tpack.tfutils import summary as tfutils_keys
 from tpack.tower import keys
 
 

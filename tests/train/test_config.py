@@ -7,7 +7,7 @@ from tpack.dataflow.from_generator import DataFromGenerator
 from tpack.dataflow.from_list import DataFromList
 from tpack.errors import ConfigError
 from tpack.tfutils.sesscreate import NewSessionCreator
-from tpack.tfutils.session_init import JustCurrentSession
+from tpack.tfutils.sessinit import JustCurrentSession
 from tpack.train.config import TrainConfig
 
 

@@ -14,7 +14,7 @@ from tpack.errors import CheckpointError, InputError, StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source import FeedInput, QueueInput, StagingInput
 from tpack.tfutils.checkpoint import latest_checkpoint
-from tpack.tfutils.data_state import data_state_path
+from tpack.tfutils.train_state import data_state_path
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated

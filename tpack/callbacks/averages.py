@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError, ConfigError
-from tpack.tfutils.keys import MOVING_SUMMARY_OPS_KEY
+from tpack.tfutils.summary import MOVING_SUMMARY_OPS_KEY
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
 

@@ -15,8 +15,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CallbackError, CheckpointError
-from tpack.tfutils.data_state import write_data_state
-from tpack.tfutils.train_state import TrainState, prune_train_states, write_train_state
+from tpack.tfutils.train_state import TrainState, prune_train_states, write_data_state, write_train_state
 from tpack.utils import logger
 
 

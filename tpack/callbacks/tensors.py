@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
-from tpack.tfutils.png import encode_png
+from tpack.tfutils.summary import encode_png
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
 

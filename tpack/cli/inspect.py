@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tabulate import tabulate
 
-from tpack.tfutils.checkpoint_files import load_checkpoint_vars
+from tpack.tfutils.varmanip import load_checkpoint_vars
 
 Values = Mapping[str, Any]
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")

@@ -4,8 +4,8 @@ from typing import Any
 
 from tpack.distribute.apply_gradients import is_updating
 from tpack.distribute.context import get_distribution_strategy
-from tpack.tfutils.proxy_optimizer import ProxyOptimizer
-from tpack.tfutils.tower_scope import whole_variable
+from tpack.tfutils.optimizer import ProxyOptimizer
+from tpack.tfutils.scope_utils import whole_variable
 
 
 class DistributedOptimizer(ProxyOptimizer):

@@ -10,7 +10,7 @@ from tpack.estimator.inputs import Inputs
 from tpack.estimator.model_fn import ModelFn, call_model_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
-from tpack.tfutils.global_step import get_global_step_var
+from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.context import TowerContext
 
 

@@ -19,7 +19,7 @@ from tpack.estimator.model_fn import call_model_fn
 from tpack.estimator.replicated import build_towers, replication_over
 from tpack.estimator.spec import EstimatorSpec, ModeKeys, operation_of
 from tpack.reduction.sums import sum_tensors
-from tpack.tfutils.global_step import get_global_step_var
+from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.context import current_tower_context
 
 _RESULTS = "/device:CPU:0"

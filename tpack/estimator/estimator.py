@@ -21,9 +21,8 @@ from tpack.estimator.run_config import RunConfig, number_of_steps
 from tpack.estimator.spec import ModeKeys, checked_hooks
 from tpack.estimator.training import TrainLimits, train_model
 from tpack.estimator.warm_start import make_warm_start_settings, warm_start
-from tpack.tfutils.checkpoint import latest_checkpoint, resolve_checkpoint
-from tpack.tfutils.checkpoint_reader import CheckpointReader
-from tpack.tfutils.global_step import GLOBAL_STEP_NAME
+from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint, resolve_checkpoint
+from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
 
 

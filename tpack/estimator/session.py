@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError
-from tpack.tfutils.checkpoint_reader import CheckpointReader
+from tpack.tfutils.checkpoint import CheckpointReader
 from tpack.tfutils.initialize import order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.step.hooked_session import HookedSession

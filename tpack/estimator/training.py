@@ -24,7 +24,7 @@ from tpack.estimator.run_config import RunConfig
 from tpack.estimator.session import SessionPlan, WholeModelSaver, model_session
 from tpack.estimator.spec import operation_of
 from tpack.tfutils.step.hooked_session import HookedSession
-from tpack.tfutils.summary_proto import create_scalar_summary
+from tpack.tfutils.summary import create_scalar_summary
 from tpack.utils import logger
 
 _STILL_STEPS = 100

@@ -24,7 +24,7 @@ from tpack.input_source.enqueue import EnqueueCallback, QueueOps
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import check_dataflow
 from tpack.input_source.taking import DataTaker, DataWaitReport
-from tpack.tfutils.moving_summary import add_moving_summary
+from tpack.tfutils.summary import add_moving_summary
 
 QUEUE_CAPACITY = 50
 # A short memory: the average over about two steps.

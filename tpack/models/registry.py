@@ -22,8 +22,7 @@ from weakref import WeakKeyDictionary
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.argscope import complete_arguments
-from tpack.tfutils.shape_log import disable_layer_logging, log_shapes
+from tpack.tfutils.argscope import complete_arguments, disable_layer_logging, log_shapes
 from tpack.tower.cast_variable import CastVariable
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.keys import VARIABLE_KEYS

@@ -9,7 +9,7 @@ from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.tfutils.sesscreate import NewSessionCreator
-from tpack.tfutils.session_init import JustCurrentSession, SessionInit
+from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.tower.func import TowerFunc
 
 

@@ -4,9 +4,13 @@ from tpack.compat import get_tf_version_tuple
 from tpack.tfutils import gradproc, optimizer, sesscreate, sessinit, summary, tower, varreplace
 from tpack.tfutils.argscope import argscope, enable_argscope_for_function, enable_argscope_for_module, get_arg_scope
 from tpack.tfutils.collect_env import collect_env_info
-from tpack.tfutils.global_step import get_global_step_value, get_global_step_var
-from tpack.tfutils.sessconfig import get_default_sess_config
-from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator, SessionCreatorAdapter
+from tpack.tfutils.graph_lookup import get_global_step_value, get_global_step_var
+from tpack.tfutils.sesscreate import (
+    NewSessionCreator,
+    ReuseSessionCreator,
+    SessionCreatorAdapter,
+    get_default_sess_config,
+)
 from tpack.tfutils.sessinit import (
     ChainInit,
     DictRestore,

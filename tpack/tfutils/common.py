@@ -4,9 +4,14 @@ Their code is in modules of their own.
 """
 
 from tpack.compat import get_tf_version_tuple
-from tpack.tfutils.global_step import get_global_step_value, get_global_step_var
-from tpack.tfutils.graph_lookup import get_op_or_tensor_by_name, get_tensors_by_names, gpu_available_in_session
-from tpack.tfutils.sessconfig import get_default_sess_config
+from tpack.tfutils.graph_lookup import (
+    get_global_step_value,
+    get_global_step_var,
+    get_op_or_tensor_by_name,
+    get_tensors_by_names,
+    gpu_available_in_session,
+)
+from tpack.tfutils.sesscreate import get_default_sess_config
 from tpack.tower.names import op_and_tensor_name as get_op_tensor_name
 
 __all__ = [

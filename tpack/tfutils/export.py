@@ -2,12 +2,14 @@
 
 Both are read by plain TensorFlow and need neither the model's code nor tpack. They are written aside and renamed, so
 that a server never sees half a model.
+
+A graph in one message, to be written to a file: variables become constants, and what only training needs goes.
 """
 
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +17,14 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.frozen_graph import freeze, without_passing_nodes
 from tpack.tfutils.initialize import create_initialized_session
 from tpack.tower.tower_kinds import PredictTowerContext
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
 
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+# Each has one input and gives it on as it is.
+_PASSING = frozenset({"CheckNumerics", "Identity", "StopGradient"})
 
 
 @dataclass(frozen=True)
@@ -155,3 +158,52 @@ def written_aside(path: str) -> Iterator[str]:
 
 def _names(built: _Built) -> str:
     return f"{', '.join(built.inputs)} -> {', '.join(built.outputs)}"
+
+
+def freeze(session: Any, outputs: Sequence[Any]) -> Any:
+    """Return the GraphDef of what the outputs need, with the session's values in place of variables, and no devices.
+
+    Args:
+        session: the session of the outputs' graph, in which the variables have values.
+        outputs: tensors.
+    """
+    names = [tensor.op.name for tensor in outputs]
+    frozen = tf.graph_util.convert_variables_to_constants(session, session.graph.as_graph_def(), names)
+    for node in frozen.node:
+        node.device = ""
+        node.attr.pop("_class", None)
+    return frozen
+
+
+def without_passing_nodes(graph_def: Any, keep: Iterable[str]) -> Any:
+    """Return a GraphDef without the nodes that only give their input on; what used them uses their inputs.
+
+    Nodes with control edges stay, since they may be there for the order. (TensorFlow's ``remove_training_nodes`` also
+    drops the inputs that came from a check of numbers.)
+
+    Args:
+        graph_def: a GraphDef.
+        keep: names of nodes that stay in any case.
+    """
+    awaited = {name[1:] for node in graph_def.node for name in node.input if name.startswith("^")}
+    fixed = awaited | set(keep)
+    source = {
+        node.name: node.input[0]
+        for node in graph_def.node
+        if node.op in _PASSING and node.name not in fixed and len(node.input) == 1
+    }
+    result = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
+    for node in graph_def.node:
+        if node.name in source:
+            continue
+        copy = result.node.add()
+        copy.CopyFrom(node)
+        copy.input[:] = [_resolve(name, source) for name in node.input]
+    return result
+
+
+def _resolve(name: str, source: dict[str, str]) -> str:
+    """Follow an input up to a node that stays; ``name:0`` is another way to write ``name``."""
+    while name.removesuffix(":0") in source:
+        name = source[name.removesuffix(":0")]
+    return name

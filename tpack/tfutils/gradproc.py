@@ -1,8 +1,28 @@
-"""The public names for gradient processors, in the one module where scripts look for them."""
+"""The public names for gradient processors, in the one module where scripts look for them.
 
-from tpack.tfutils.gradient_changes import FilterNoneGrad, GlobalNormClip, MapGradient, ScaleGradient
-from tpack.tfutils.gradient_processor import GradientProcessor
-from tpack.tfutils.gradient_watches import CheckGradient, PrintGradient, SummaryGradient
+What a gradient processor is: something between the gradients and the optimizer that changes, watches or drops them.
+
+A processor takes a list of (gradient, variable) pairs and returns another. Gradients are dense tensors or
+IndexedSlices.
+
+Gradient processors that change gradients or drop them.
+
+Regular expressions must match a variable's whole name, which is taken without the current tower's variable scope.
+
+Gradient processors that look at gradients and leave them as they are.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tfutils.scope_utils import variable_name_without_tower, whole_variable, writes_summaries
+from tpack.tfutils.summary import add_histogram_summary, add_named_moving_summary, rms
+from tpack.utils import logger
 
 __all__ = [
     "CheckGradient",
@@ -14,3 +34,238 @@ __all__ = [
     "ScaleGradient",
     "SummaryGradient",
 ]
+
+
+Grads = list[tuple[Any, Any]]
+"""(gradient, variable) pairs."""
+
+
+class GradientProcessor:
+    """Change gradients before they are applied; this one changes nothing.
+
+    Subclasses override ``_process``.
+    """
+
+    def process(self, grads: Sequence[tuple[Any, Any]]) -> Grads:
+        """Return the (gradient, variable) pairs to use in place of these.
+
+        Operations are made in a name scope called like the class.
+        """
+        with tf.name_scope(type(self).__name__):
+            return list(self._process(list(grads)))
+
+    def _process(self, grads: Grads) -> Grads:
+        return grads
+
+
+def gradient_values(gradient: Any) -> Any:
+    """Return the numbers of a gradient: itself, or the values of IndexedSlices."""
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def map_gradient_values(func: Callable[[Any], Any], gradient: Any) -> Any:
+    """Apply a function to the numbers of a gradient; the indices of IndexedSlices stay."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(func(gradient.values), gradient.indices, gradient.dense_shape)
+    return func(gradient)
+
+
+class FilterNoneGrad(GradientProcessor):
+    """Drop the pairs without a gradient.
+
+    Args:
+        verbose: log the variables that are dropped.
+    """
+
+    def __init__(self, verbose: bool = True) -> None:
+        self._verbose = verbose
+
+    def _process(self, grads: Grads) -> Grads:
+        dropped = [variable.op.name for gradient, variable in grads if gradient is None]
+        if dropped and self._verbose:
+            logger.warning(f"No gradient with respect to {len(dropped)} variable(s): {', '.join(dropped)}")
+        return [pair for pair in grads if pair[0] is not None]
+
+
+class GlobalNormClip(GradientProcessor):
+    """Scale all gradients down by one factor if their global norm is above a limit.
+
+    Args:
+        global_norm: the limit on the root of the sum of squares of all gradients.
+
+    Raises:
+        ConfigError: The limit is not above zero.
+
+    Source:
+        Pascanu, Mikolov and Bengio, On the difficulty of training recurrent neural networks, 2013.
+    """
+
+    def __init__(self, global_norm: float) -> None:
+        if not global_norm > 0:
+            raise ConfigError(f"wanted a limit above 0 for the gradients' global norm, got {global_norm!r}")
+        self._norm = float(global_norm)
+
+    def _process(self, grads: Grads) -> Grads:
+        clipped, _ = tf.clip_by_global_norm([gradient for gradient, _ in grads], self._norm)
+        return [(gradient, variable) for gradient, (_, variable) in zip(clipped, grads, strict=True)]
+
+
+class MapGradient(GradientProcessor):
+    """Apply a function to the gradients of some variables.
+
+    A variable without a gradient keeps its pair.
+
+    Args:
+        func: ``func(gradient)``, or a function of two arguments without defaults, ``func(gradient, variable)``. It
+            returns the new gradient; None drops the pair.
+        regex: for which variables; the gradients of others stay as they are.
+
+    Raises:
+        ConfigError: The function takes neither one nor two arguments, or the regular expression is invalid.
+    """
+
+    def __init__(self, func: Callable[..., Any], regex: str = ".*") -> None:
+        self._takes_variable = _num_required_args(func) == 2
+        self._func = func
+        self._pattern = compile_pattern(regex)
+
+    def _process(self, grads: Grads) -> Grads:
+        mapped: Grads = []
+        for gradient, variable in grads:
+            if gradient is None or not self._pattern.fullmatch(variable_name_without_tower(variable)):
+                mapped.append((gradient, variable))
+                continue
+            changed = self._func(gradient, whole_variable(variable)) if self._takes_variable else self._func(gradient)
+            if changed is not None:
+                mapped.append((changed, variable))
+        return mapped
+
+
+class ScaleGradient(MapGradient):
+    """Multiply the gradients of some variables by constants, which gives these variables other learning rates.
+
+    Args:
+        multipliers: a pair of a regular expression and a number, or a list of such pairs; the first match counts. Zero
+            drops the gradient, so the variable stays as it is whatever the optimizer.
+        verbose: log the variables and their multipliers.
+
+    Raises:
+        ConfigError: Something is not such a pair.
+
+    Example:
+        ScaleGradient([(".*/b", 2.0)])
+    """
+
+    def __init__(self, multipliers: tuple[str, float] | Sequence[tuple[str, float]], verbose: bool = True) -> None:
+        super().__init__(self._scale)
+        pairs = multipliers if isinstance(multipliers, list) else [multipliers]
+        self._multipliers = [_parse_multiplier(pair) for pair in pairs]
+        self._verbose = verbose
+
+    def _scale(self, gradient: Any, variable: Any) -> Any:
+        name = variable_name_without_tower(variable)
+        multiplier = next((number for pattern, number in self._multipliers if pattern.fullmatch(name)), None)
+        if multiplier is None:
+            return gradient
+        if self._verbose:
+            logger.info(f"The gradient of {name} is multiplied by {multiplier}")
+        return map_gradient_values(lambda values: values * multiplier, gradient) if multiplier else None
+
+
+def compile_pattern(regex: str) -> re.Pattern[str]:
+    """Compile a regular expression for variable names.
+
+    Raises:
+        ConfigError: It is invalid.
+    """
+    try:
+        return re.compile(regex)
+    except (TypeError, re.error) as error:
+        raise ConfigError(f"{regex!r} is no regular expression: {error}") from error
+
+
+def _parse_multiplier(pair: Any) -> tuple[re.Pattern[str], float]:
+    try:
+        regex, multiplier = pair
+        return compile_pattern(regex), float(multiplier)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"wanted a pair of a regular expression and a number, got {pair!r}") from error
+
+
+def _num_required_args(func: Callable[..., Any]) -> int:
+    """Return how many positional arguments a function must be given: one or two."""
+    try:
+        parameters = inspect.signature(func).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"cannot find out which arguments {func!r} takes: wrap it in a function") from error
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in positional and p.default is inspect.Parameter.empty]
+    if len(required) not in (1, 2):
+        raise ConfigError(
+            f"wanted a function of a gradient, or of a gradient and a variable, got {func!r}, which has "
+            f"{len(required)} argument(s) without a default"
+        )
+    return len(required)
+
+
+class SummaryGradient(GradientProcessor):
+    """Write a histogram and the moving average of the root mean square of each gradient, in the main tower.
+
+    The tags are ``SummaryGradient/NAME-grad`` and ``SummaryGradient/NAME-grad-rms``.
+
+    Args:
+        regex: for which variables; it must match the whole name.
+        collections: where the histograms go, by default SUMMARIES.
+
+    Raises:
+        ConfigError: The regular expression is invalid.
+    """
+
+    def __init__(self, regex: str = ".*", collections: Iterable[str] | None = None) -> None:
+        self._pattern = compile_pattern(regex)
+        self._collections = None if collections is None else list(collections)
+
+    def _process(self, grads: Grads) -> Grads:
+        if not writes_summaries():
+            return grads
+        named_rms = []
+        for gradient, variable in grads:
+            name = variable_name_without_tower(variable)
+            if gradient is not None and self._pattern.fullmatch(name):
+                values = gradient_values(gradient)
+                add_histogram_summary(f"SummaryGradient/{name}-grad", values, self._collections)
+                named_rms.append((f"SummaryGradient/{name}-grad-rms", rms(values)))
+        add_named_moving_summary(named_rms)
+        return grads
+
+
+class PrintGradient(MapGradient):
+    """Print each gradient at every step, on standard error: for debugging only, since it is slow.
+
+    Args:
+        regex: for which variables; it must match the whole name.
+
+    Raises:
+        ConfigError: The regular expression is invalid.
+    """
+
+    def __init__(self, regex: str = ".*") -> None:
+        super().__init__(self._print, regex)
+
+    def _print(self, gradient: Any, variable: Any) -> Any:
+        def print_first(values: Any) -> Any:
+            with tf.control_dependencies([tf.print(f"gradient of {variable.op.name}:", values)]):
+                return tf.identity(values)
+
+        return map_gradient_values(print_first, gradient)
+
+
+class CheckGradient(MapGradient):
+    """Fail the step when a gradient is NaN or infinite, with an error that names the variable."""
+
+    def __init__(self) -> None:
+        super().__init__(self._check)
+
+    def _check(self, gradient: Any, variable: Any) -> Any:
+        message = f"CheckGradient: the gradient of {variable.op.name}"
+        return map_gradient_values(lambda values: tf.check_numerics(values, message), gradient)

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import fix_summation_order
 from tpack.tfutils.sesscreate import ReuseSessionCreator
-from tpack.tfutils.session_init import SessionInit
+from tpack.tfutils.sessinit import SessionInit
 from tpack.tower.devices import check_session_devices
 
 

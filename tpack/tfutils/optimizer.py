@@ -1,9 +1,34 @@
-"""The public names for optimizers around other optimizers, in the one module where scripts look for them."""
+"""The public names for optimizers around other optimizers, in the one module where scripts look for them.
 
-from tpack.tfutils.accum_grad_optimizer import AccumGradOptimizer
-from tpack.tfutils.post_process_optimizer import PostProcessOptimizer, VariableAssignmentOptimizer
-from tpack.tfutils.processed_optimizer import GradientProcessorOptimizer, apply_grad_processors
-from tpack.tfutils.proxy_optimizer import ProxyOptimizer
+An optimizer around another one: the base of those that change how gradients are applied.
+
+``clone_optimizer`` clones a wrapper together with what it wraps.
+
+An optimizer that passes gradients through processors first.
+
+Optimizers that do something to each variable after its gradient was applied, such as keeping it in a range.
+
+Several small batches in place of one that does not fit into memory.
+
+A step adds its gradients up; every ``niter``-th one hands their mean to the optimizer inside, which is behind a gate on
+the other steps.
+
+Where the gradient of one variable is summed up over several steps: dense gradients, and sparse ones.
+
+Optimizers treat a sparse gradient differently from a dense one with zeros in it: a momentum that is not touched does
+not move. The sum of sparse gradients is therefore given as a sparse gradient again, of the rows that were touched.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, GraphBuildError
+from tpack.tfutils.gate import Gate
+from tpack.tfutils.gradproc import GradientProcessor
+from tpack.tfutils.scope_utils import whole_variable
 
 __all__ = [
     "AccumGradOptimizer",
@@ -13,3 +38,316 @@ __all__ = [
     "VariableAssignmentOptimizer",
     "apply_grad_processors",
 ]
+
+
+_NAME = "AccumGrad"
+
+
+class ProxyOptimizer(tf.train.Optimizer):
+    """Do whatever another optimizer does.
+
+    Subclasses override ``apply_gradients``.
+
+    Args:
+        opt: the optimizer inside.
+        name: the name of this one.
+
+    Raises:
+        GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``.
+    """
+
+    def __init__(self, opt: Any, name: str = "ProxyOptimizer") -> None:
+        if not isinstance(opt, tf.train.Optimizer):
+            raise GraphBuildError(f"wanted a tf.compat.v1.train.Optimizer to wrap, got {opt!r:.100}")
+        super().__init__(use_locking=False, name=name)
+        self._opt = opt
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """Return the (gradient, variable) pairs of the optimizer inside."""
+        return list(self._opt.compute_gradients(*args, **kwargs))
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Return the operation by which the optimizer inside applies gradients."""
+        return self._opt.apply_gradients(grads_and_vars, global_step, name)
+
+    def get_slot(self, var: Any, name: str) -> Any:
+        """Return a slot of the optimizer inside."""
+        return self._opt.get_slot(var, name)
+
+    def get_slot_names(self) -> list[str]:
+        """Return the names of the slots of the optimizer inside."""
+        return list(self._opt.get_slot_names())
+
+    def variables(self) -> list[Any]:
+        """Return the variables of the optimizer inside."""
+        return list(self._opt.variables())
+
+
+class GradientProcessorOptimizer(ProxyOptimizer):
+    """Pass gradients through processors before the optimizer inside applies them.
+
+    Args:
+        opt: the optimizer inside.
+        gradprocs: the processors, in order.
+
+    Raises:
+        ConfigError: One of them is not a GradientProcessor.
+    """
+
+    def __init__(self, opt: Any, gradprocs: Sequence[GradientProcessor]) -> None:
+        super().__init__(opt, "GradientProcessors")
+        for gradproc in gradprocs:
+            if not isinstance(gradproc, GradientProcessor):
+                raise ConfigError(f"wanted a list of GradientProcessor objects, got {gradproc!r:.100}")
+        self._gradprocs = list(gradprocs)
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Return the operation that applies the processed gradients."""
+        grads = list(grads_and_vars)
+        for gradproc in self._gradprocs:
+            grads = gradproc.process(grads)
+        return super().apply_gradients(grads, global_step, name)
+
+
+def apply_grad_processors(opt: Any, gradprocs: Sequence[GradientProcessor]) -> ProxyOptimizer:
+    """Return an optimizer that passes gradients through processors before ``opt`` applies them.
+
+    Args:
+        opt: a ``tf.compat.v1.train.Optimizer``.
+        gradprocs: the processors, in order.
+
+    Raises:
+        GraphBuildError: ``opt`` is another kind of optimizer.
+        ConfigError: There is something else among the processors.
+
+    Example:
+        apply_grad_processors(tf.train.AdamOptimizer(1e-3), [GlobalNormClip(5)])
+    """
+    return GradientProcessorOptimizer(opt, gradprocs)
+
+
+class PostProcessOptimizer(ProxyOptimizer):
+    """Run an operation for each variable after its gradient was applied.
+
+    Args:
+        opt: the optimizer inside.
+        func: ``func(variable)`` returns the operation, or None for none. A variable of several devices is given to it
+            once for each, as the whole one: what it reads and assigns there is the part of that device.
+        colocate: make the operation on the variable's device.
+    """
+
+    def __init__(self, opt: Any, func: Callable[[Any], Any], colocate: bool = True) -> None:
+        super().__init__(opt, "PostProcess")
+        self._func = func
+        self._colocate = colocate
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Return the operation that applies the gradients, then runs the variables' operations."""
+        grads = list(grads_and_vars)
+        update = super().apply_gradients(grads)
+        with tf.control_dependencies([update]):
+            posts = [op for _, variable in grads if (op := self._post_process(variable)) is not None]
+        if global_step is None:
+            return tf.group(update, *posts, name=name)
+        with tf.control_dependencies([update, *posts]):
+            return global_step.assign_add(1, read_value=False, name=name)
+
+    def _post_process(self, variable: Any) -> Any:
+        variable = whole_variable(variable)
+        if not self._colocate:
+            return self._func(variable)
+        with tf.device(variable.device):
+            return self._func(variable)
+
+
+class VariableAssignmentOptimizer(PostProcessOptimizer):
+    """Assign each variable a new value after its gradient was applied.
+
+    Args:
+        opt: the optimizer inside.
+        func: ``func(variable)`` returns the new value as a tensor, or None to leave the variable as it is.
+
+    Example:
+        VariableAssignmentOptimizer(tf.train.RMSPropOptimizer(1e-4), lambda var: tf.clip_by_value(var, -0.01, 0.01))
+    """
+
+    def __init__(self, opt: Any, func: Callable[[Any], Any]) -> None:
+        def assign(variable: Any) -> Any:
+            value = func(variable)
+            return None if value is None else variable.assign(value, read_value=False)
+
+        super().__init__(opt, assign)
+
+
+class AccumGradOptimizer(ProxyOptimizer):
+    """Apply the mean gradient of ``niter`` steps at every ``niter``-th one.
+
+    With batches of one size, the weights are those of batches ``niter`` times as large, whatever the builder:
+    synchronous ones reduce at every step and sum up what was reduced; in the asynchronous one each tower sums up its
+    own. A step is still a step to the trainer: the global step, schedules and callbacks count small batches.
+    (tensorpack's optimizer of this name applies the sum, which also multiplies the learning rate by ``niter``.)
+
+    Processors of gradients that are inside see the mean, once in ``niter`` steps; on the other steps their summaries
+    are empty. Processors around it see every small batch. What is summed up is saved in checkpoints, so that a run that
+    was interrupted goes on in the middle.
+
+    Args:
+        opt: the optimizer inside.
+        niter: how many steps; 1 means that there is nothing to sum up.
+
+    Raises:
+        GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``; on use, there is no gradient.
+        ConfigError: ``niter`` is not an integer of at least 1.
+
+    Example:
+        AccumGradOptimizer(tf.train.AdamOptimizer(1e-3), 4)
+    """
+
+    def __init__(self, opt: Any, niter: int) -> None:
+        super().__init__(opt, _NAME)
+        if not isinstance(niter, int) or isinstance(niter, bool) or niter < 1:
+            raise ConfigError(f"wanted a number of steps of at least 1 to sum gradients over, got niter={niter!r}")
+        self._niter = niter
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Return the operation that adds gradients up and, if it is time, applies their mean.
+
+        Creates:
+            For each variable, beside it, one of its shape and ``VARIABLE/AccumGrad`` as its name; for each one with a
+            sparse gradient also ``VARIABLE/AccumGrad_touched``, a boolean for each row; and ``AccumGrad_counter``, an
+            integer. A second call, of another tower that trains the same variables, makes a second set.
+
+        Raises:
+            GraphBuildError: There is no gradient.
+        """
+        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        if not pairs:
+            raise GraphBuildError("AccumGradOptimizer got no gradients: wanted one for at least one variable")
+        if self._niter == 1:
+            return super().apply_gradients(pairs, global_step, name)
+        suffix = self._suffix_of_call()
+        # Free of control dependencies, which an optimizer around this one may have put on what it applies.
+        with tf.init_scope():
+            counter = self._create_non_slot_variable(np.int64(0), f"{_NAME}_counter{suffix}", pairs[0][1])
+            accumulators = [self._make_accumulator(gradient, variable, suffix) for gradient, variable in pairs]
+        with tf.name_scope(_NAME):
+            gate = self._accumulate(pairs, accumulators, counter)
+        with gate.behind():
+            applied = self._apply(pairs, accumulators, counter)
+        with tf.name_scope(_NAME):
+            done = gate.wait_for([applied])
+        with tf.control_dependencies([done]):
+            if global_step is None:
+                return tf.no_op(name or _NAME)
+            return global_step.assign_add(1, read_value=False, name=name)
+
+    def _accumulate(self, pairs: Any, accumulators: Any, counter: Any) -> Gate:
+        """Add the gradients; return the gate that is open if they are to be applied now."""
+        additions = []
+        for (gradient, variable), accumulator in zip(pairs, accumulators, strict=True):
+            with tf.device(variable.device):
+                additions.append(accumulator.add(gradient))
+        with tf.control_dependencies(additions), tf.device(counter.device):
+            is_last = tf.greater_equal(tf.identity(counter.assign_add(1)), self._niter)
+        return Gate(is_last)
+
+    def _apply(self, pairs: Any, accumulators: Any, counter: Any) -> Any:
+        """Apply the mean gradients and begin the next sum."""
+        means = []
+        with tf.name_scope(_NAME):
+            for (_, variable), accumulator in zip(pairs, accumulators, strict=True):
+                with tf.device(variable.device):
+                    means.append((accumulator.mean(self._niter), variable))
+        # Outside of a name scope of ours, so that the variables of the optimizer inside are called as without us.
+        update = self._opt.apply_gradients(means)
+        with tf.name_scope(_NAME), tf.control_dependencies([update]):
+            with tf.device(counter.device):
+                resets = [counter.assign(tf.zeros_like(counter), read_value=False)]
+            for (_, variable), accumulator in zip(pairs, accumulators, strict=True):
+                with tf.device(variable.device):
+                    resets.append(accumulator.reset())
+            return tf.group(*resets)
+
+    def _make_accumulator(self, gradient: Any, variable: Any, suffix: str) -> Any:
+        total = self._zeros_slot(variable, f"total{suffix}", f"{_NAME}{suffix}")
+        if not isinstance(gradient, tf.IndexedSlices):
+            return DenseAccumulator(total)
+        touched = self._get_or_make_slot_with_initializer(
+            variable,
+            tf.zeros_initializer(),
+            variable.shape[:1],
+            tf.bool,
+            f"touched{suffix}",
+            f"{_NAME}_touched{suffix}",
+        )
+        return SparseAccumulator(total, touched)
+
+    def _suffix_of_call(self) -> str:
+        """Return what to append to names in this call; nothing in the first one of the graph."""
+        graph, number = tf.get_default_graph(), 0
+        while self._get_non_slot_variable(f"{_NAME}_counter{_suffix(number)}", graph) is not None:
+            number += 1
+        return _suffix(number)
+
+    def variables(self) -> list[Any]:
+        """Return the variables of the optimizer inside, and those that this one sums up in."""
+        return [*super().variables(), *tf.train.Optimizer.variables(self)]
+
+
+def _suffix(number: int) -> str:
+    return f"_{number}" if number else ""
+
+
+class DenseAccumulator:
+    """Sums dense gradients.
+
+    Args:
+        total: a variable of the gradient's shape, zero at first.
+    """
+
+    def __init__(self, total: Any) -> None:
+        self._total = total
+
+    def add(self, gradient: Any) -> Any:
+        """Return the operation that adds a gradient."""
+        return self._total.assign_add(gradient, read_value=False)
+
+    def mean(self, count: int) -> Any:
+        """Return the sum divided by a number."""
+        return self._total.read_value() / count
+
+    def reset(self) -> Any:
+        """Return the operation that sets the sum to zero."""
+        return self._total.assign(tf.zeros_like(self._total), read_value=False)
+
+
+class SparseAccumulator:
+    """Sums IndexedSlices.
+
+    Args:
+        total: a variable of the shape that the slices are of, zero at first.
+        touched: a variable of one boolean for each row, False at first.
+    """
+
+    def __init__(self, total: Any, touched: Any) -> None:
+        self._total = total
+        self._touched = touched
+
+    def add(self, gradient: Any) -> Any:
+        """Return the operation that adds a gradient."""
+        marks = tf.IndexedSlices(tf.ones_like(gradient.indices, tf.bool), gradient.indices)
+        added = self._total.scatter_add(gradient)
+        return tf.group(added, self._touched.scatter_update(marks))
+
+    def mean(self, count: int) -> Any:
+        """Return the sum of the rows that were touched, divided by a number; each row comes once."""
+        rows = tf.where(self._touched.read_value())[:, 0]
+        values = tf.gather(self._total.read_value(), rows) / count
+        return tf.IndexedSlices(values, rows, tf.shape(self._total, out_type=tf.int64))
+
+    def reset(self) -> Any:
+        """Return the operation that sets the sum to zero, and no row touched."""
+        return tf.group(
+            self._total.assign(tf.zeros_like(self._total), read_value=False),
+            self._touched.assign(tf.zeros_like(self._touched), read_value=False),
+        )

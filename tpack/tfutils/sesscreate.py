@@ -2,6 +2,10 @@
 
 A session creator is the place to change what kind of session a trainer uses: another configuration, a cluster's target,
 a debugging wrapper around the session.
+
+The session configuration that tpack uses unless the user brings one.
+
+Sessions on a server of a cluster, in which one task gives the variables their first values.
 """
 
 from collections.abc import Callable
@@ -10,7 +14,6 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.sessconfig import get_default_sess_config
 from tpack.tower.devices import check_session_devices, provide_cpu_devices
 
 
@@ -87,3 +90,62 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
     def create_session(self) -> Any:
         """Return ``func`` of the other creator's session."""
         return self.func(self.session_creator.create_session())
+
+
+def get_default_sess_config(mem_fraction: float = 0.99) -> Any:
+    """Return a new ConfigProto: soft placement, and GPU memory that grows up to a fraction of what there is.
+
+    Soft placement is needed for operations without a GPU kernel. It never moves a tower, since the session creator
+    checks that every device that the graph asks for exists.
+
+    Args:
+        mem_fraction: the share of each GPU's memory that this process may use.
+
+    Raises:
+        ConfigError: ``mem_fraction`` is not in (0, 1].
+    """
+    if not 0 < mem_fraction <= 1:
+        raise ConfigError(f"wanted a fraction of the GPU memory in (0, 1], got mem_fraction={mem_fraction!r}")
+    config = tf.ConfigProto(allow_soft_placement=True)
+    config.gpu_options.per_process_gpu_memory_fraction = mem_fraction
+    config.gpu_options.allow_growth = True
+    return config
+
+
+class ServerSessionCreator(tf.train.SessionCreator):
+    """Create sessions on a server; the chief initialises the variables, and the others wait until it has.
+
+    Args:
+        server: a ``tf.train.Server``. The chief is task 0 of its job, unless that is called ``"ps"``.
+    """
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this task initialises the variables."""
+        definition = self._server.server_def
+        return bool(definition.task_index == 0 and definition.job_name != "ps")
+
+    def create_session(self) -> Any:
+        """Return a session on the current default graph, all of whose variables have values."""
+        manager = tf.train.SessionManager(
+            local_init_op=tf.local_variables_initializer(),
+            ready_op=tf.report_uninitialized_variables(),
+            ready_for_local_init_op=tf.report_uninitialized_variables(tf.global_variables()),
+            graph=tf.get_default_graph(),
+            recovery_wait_secs=1,
+        )
+        if self.is_chief:
+            return manager.prepare_session(self._server.target, init_op=tf.global_variables_initializer())
+        return manager.wait_for_session(self._server.target)
+
+
+def get_distributed_session_creator(server: Any) -> ServerSessionCreator:
+    """Return a session creator for one task of a cluster.
+
+    Args:
+        server: the task's ``tf.train.Server``.
+    """
+    return ServerSessionCreator(server)

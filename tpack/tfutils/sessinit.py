@@ -1,8 +1,33 @@
-"""The public names for initialising sessions, in the one module where scripts look for them."""
+"""The public names for initialising sessions, in the one module where scripts look for them.
 
-from tpack.tfutils.restore import DictRestore, SaverRestore, SaverRestoreRelaxed
-from tpack.tfutils.session_init import ChainInit, JustCurrentSession, SessionInit
-from tpack.tfutils.smart_init import SmartInit, get_model_loader
+How a new session's variables get their first values, beyond their initialisers: the contract.
+
+A ``SessionInit`` works in two phases. ``_setup_graph`` reads and checks everything and changes nothing; ``_run_init``
+then assigns. A chain runs the first phase of all its members before the second of any, so an error leaves the session
+as it was.
+
+Give variables the values that were saved under their names, from a checkpoint or from numpy arrays.
+
+Names are matched against the graph's GLOBAL_VARIABLES. Variables that only the graph has keep their initial values,
+values that only the source has are not used; both are logged as lists, since either may be a mistake. That nothing
+matches at all is an error.
+
+Make a SessionInit out of whatever a person has: a path, arrays, several of them, or nothing.
+"""
+
+import os
+import zipfile
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import CheckpointError, ConfigError
+from tpack.tfutils.checkpoint import CheckpointReader, resolve_checkpoint
+from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
+from tpack.tower.names import join_scope
+from tpack.utils import logger
 
 __all__ = [
     "ChainInit",
@@ -14,3 +39,239 @@ __all__ = [
     "SmartInit",
     "get_model_loader",
 ]
+
+
+class SessionInit:
+    """Give variables of a session their first values.
+
+    ``init`` is called once the initialisers have run, and before training. Subclasses override the two phases.
+    """
+
+    def init(self, sess: Any) -> None:
+        """Read and check, then change the session.
+
+        Args:
+            sess: a session whose variables are initialised; its graph may be finalized.
+        """
+        with sess.graph.as_default():
+            self._setup_graph()
+            self._run_init(sess)
+
+    def _setup_graph(self) -> None:
+        """Read and check what will be assigned to the variables of the current graph, and change nothing."""
+
+    def _run_init(self, sess: Any) -> None:
+        """Change the session's variables."""
+
+
+class JustCurrentSession(SessionInit):
+    """Leave the session as its initialisers made it."""
+
+
+class ChainInit(SessionInit):
+    """Several initialisations in order; for a variable that several of them know, the last one counts.
+
+    Args:
+        sess_inits: the members.
+
+    Raises:
+        ConfigError: A member is not a SessionInit.
+    """
+
+    def __init__(self, sess_inits: Iterable[SessionInit]) -> None:
+        self.inits = list(sess_inits)
+        for member in self.inits:
+            if not isinstance(member, SessionInit):
+                raise ConfigError(f"ChainInit wants SessionInit objects, got {member!r}; SmartInit takes other things")
+
+    def _setup_graph(self) -> None:
+        for member in self.inits:
+            member._setup_graph()
+
+    def _run_init(self, sess: Any) -> None:
+        for member in self.inits:
+            member._run_init(sess)
+
+
+class NamedValuesInit(SessionInit):
+    """What restoring from a checkpoint and from arrays have in common.
+
+    Args:
+        source: where the values come from, for messages.
+        cast: see ``fit_values``.
+        skip_mismatch: see ``fit_values``.
+    """
+
+    def __init__(self, source: str, *, cast: bool, skip_mismatch: bool) -> None:
+        self.source = source
+        self._cast = cast
+        self._skip_mismatch = skip_mismatch
+        self._pairs: Pairs = []
+
+    def _names(self) -> Iterable[str]:
+        """Return the names that there are values for."""
+        raise NotImplementedError
+
+    def _value(self, name: str) -> Any:
+        """Return the numpy value for one of these names."""
+        raise NotImplementedError
+
+    def _setup_graph(self) -> None:
+        variables = {variable.op.name: variable for variable in tf.global_variables()}
+        names = set(self._names())
+        self._report(names, set(variables))
+        pairs = [(variables[name], self._value(name)) for name in sorted(names & set(variables))]
+        self._pairs = fit_values(pairs, cast=self._cast, skip_mismatch=self._skip_mismatch, source=self.source)
+
+    def _run_init(self, sess: Any) -> None:
+        pairs, self._pairs = self._pairs, []
+        assign_values(sess, pairs)
+        logger.info(f"Restored {len(pairs)} variable(s) from {self.source}")
+
+    def _report(self, saved: set[str], in_graph: set[str]) -> None:
+        if in_graph - saved:
+            logger.warning(f"Only in the graph, so not restored: {', '.join(sorted(in_graph - saved))}")
+        if saved - in_graph:
+            logger.warning(f"Only in {self.source}, so not used: {', '.join(sorted(saved - in_graph))}")
+        if saved and not saved & in_graph and not self._skip_mismatch:
+            raise CheckpointError(
+                f"none of the {len(saved)} name(s) in {self.source} is a variable of the graph: it was saved from "
+                f"another model or under other scopes. It has {_some(saved)}; the graph has {_some(in_graph)}"
+            )
+
+
+class SaverRestore(NamedValuesInit):
+    """Restore from a checkpoint that ``tf.train.Saver`` or ``ModelSaver`` wrote; dtypes and shapes must be the same.
+
+    Args:
+        model_path: a prefix, one of the checkpoint's files, or a directory; see ``resolve_checkpoint``.
+        prefix: the checkpoint's ``W`` goes to the graph's ``prefix/W``.
+        ignore: names in the checkpoint that are not restored; the variables keep their initial values.
+
+    Raises:
+        CheckpointError: There is no such checkpoint, or its index is damaged.
+    """
+
+    def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
+        path = resolve_checkpoint(model_path)
+        super().__init__(path, cast=False, skip_mismatch=False)
+        self.path = path
+        self.prefix = (prefix or "").rstrip("/")
+        self.ignore = frozenset(_op_name(name) for name in ignore)
+        self._reader = CheckpointReader(path)
+        self._saved_names = {
+            join_scope(self.prefix, name): name for name in self._reader.shapes if name not in self.ignore
+        }
+
+    def _names(self) -> Iterable[str]:
+        return self._saved_names
+
+    def _value(self, name: str) -> Any:
+        return self._reader.read(self._saved_names[name])
+
+
+class SaverRestoreRelaxed(SaverRestore):
+    """Restore from a checkpoint what fits: cast and reshape values where that is possible, skip the others, and warn.
+
+    Args:
+        model_path: as for ``SaverRestore``.
+        prefix: as for ``SaverRestore``.
+        ignore: as for ``SaverRestore``.
+    """
+
+    def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
+        super().__init__(model_path, prefix, ignore)
+        self._cast = self._skip_mismatch = True
+
+
+class DictRestore(NamedValuesInit):
+    """Assign arrays from a dict.
+
+    Floating point numbers are cast to the variable's precision, integers to its size if it can hold them.
+
+    Args:
+        variable_dict: variable name, with or without ``:0``, to value.
+        ignore_mismatch: reshape values where that is possible, skip what does not fit, and warn.
+
+    Raises:
+        ConfigError: It is no dict of names, or one name is there twice.
+    """
+
+    def __init__(self, variable_dict: Mapping[str, Any], ignore_mismatch: bool = False) -> None:
+        super().__init__("the dict", cast=True, skip_mismatch=ignore_mismatch)
+        if not isinstance(variable_dict, Mapping) or not all(isinstance(name, str) for name in variable_dict):
+            raise ConfigError(f"wanted a dict from variable names to values, got {variable_dict!r:.100}")
+        self._values = {_op_name(name): np.asarray(value) for name, value in variable_dict.items()}
+        if len(self._values) < len(variable_dict):
+            raise ConfigError("the dict has a variable twice, once as 'name' and once as 'name:0'")
+
+    def _names(self) -> Iterable[str]:
+        return self._values
+
+    def _value(self, name: str) -> Any:
+        return self._values[name]
+
+
+def _op_name(name: str) -> str:
+    return name.removesuffix(":0")
+
+
+def _some(names: set[str]) -> str:
+    shown = sorted(names)[:5]
+    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "") if shown else "none"
+
+
+def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:  # noqa: N802
+    """Return the SessionInit that ``obj`` stands for.
+
+    Args:
+        obj: None or an empty string (keep the initial values), a checkpoint (prefix, file or directory), the path of an
+            ``.npz`` file, a dict of arrays, a SessionInit, or a list of these.
+        ignore_mismatch: cast and reshape where that is possible and skip what does not fit, with a warning, where it
+            would be an error.
+
+    Raises:
+        ConfigError: It is none of these.
+        CheckpointError: A file is missing or damaged.
+    """
+    if obj is None or (isinstance(obj, str) and not obj):
+        return JustCurrentSession()
+    if isinstance(obj, SessionInit):
+        return obj
+    if isinstance(obj, list | tuple):
+        return ChainInit([SmartInit(item, ignore_mismatch=ignore_mismatch) for item in obj])
+    if isinstance(obj, Mapping):
+        return DictRestore(obj, ignore_mismatch=ignore_mismatch)
+    if isinstance(obj, str | os.PathLike):
+        return _from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch)
+    raise ConfigError(
+        "wanted the path of a checkpoint or of an .npz file, a dict, a SessionInit, a list of these or None, "
+        f"got {obj!r:.100}"
+    )
+
+
+get_model_loader = SmartInit
+
+
+def load_npz(path: str) -> dict[str, Any]:
+    """Return the arrays in an ``.npz`` file by name; it is never unpickled.
+
+    Raises:
+        CheckpointError: The file is missing, damaged, no ``.npz`` file, or holds Python objects.
+    """
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise CheckpointError(f"{path} holds one array without a name: wanted a file that numpy.savez wrote")
+        with loaded as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"cannot read arrays from {path}: {error}") from error
+
+
+def _from_path(path: str, ignore_mismatch: bool) -> SessionInit:
+    if path.endswith(".npz"):
+        restore = DictRestore(load_npz(path), ignore_mismatch=ignore_mismatch)
+        restore.source = path
+        return restore
+    return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)

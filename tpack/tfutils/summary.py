@@ -1,10 +1,46 @@
-"""The public names for summaries, in the one module where scripts look for them."""
+"""The public names for summaries, in the one module where scripts look for them.
 
-from tpack.tfutils.moving_summary import add_moving_summary
-from tpack.tfutils.summary_proto import create_image_summary, create_scalar_summary
-from tpack.tfutils.tensor_summary import add_activation_summary, add_param_summary, add_tensor_summary
+Scalars that are written as their moving averages, since one batch's value is too noisy to read.
+
+The average is a weighted mean of all values so far, the newest with the largest weight. Numerator and denominator both
+start at zero and are updated alike, so the first average is the first value and early ones are not drawn towards zero.
+
+Summaries of what tensors and parameters look like: their distribution, size and sparsity.
+
+Summary operations whose tags are exactly what was asked for.
+
+``tf.summary.scalar`` makes its tag unique in the graph, so the summary of a tensor ``cost`` would be called ``cost_1``.
+
+Summaries made of numpy values, for what is measured outside of the graph.
+
+Encode an image as PNG with nothing but zlib, so that writing an image summary needs no image library.
+
+The encoder filters nothing, so the files are larger than a real encoder's.
+
+Names of the graph collections that summaries and their callbacks share.
+"""
+
+import re
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, GraphBuildError
+from tpack.tfutils.scope_utils import (
+    name_without_tower,
+    shared_by_towers,
+    variable_name_without_tower,
+    writes_summaries,
+)
+from tpack.tower.keys import MOVING_SUMMARY_OPS_KEY
+from tpack.utils import logger
 
 __all__ = [
+    "MOVING_SUMMARY_OPS_KEY",
     "add_activation_summary",
     "add_moving_summary",
     "add_param_summary",
@@ -12,3 +48,284 @@ __all__ = [
     "create_image_summary",
     "create_scalar_summary",
 ]
+
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+# PNG's colour type for each number of channels: grey, RGB, RGB with alpha.
+_COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
+
+
+def add_moving_summary(*args: Any, collection: str = MOVING_SUMMARY_OPS_KEY, decay: float = 0.95) -> list[Any]:
+    """Write moving averages of scalars.
+
+    Outside of towers and in the main training tower; anywhere else it does nothing and returns an empty list. The
+    update operation runs every step when the callback MovingAverageSummary is used, which is a default.
+
+    Args:
+        *args: scalar tensors, or lists of them.
+        collection: the collection that the operation which updates the averages goes to.
+        decay: how much of the average stays at each update.
+
+    Returns:
+        The averages, one for each scalar; NaN before the first update.
+
+    Creates:
+        For each call one float32 resource variable in LOCAL_VARIABLES: averages describe one run, so they are not
+        saved. A summary for each scalar in SUMMARIES, called like the tensor without the tower's name scope.
+
+    Raises:
+        GraphBuildError: Something is not a scalar tensor of numbers. Of which shape it is must be known.
+        ConfigError: The decay is not in [0, 1).
+    """
+    if not 0 <= decay < 1:
+        raise ConfigError(f"wanted a decay in [0, 1), got {decay!r}")
+    if not writes_summaries():
+        return []
+    scalars = [tensor for arg in args for tensor in (arg if isinstance(arg, list | tuple) else [arg])]
+    for tensor in scalars:
+        check_scalar(tensor)
+    return add_named_moving_summary(
+        [(name_without_tower(tensor), tensor) for tensor in scalars], collection=collection, decay=decay
+    )
+
+
+def add_named_moving_summary(
+    named: Sequence[tuple[str, Any]], *, collection: str = MOVING_SUMMARY_OPS_KEY, decay: float = 0.95
+) -> list[Any]:
+    """Write moving averages of scalars under names of the caller's choice, whatever the tower.
+
+    Args:
+        named: (name, scalar tensor) pairs.
+        collection: as for ``add_moving_summary``.
+        decay: as for ``add_moving_summary``.
+
+    Returns:
+        The averages.
+    """
+    if not named:
+        return []
+    with tf.name_scope(None, "MovingSummary"):
+        state = _build_state([tensor for _, tensor in named], collection, decay)
+        # An average can be read whenever it is, also by a step in which what is around here does not run.
+        with tf.control_dependencies(None):
+            *numerators, weight = tf.unstack(state.read_value())
+            averages = [numerator / weight for numerator in numerators]
+            for (name, _), average in zip(named, averages, strict=True):
+                add_scalar_summary(name, average)
+    return averages
+
+
+def _build_state(scalars: list[Any], collection: str, decay: float) -> Any:
+    """Return one variable for all scalars, with its update: updating a vector costs no more than updating a scalar."""
+    # Weighted sums; the last one, of the constant 1, is the weight that the others have gathered so far.
+    with shared_by_towers():
+        state = tf.Variable(
+            lambda: tf.zeros([len(scalars) + 1]),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+            name="state",
+        )
+    values = tf.stack([*(tf.cast(tensor, tf.float32) for tensor in scalars), 1.0])
+    update = state.assign(state * decay + values, read_value=False, name="update")
+    tf.add_to_collection(collection, update)
+    return state
+
+
+def rms(x: Any) -> Any:
+    """Return the root of the mean square of all elements of a tensor."""
+    return tf.sqrt(tf.reduce_mean(tf.square(x)))
+
+
+_REDUCTIONS: dict[str, Callable[[Any], Any]] = {"sparsity": tf.nn.zero_fraction, "mean": tf.reduce_mean, "rms": rms}
+_TYPES = ("scalar", "histogram", *_REDUCTIONS)
+
+
+def add_tensor_summary(
+    x: Any,
+    types: Sequence[str],
+    name: str | None = None,
+    collections: Iterable[str] | None = None,
+    main_tower_only: bool = True,
+) -> None:
+    """Write summaries of a tensor.
+
+    Args:
+        x: a tensor or variable.
+        types: some of ``"scalar"``, ``"histogram"``, ``"sparsity"``, ``"mean"`` and ``"rms"``. The first two have the
+            tag ``name``, the others ``name-sparsity`` and so on.
+        name: by default what the tensor is called, without the tower's name scope.
+        collections: where the summaries go, by default SUMMARIES.
+        main_tower_only: do nothing in any tower but the main training tower.
+
+    Raises:
+        ConfigError: A type is unknown.
+        GraphBuildError: The type is ``"scalar"`` and ``x`` is none.
+    """
+    unknown = set(types) - set(_TYPES)
+    if isinstance(types, str) or unknown:
+        raise ConfigError(f"wanted a list of summary types out of {', '.join(_TYPES)}, got {types!r}")
+    if main_tower_only and not writes_summaries():
+        return
+    tag = name_without_tower(x) if name is None else name
+    with tf.name_scope(None, "TensorSummary"):
+        for kind in types:
+            if kind == "scalar":
+                add_scalar_summary(tag, x, collections)
+            elif kind == "histogram":
+                add_histogram_summary(tag, x, collections)
+            else:
+                add_scalar_summary(f"{tag}-{kind}", _REDUCTIONS[kind](_as_floating(x)), collections)
+
+
+def add_activation_summary(
+    x: Any, types: Sequence[str] | None = None, name: str | None = None, collections: Iterable[str] | None = None
+) -> None:
+    """Write summaries of a layer's output, under ``activation-summary/``.
+
+    Args:
+        x: a tensor with at least two dimensions; for another one a warning is logged and nothing is written.
+        types: as for ``add_tensor_summary``; by default sparsity, rms and histogram.
+        name: by default what the tensor is called, without the tower's name scope.
+        collections: where the summaries go, by default SUMMARIES.
+
+    Raises:
+        ConfigError: A type is unknown.
+    """
+    if not writes_summaries():
+        return
+    tag = name_without_tower(x) if name is None else name
+    if x.shape.rank is not None and x.shape.rank < 2:
+        logger.warning(f"{tag} of shape {x.shape} is no layer's output: wanted two dimensions or more, so no summary")
+        return
+    wanted = ("sparsity", "rms", "histogram") if types is None else types
+    add_tensor_summary(x, wanted, name=f"activation-summary/{tag}", collections=collections)
+
+
+def add_param_summary(*summary_lists: tuple[str, Sequence[str]], collections: Iterable[str] | None = None) -> None:
+    """Write summaries of trainable variables, under ``param-summary/``.
+
+    Args:
+        *summary_lists: pairs of a regular expression, which must match a variable's whole name, and the types of
+            summaries for these variables, as for ``add_tensor_summary``.
+        collections: where the summaries go, by default SUMMARIES.
+
+    Raises:
+        ConfigError: A type is unknown, or something is not such a pair.
+
+    Example:
+        add_param_summary((".*/W", ["histogram", "rms"]))
+    """
+    patterns = [_parse_pair(pair) for pair in summary_lists]
+    if not writes_summaries():
+        return
+    for variable in tf.trainable_variables():
+        name = variable_name_without_tower(variable)
+        for pattern, types in patterns:
+            if pattern.fullmatch(name):
+                add_tensor_summary(variable, types, name=f"param-summary/{name}", collections=collections)
+
+
+def _parse_pair(pair: Any) -> tuple[re.Pattern[str], Sequence[str]]:
+    try:
+        regex, types = pair
+        return re.compile(regex), types
+    except (TypeError, ValueError, re.error) as error:
+        raise ConfigError(f"wanted a pair of a regular expression and a list of summary types, got {pair!r}") from error
+
+
+def _as_floating(x: Any) -> Any:
+    tensor = tf.convert_to_tensor(x)
+    return tensor if tensor.dtype.is_floating else tf.cast(tensor, tf.float32)
+
+
+def add_scalar_summary(tag: str, value: Any, collections: Iterable[str] | None = None) -> None:
+    """Add a summary of a scalar to collections, by default to SUMMARIES.
+
+    Raises:
+        GraphBuildError: It is not a scalar tensor of numbers.
+    """
+    check_scalar(value)
+    _collect(tf.raw_ops.ScalarSummary(tags=tag, values=tf.cast(value, tf.float32)), collections)
+
+
+def add_histogram_summary(tag: str, values: Any, collections: Iterable[str] | None = None) -> None:
+    """Add a summary of a tensor's distribution to collections, by default to SUMMARIES."""
+    _collect(tf.raw_ops.HistogramSummary(tag=tag, values=tf.convert_to_tensor(values)), collections)
+
+
+def check_scalar(tensor: Any) -> None:
+    """Check that something is a tensor or variable with one number.
+
+    Raises:
+        GraphBuildError: It is something else, or its shape is not known.
+    """
+    if not tf.is_tensor(tensor):
+        raise GraphBuildError(f"wanted a scalar tensor to summarise, got {tensor!r:.100}")
+    dtype = tensor.dtype.base_dtype
+    if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
+        raise GraphBuildError(
+            f"wanted a scalar of a numeric dtype to summarise, got {tensor.name} of shape {tensor.shape} and dtype "
+            f"{dtype.name}: reduce it, for example with tf.reduce_mean"
+        )
+
+
+def _collect(summary: Any, collections: Iterable[str] | None) -> None:
+    tf.add_to_collections([tf.GraphKeys.SUMMARIES] if collections is None else list(collections), summary)
+
+
+def create_scalar_summary(name: str, value: float) -> Any:
+    """Return a tf.Summary with one number."""
+    return tf.Summary(value=[tf.Summary.Value(tag=name, simple_value=float(value))])
+
+
+def create_image_summary(name: str, val: Any) -> Any:
+    """Return a tf.Summary with images.
+
+    Args:
+        name: the tag; of several images, the k-th has the tag ``name/k``.
+        val: numpy array of shape (N, H, W, C) with 1, 3 or 4 channels. Anything but uint8 is taken as values in
+            [0, 255] and rounded.
+
+    Raises:
+        ConfigError: The shape is another one.
+    """
+    images = np.asarray(val)
+    if images.ndim != 4 or images.shape[-1] not in (1, 3, 4) or not images.size:
+        raise ConfigError(f"image summary {name!r} wants an array of shape (N, H, W, 1, 3 or 4), got {images.shape}")
+    if images.dtype != np.uint8:
+        images = np.clip(np.rint(images), 0, 255).astype(np.uint8)
+    count, height, width, channels = images.shape
+    values = [
+        tf.Summary.Value(
+            tag=name if count == 1 else f"{name}/{k}",
+            image=tf.Summary.Image(
+                height=height, width=width, colorspace=channels, encoded_image_string=encode_png(image)
+            ),
+        )
+        for k, image in enumerate(images)
+    ]
+    return tf.Summary(value=values)
+
+
+def encode_png(image: Any) -> bytes:
+    """Return the PNG file of one image.
+
+    Args:
+        image: uint8 of shape (height, width, channels) with 1, 3 or 4 channels.
+
+    Raises:
+        ConfigError: The dtype or the shape is another one.
+    """
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in _COLOUR_TYPES or not image.size:
+        raise ConfigError(f"wanted an uint8 image of shape (H, W, 1, 3 or 4), got {image.dtype} {image.shape}")
+    height, width, channels = image.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
+    # Each row begins with the number of its filter; 0 is none.
+    rows = np.zeros((height, 1 + width * channels), np.uint8)
+    rows[:, 1:] = image.reshape(height, -1)
+    return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows.tobytes())) + _chunk(b"IEND", b"")
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

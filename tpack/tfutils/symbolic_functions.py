@@ -1,18 +1,22 @@
 """Small functions of tensors that models of many fields share: right answers, sizes, losses, and looking inside.
 
 Several of them are a call or two of TensorFlow. They are here because scripts import them from this module.
+
+Which pixels an output depends on: saliency maps, plain and by guided back-propagation.
 """
 
+import functools
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.saliency import guided_relu, saliency_map
-from tpack.tfutils.summary_ops import add_scalar_summary
-from tpack.tfutils.tensor_summary import rms as _rms
-from tpack.tfutils.tower_scope import writes_summaries
+from tpack.tfutils.scope_utils import writes_summaries
+from tpack.tfutils.summary import add_scalar_summary
+from tpack.tfutils.summary import rms as _rms
 
 __all__ = [
     "accuracy",
@@ -27,6 +31,9 @@ __all__ = [
     "rms",
     "saliency_map",
 ]
+
+
+_GUIDED = "TpackGuidedRelu"
 
 
 def accuracy(logits: Any, label: Any, topk: int = 1, name: str = "accuracy") -> Any:
@@ -157,3 +164,47 @@ def print_stat(x: Any, message: str | None = None) -> Any:
     line = tf.print(f"{message or x.op.name}:", *stats, "values", flatten(x), summarize=10)
     with tf.control_dependencies([line]):
         return tf.identity(x, name="print_stat")
+
+
+@contextmanager
+def guided_relu() -> Iterator[None]:
+    """Give the ReLUs that are built in the block a gradient that keeps only what is positive.
+
+    Example:
+        with guided_relu():
+            logits = model(image)
+        saliency_map(logits, image)
+
+    Source:
+        Springenberg et al., Striving for Simplicity: The All Convolutional Net, 2014.
+    """
+    _register_guided_gradient()
+    with tf.get_default_graph().gradient_override_map({"Relu": _GUIDED}):
+        yield
+
+
+def saliency_map(output: Any, input: Any, name: str = "saliency_map") -> Any:
+    """Return the gradient of each row's largest output with respect to the input.
+
+    Args:
+        output: of shape (B, C), such as logits.
+        input: what it was computed from, such as images.
+        name: of the tensor that is returned.
+
+    Shapes:
+        That of ``input``.
+
+    Source:
+        Simonyan, Vedaldi and Zisserman, Deep Inside Convolutional Networks, 2013.
+    """
+    (gradient,) = tf.gradients(tf.reduce_max(output, axis=1), [input])
+    return tf.identity(gradient, name=name)
+
+
+@functools.cache
+def _register_guided_gradient() -> None:
+    """Register the gradient, which TensorFlow takes by name and once for the life of the process."""
+
+    @tf.RegisterGradient(_GUIDED)
+    def guided_gradient(op: Any, gradient: Any) -> Any:
+        return tf.raw_ops.ReluGrad(gradients=tf.nn.relu(gradient), features=op.outputs[0])

@@ -4,18 +4,26 @@ A checkpoint holds the variables; the epoch, and how far it had come, are no var
 flushed to the disk and renamed, so that it is whole or absent whenever the process dies. Write it before the
 checkpoint: then every complete checkpoint has its state, and a state without a checkpoint is only left over
 (``prune_train_states``).
+
+Which data points training had used when a checkpoint was saved: a small file beside each checkpoint.
+
+The position in a dataflow is no variable, and it may hold arrays: the state of a generator of random numbers, or the
+data points that wait in a shuffling buffer. The file is written as `tpack.tfutils.train_state` writes its own, before
+the checkpoint, and goes with it.
 """
 
 import json
 import os
 import re
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-from tpack.errors import CheckpointError, ConfigError
-from tpack.tfutils.data_state import DATA_SUFFIX
+from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.utils.fs import atomic_write
+from tpack.utils.serialize import dumps, loads
 
 SUFFIX = ".train_state.json"
+DATA_SUFFIX = ".data_state.msgpack"
 # What `atomic_write` leaves behind when the process is killed inside it.
 _WRITTEN_ASIDE = re.compile(rf"^\..*({re.escape(SUFFIX)}|{re.escape(DATA_SUFFIX)})\.\w+\.tmp$")
 
@@ -90,3 +98,44 @@ def prune_train_states(checkpoint_dir: str) -> list[str]:
             os.remove(path)
             removed.append(path)
     return removed
+
+
+def data_state_path(prefix: str) -> str:
+    """Return the name of the file that belongs to the checkpoint ``prefix``."""
+    return prefix + DATA_SUFFIX
+
+
+def write_data_state(prefix: str, state: Any) -> None:
+    """Write the position that belongs to the checkpoint ``prefix``; it survives the death of process and machine.
+
+    Args:
+        prefix: the checkpoint.
+        state: what `tpack.utils.serialize` takes; None where there is no position, and then no file stays either.
+
+    Raises:
+        DataPointError: The state holds something that cannot be serialized.
+    """
+    path = data_state_path(prefix)
+    if state is None:
+        if os.path.exists(path):
+            os.remove(path)
+        return
+    content = dumps(state)
+    with atomic_write(path, "wb") as file:
+        file.write(content)
+
+
+def read_data_state(prefix: str) -> Any:
+    """Return the position that belongs to the checkpoint ``prefix``, or None when there is none.
+
+    Raises:
+        CheckpointError: The file does not hold a position.
+    """
+    path = data_state_path(prefix)
+    try:
+        with open(path, "rb") as file:
+            return loads(file.read())
+    except FileNotFoundError:
+        return None
+    except InputError as error:
+        raise CheckpointError(f"{path} holds no position in the data: {error}") from error

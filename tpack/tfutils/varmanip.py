@@ -1,17 +1,27 @@
-"""The public names for values of variables in files and sessions, under the module that scripts know."""
+"""The public names for values of variables in files and sessions, under the module that scripts know.
 
-from tpack.tfutils.checkpoint_files import (
-    dump_session_params,
-    get_checkpoint_path,
-    get_savename_from_varname,
-    is_training_name,
-    load_checkpoint_vars,
-    save_checkpoint_vars,
-)
-from tpack.tfutils.session_update import SessionUpdate
+Read and write the values of variables as files: checkpoints of TensorFlow, and ``.npz`` of numpy.
 
-load_chkpt_vars = load_checkpoint_vars
-save_chkpt_vars = save_checkpoint_vars
+The two are alike to ``SmartInit``. An ``.npz`` is one file and needs no TensorFlow to read.
+
+Change the values of variables in a session, again and again.
+"""
+
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tfutils.checkpoint import CheckpointReader, resolve_checkpoint
+from tpack.tfutils.graph_lookup import near_names
+from tpack.tfutils.sessinit import load_npz
+from tpack.tfutils.variable_values import assign_values, fit_values
+from tpack.utils import logger
+from tpack.utils.fs import atomic_write
 
 __all__ = [
     "SessionUpdate",
@@ -24,3 +34,168 @@ __all__ = [
     "save_checkpoint_vars",
     "save_chkpt_vars",
 ]
+
+
+# How slots and counters of TensorFlow's optimizers end, and tpack's own.
+_TRAINING_SUFFIXES = (
+    "/Adam", "/Adam_1", "/Momentum", "/RMSProp", "/RMSProp_1", "/RMSProp_2", "/Adagrad", "/Adadelta", "/Adadelta_1",
+    "/Ftrl", "/Ftrl_1", "/ExponentialMovingAverage", "/AccumGrad", "/AccumGrad_touched",
+)  # fmt: skip
+
+_TRAINING_NAMES = ("global_step", "learning_rate", "beta1_power", "beta2_power", "AccumGrad_counter")
+_TRAINING_SCOPES = ("apply_gradients/", "EMA/", "queue", "optimizer/")
+
+
+def load_checkpoint_vars(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return all values in a checkpoint or an ``.npz`` file, by name without ``:0``.
+
+    Args:
+        path: what ``resolve_checkpoint`` takes, or a path that ends in ``.npz``.
+
+    Raises:
+        CheckpointError: The file is missing or damaged.
+    """
+    path = os.path.expanduser(os.fspath(path))
+    if path.endswith(".npz"):
+        return {name.removesuffix(":0"): value for name, value in load_npz(path).items()}
+    reader = CheckpointReader(resolve_checkpoint(path))
+    # A scalar string, such as the object graph in checkpoints of TensorFlow 2, is read as bytes and not as an array.
+    return {name: np.asarray(reader.read(name)) for name in sorted(reader.shapes)}
+
+
+load_chkpt_vars = load_checkpoint_vars
+
+
+def save_checkpoint_vars(dic: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write values as an ``.npz`` file, if the path ends like that, or as a checkpoint.
+
+    Args:
+        dic: variable name, with or without ``:0``, to array.
+        path: the file, or the prefix of the checkpoint's files. Its directory must exist.
+
+    Raises:
+        ConfigError: It is no dict of names, or one name is there twice.
+    """
+    values = {str(name).removesuffix(":0"): np.asarray(value) for name, value in dic.items()}
+    if len(values) < len(dic) or not all(isinstance(name, str) for name in dic):
+        raise ConfigError(
+            "wanted a dict of values by variable name, with no name twice, once as 'name' and once as 'name:0'"
+        )
+    path = os.fspath(path)
+    if path.endswith(".npz"):
+        with atomic_write(path, "wb") as file:
+            _write_npz(file, values)
+        return
+    with tf.Graph().as_default(), tf.Session() as session:
+        placeholders = {name: tf.placeholder(value.dtype, value.shape) for name, value in values.items()}
+        save = tf.raw_ops.SaveV2(
+            prefix=path,
+            tensor_names=list(values),
+            shape_and_slices=[""] * len(values),
+            tensors=list(placeholders.values()),
+        )
+        session.run(save, {placeholders[name]: value for name, value in values.items()})
+
+
+save_chkpt_vars = save_checkpoint_vars
+
+
+def _write_npz(file: Any, values: Mapping[str, Any]) -> None:
+    """Write what ``np.savez`` would, which cannot have arrays that are called like its own arguments."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, value in values.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                # Numpy's files know no bfloat16.
+                plain = value.astype(np.float32) if value.dtype.name == "bfloat16" else value
+                np.lib.format.write_array(entry, plain, allow_pickle=False)
+
+
+def dump_session_params(path: str | os.PathLike[str]) -> None:
+    """Write the values that the default session's model has to an ``.npz`` file or a checkpoint.
+
+    A model has its trainable variables, and those in MODEL_VARIABLES: moving averages of batch normalisation (those of
+    a Keras layer if the graph trains), and variables frozen with ``skip_collection``. What only the optimizer needs is
+    left out.
+
+    Args:
+        path: as for ``save_checkpoint_vars``.
+
+    Raises:
+        ConfigError: No session is the default one.
+    """
+    session = tf.get_default_session()
+    if session is None:
+        raise ConfigError("dump_session_params writes the values in the default session, and there is none")
+    with session.graph.as_default():
+        variables = {variable.op.name: variable for variable in [*tf.trainable_variables(), *tf.model_variables()]}
+    values = session.run(variables)
+    save_checkpoint_vars(values, path)
+    logger.info(f"Wrote {len(values)} variable(s) to {os.fspath(path)}")
+
+
+def get_checkpoint_path(path: str) -> str:
+    """Return the prefix of the checkpoint that a path means, as ``resolve_checkpoint`` does."""
+    return resolve_checkpoint(path)
+
+
+def is_training_name(name: str) -> bool:
+    """Tell, by its name, whether a variable is probably only needed for training: slots, counters, learning rates.
+
+    Args:
+        name: of a variable, with or without ``:0``.
+    """
+    name = name.removesuffix(":0")
+    is_counter = name.rpartition("/")[2] in _TRAINING_NAMES
+    return is_counter or name.endswith(_TRAINING_SUFFIXES) or name.startswith(_TRAINING_SCOPES)
+
+
+def get_savename_from_varname(
+    varname: str, varname_prefix: str | None = None, savename_prefix: str | None = None
+) -> str:
+    """Return the name in a checkpoint for that of a variable.
+
+    Args:
+        varname: of the variable.
+        varname_prefix: a scope that is taken off its front.
+        savename_prefix: a scope that is put in front instead.
+    """
+    name = varname
+    if varname_prefix:
+        name = name.removeprefix(f"{varname_prefix.rstrip('/')}/")
+    return f"{savename_prefix.rstrip('/')}/{name}" if savename_prefix else name
+
+
+class SessionUpdate:
+    """Assign arrays to variables of a session by name.
+
+    Args:
+        sess: the session.
+        vars_to_update: the variables that may be assigned to.
+        ignore_mismatch: reshape values where that is possible, skip what does not fit, and warn, where it would be an
+            error.
+    """
+
+    def __init__(self, sess: Any, vars_to_update: Sequence[Any], ignore_mismatch: bool = False) -> None:
+        self._session = sess
+        self._variables = {variable.op.name: variable for variable in vars_to_update}
+        self._ignore_mismatch = ignore_mismatch
+
+    def update(self, prms: Mapping[str, Any]) -> None:
+        """Assign values; if one does not fit, none is assigned.
+
+        Args:
+            prms: variable name, with or without ``:0``, to array.
+
+        Raises:
+            ConfigError: A name is not one of the variables; near names are listed.
+            CheckpointError: Values do not fit their variables. The message is a table of all that do not.
+        """
+        pairs = [(self._find(name), np.asarray(value)) for name, value in prms.items()]
+        fitting = fit_values(pairs, cast=True, skip_mismatch=self._ignore_mismatch, source="the update")
+        assign_values(self._session, fitting)
+
+    def _find(self, name: str) -> Any:
+        name = name.removesuffix(":0")
+        if name not in self._variables:
+            raise ConfigError(f"{name!r} is not one of the variables to update{near_names(name, self._variables)}")
+        return self._variables[name]

@@ -13,7 +13,7 @@ from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.base import InputSource
 from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.sesscreate import NewSessionCreator
-from tpack.tfutils.session_init import JustCurrentSession, SessionInit
+from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.train_loop import TrainLoop
 

@@ -5,12 +5,10 @@ from typing import Any
 
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CheckpointError, ConfigError, InputError
-from tpack.tfutils.checkpoint import latest_checkpoint
-from tpack.tfutils.checkpoint_reader import CheckpointReader
-from tpack.tfutils.data_state import data_state_path, read_data_state
-from tpack.tfutils.global_step import GLOBAL_STEP_NAME
-from tpack.tfutils.smart_init import SmartInit
-from tpack.tfutils.train_state import TrainState, read_train_state
+from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint
+from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
+from tpack.tfutils.sessinit import SmartInit
+from tpack.tfutils.train_state import TrainState, data_state_path, read_data_state, read_train_state
 from tpack.train.config import TrainConfig
 from tpack.utils import logger
 

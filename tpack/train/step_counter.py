@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.tfutils.global_step import get_global_step_var
+from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.train.train_loop import TrainLoop
 
 

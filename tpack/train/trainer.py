@@ -15,10 +15,10 @@ from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
-from tpack.tfutils.global_step import get_global_step_value
+from tpack.tfutils.graph_lookup import get_global_step_value
 from tpack.tfutils.initialize import initialize_variables, order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator
-from tpack.tfutils.session_init import JustCurrentSession, SessionInit
+from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.train.counters import LoopCounters

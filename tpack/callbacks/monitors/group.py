@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import CallbackError
-from tpack.tfutils.summary_proto import create_image_summary, create_scalar_summary
+from tpack.tfutils.summary import create_image_summary, create_scalar_summary
 
 _TOWER_PREFIX = re.compile(r"^tower\d+/")
 

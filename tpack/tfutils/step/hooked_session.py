@@ -12,9 +12,17 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tfutils.remembered_step import NO_VALUES, RememberedStep, is_constant, timeout_alone
 from tpack.tfutils.step.executor_choice import ExecutorChoice
-from tpack.tfutils.step.fetch_plan import FetchPlan, fetch_key, graph_element, is_composite
+from tpack.tfutils.step.fetch_plan import (
+    NO_VALUES,
+    FetchPlan,
+    RememberedStep,
+    fetch_key,
+    graph_element,
+    is_composite,
+    is_constant,
+    timeout_alone,
+)
 from tpack.tfutils.step.run_failure import explain_failure
 
 Feeds = dict[int, tuple[Any, Any]]

@@ -1,0 +1,119 @@
+"""Values of variables in checkpoints and in .npz files: what is written is read."""
+
+import os
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.checkpoints import make_variables, save_checkpoint
+from tpack.errors import CheckpointError, ConfigError
+from tpack.tfutils.sessinit import SmartInit
+from tpack.tfutils.varmanip import (
+    dump_session_params,
+    get_checkpoint_path,
+    get_savename_from_varname,
+    is_training_name,
+    load_checkpoint_vars,
+    save_checkpoint_vars,
+)
+
+VALUES = {
+    "conv0/W": np.arange(6, dtype="float32").reshape(2, 3),
+    "file": np.array(3, "int64"),
+    "half": np.array([1.5, -2], "float16"),
+    "empty": np.zeros((0, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ["values.npz", "model-5"])
+def test_what_is_written_is_read(tmp_path: Any, name: str) -> None:
+    path = str(tmp_path / name)
+    save_checkpoint_vars({f"{key}:0": value for key, value in VALUES.items()}, path)
+    loaded = load_checkpoint_vars(path)
+    assert loaded.keys() == VALUES.keys()
+    for key, value in VALUES.items():
+        assert loaded[key].dtype == value.dtype
+        np.testing.assert_array_equal(loaded[key], value)
+
+
+def test_checkpoints_of_savers_are_read_and_ours_by_savers(session8: Any, tmp_path: Any) -> None:
+    prefix = save_checkpoint(tmp_path, VALUES)
+    assert load_checkpoint_vars(tmp_path).keys() == VALUES.keys()
+    assert get_checkpoint_path(f"{prefix}.index") == prefix
+    variables = make_variables({key: np.zeros_like(value) for key, value in VALUES.items()})
+    save_checkpoint_vars(VALUES, tmp_path / "ours")
+    tf.train.Saver(variables).restore(session8, str(tmp_path / "ours"))
+    np.testing.assert_array_equal(session8.run(variables["conv0/W"]), VALUES["conv0/W"])
+
+
+def test_numpy_reads_our_files(tmp_path: Any) -> None:
+    save_checkpoint_vars({**VALUES, "brain": np.array([1.5], ml_dtypes.bfloat16)}, tmp_path / "values.npz")
+    with np.load(tmp_path / "values.npz", allow_pickle=False) as file:
+        assert set(file.files) == {*VALUES, "brain"}
+        assert file["brain"].dtype == np.float32
+    assert os.listdir(tmp_path) == ["values.npz"]
+
+
+def test_objects_are_not_written(tmp_path: Any) -> None:
+    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
+        save_checkpoint_vars({"a": np.array([{}])}, tmp_path / "values.npz")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("dic", [{"a": 1, "a:0": 2}, {3: 1}])
+def test_names_must_be_names_and_differ(tmp_path: Any, dic: Any) -> None:
+    with pytest.raises(ConfigError, match="wanted a dict of values by variable name, with no name twice"):
+        save_checkpoint_vars(dic, tmp_path / "values.npz")
+
+
+def test_missing_files_are_checkpoint_errors(tmp_path: Any) -> None:
+    for name in ("a.npz", "model-1"):
+        with pytest.raises(CheckpointError, match=name):
+            load_checkpoint_vars(tmp_path / name)
+
+
+def test_session_is_dumped_without_what_only_training_needs(session8: Any, tmp_path: Any) -> None:
+    variables = make_variables({"W": np.ones(3, "float32")})
+    collections = [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES]
+    moving = tf.get_variable("bn/mean/EMA", initializer=[5.0], trainable=False, collections=collections)
+    tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(variables["W"]))
+    session8.run(tf.global_variables_initializer())
+    dump_session_params(str(tmp_path / "model.npz"))
+    assert load_checkpoint_vars(tmp_path / "model.npz").keys() == {"W", "bn/mean/EMA"}
+    session8.run([variables["W"].assign([0, 0, 0]), moving.assign([0])])
+    SmartInit(str(tmp_path / "model.npz")).init(session8)
+    np.testing.assert_array_equal(np.hstack(session8.run([variables["W"], moving])), [1, 1, 1, 5])
+
+
+def test_dumping_wants_a_session(graph: Any, tmp_path: Any) -> None:
+    with pytest.raises(ConfigError, match="values in the default session, and there is none"):
+        dump_session_params(str(tmp_path / "model.npz"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("global_step:0", True),
+        ("conv0/W/Adam_1:0", True),
+        ("beta1_power", True),
+        ("tower1/beta2_power", True),
+        ("fc/W/Momentum", True),
+        ("fc/W/AccumGrad", True),
+        ("EMA/cost/ExponentialMovingAverage", True),
+        ("conv0/W", False),
+        ("bn/mean/EMA:0", False),
+        ("Adam/W", False),
+    ],
+)
+def test_training_names_are_recognised(name: str, expected: bool) -> None:
+    assert is_training_name(name) is expected
+
+
+def test_names_move_between_scopes() -> None:
+    assert get_savename_from_varname("tower1/conv0/W", "tower1") == "conv0/W"
+    assert get_savename_from_varname("tower1/conv0/W", "tower1/", "gen/") == "gen/conv0/W"
+    assert get_savename_from_varname("tower10/W", "tower1") == "tower10/W"
+    assert get_savename_from_varname("W") == "W"
