@@ -5,7 +5,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.errors import CallbackError, TowerError
 from tpack.tower.context import TowerContext
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 
 HOOKS = [
     "setup_graph",

@@ -12,7 +12,7 @@ from tpack.distribute.several_towers import MeetingTowerContext
 from tpack.distribute.values import Mirrored, PerDevice
 from tpack.errors import StrategyError, TowerError, TowerMismatchError
 from tpack.tower.context import get_current_tower_context
-from tpack.tower.together import call_in_towers
+from tpack.tower.rendezvous import call_in_towers
 from tpack.tower.tower_kinds import TrainTowerContext
 
 

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.cost import GradientOptions, check_cost, make_grad_fn
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 from tpack.tower.tower_kinds import TrainTowerContext
 
 

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tpack.dataflow.from_list import DataFromList
 from tpack.tower.context import TowerContext
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 
 SIGNATURE = [
     tf.TensorSpec([None], tf.float32, name="x"),

@@ -18,7 +18,7 @@ from tpack.graph_builder.simple import SimpleBuilder
 from tpack.models.regularize import add_keras_losses
 from tpack.reduction.over_towers import mean_over_towers
 from tpack.tower.context import current_tower_context
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 
 STEPS, ROWS = 3, 8
 KERAS = {"keras": keras, "tf_keras": tf_keras}

@@ -26,7 +26,7 @@ from tpack.tfutils.argscope import argscope
 from tpack.tfutils.scope_utils import auto_reuse_variable_scope
 from tpack.tfutils.sessinit import SmartInit
 from tpack.tower.context import TowerContext, current_tower_context
-from tpack.tower.variable_getters import custom_getter_scope
+from tpack.tower.getters import custom_getter_scope
 
 SHAPES = {
     "conv0/W": (3, 3, 2, 4),

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.registry import layer_scope
 from tpack.tower.context import TowerContext
-from tpack.tower.variable_getters import custom_getter_scope
+from tpack.tower.getters import custom_getter_scope
 
 LOSSES = tf.GraphKeys.REGULARIZATION_LOSSES
 

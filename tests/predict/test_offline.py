@@ -13,7 +13,7 @@ from tpack.predict import OfflinePredictor, PredictConfig
 from tpack.tfutils.sesscreate import ReuseSessionCreator
 from tpack.tfutils.sessinit import DictRestore, SmartInit
 from tpack.tower.context import current_tower_context
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 
 WEIGHTS = {"w": 3.0, "b": -1.0}

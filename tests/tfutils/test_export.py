@@ -19,7 +19,7 @@ from tpack.tfutils.export import ModelExporter
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.sessinit import SmartInit
 from tpack.tower.context import current_tower_context
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 
 WEIGHTS = {
     "conv0/W": np.random.default_rng(1).normal(size=(3, 3, 2, 4)).astype("float32"),

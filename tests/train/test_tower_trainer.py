@@ -6,7 +6,7 @@ from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, TowerError
 from tpack.tower.context import TowerContext
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 from tpack.train.tower_trainer import TowerTrainer
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
 

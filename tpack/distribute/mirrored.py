@@ -15,7 +15,7 @@ from tpack.tower.devices import list_gpus, resolve_device, resolve_devices
 class MirroredStrategy(DeviceListStrategy):
     """Synchronous training on the devices of one machine, with a mirror of each variable on each device.
 
-    Towers are built one after the other, in one order, also where they meet: see `tpack.tower.together`.
+    Towers are built one after the other, in one order, also where they meet: see `tpack.tower.rendezvous`.
 
     Args:
         devices: names of devices, each once. None for the GPUs of the machine, or its CPU if it has none.

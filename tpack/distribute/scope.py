@@ -10,7 +10,7 @@ from tpack.distribute.layer_state import with_layer_state
 from tpack.distribute.mode import CrossTowerMode, entered, require_distribution_strategy_scope
 from tpack.distribute.update_context import get_update_device
 from tpack.tower.context import get_current_tower_context
-from tpack.tower.variable_getters import custom_getter_scope
+from tpack.tower.getters import custom_getter_scope
 from tpack.utils.once import log_once
 
 

@@ -14,7 +14,7 @@ from tpack.tower.context import current_tower_context
 from tpack.tower.isolation import TowerCollections
 from tpack.tower.names import join_scope, tower_name
 from tpack.tower.recorder import VariableRecorder
-from tpack.tower.together import call_in_towers
+from tpack.tower.rendezvous import call_in_towers
 from tpack.tower.tower_kinds import TrainTowerContext
 
 

@@ -21,7 +21,7 @@ from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.tower.devices import list_gpus, resolve_device
 from tpack.tower.placement import VARIABLE_OP_TYPES
-from tpack.tower.together import call_in_towers
+from tpack.tower.rendezvous import call_in_towers
 from tpack.utils import logger
 
 

@@ -10,7 +10,7 @@ from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GradFn, GradsAndVars, OptimizerFn
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import current_tower_context
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 from tpack.utils import logger
 
 

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tower.context import current_tower_context
-from tpack.tower.func import check_signature
+from tpack.tower.tower_func import check_signature
 
 _OPTIMIZERS_KEY = ("tpack_optimizers",)
 """A graph's optimizers, each with its model. A tuple as the key, which TensorFlow's own stores have, is never saved."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tpack.tower.devices import resolve_device
-from tpack.tower.func import TowerFunc
 from tpack.tower.handles import TowerHandle
+from tpack.tower.tower_func import TowerFunc
 from tpack.tower.tower_kinds import PredictTowerContext
 
 

@@ -21,7 +21,7 @@ from tpack.tower.context import TowerContext
 from tpack.tower.devices import resolve_device, resolve_devices
 from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
-from tpack.tower.together import call_in_towers
+from tpack.tower.rendezvous import call_in_towers
 from tpack.tower.tower_kinds import TrainTowerContext
 
 

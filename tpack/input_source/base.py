@@ -15,7 +15,7 @@ from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataPointError, InputError
 from tpack.input_source.component import Component, Misfit
-from tpack.tower.func import check_signature
+from tpack.tower.tower_func import check_signature
 
 
 class InputSource:

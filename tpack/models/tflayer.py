@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tpack.tower.variable_getters import custom_getter_scope
+from tpack.tower.getters import custom_getter_scope
 
 __all__ = ["rename_tflayer_get_variable"]
 

@@ -10,7 +10,7 @@ from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 
 
 class PredictConfig:

@@ -4,8 +4,8 @@ Their code is in ``tpack.tower``.
 """
 
 from tpack.tower.context import TowerContext, get_current_tower_context
-from tpack.tower.func import TowerFunc
 from tpack.tower.handles import TowerHandle, TowerHandles
+from tpack.tower.tower_func import TowerFunc
 from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 BaseTowerContext = TowerContext

@@ -12,14 +12,14 @@ from tpack.tower.devices import (
     resolve_device,
     resolve_devices,
 )
-from tpack.tower.func import TowerFunc
+from tpack.tower.getters import OverrideCachingDevice, custom_getter_scope, override_to_local_variable
 from tpack.tower.handles import TowerHandle, TowerHandles
 from tpack.tower.names import op_and_tensor_name, tower_name
 from tpack.tower.placement import LeastLoadedDeviceSetter
 from tpack.tower.recorder import VariableRecorder, pair_variables
-from tpack.tower.together import call_in_towers
+from tpack.tower.rendezvous import call_in_towers
+from tpack.tower.tower_func import TowerFunc
 from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
-from tpack.tower.variable_getters import OverrideCachingDevice, custom_getter_scope, override_to_local_variable
 
 __all__ = [
     "CollectionSnapshot",

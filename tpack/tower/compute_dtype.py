@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.tower.cast_variable import CastVariable
-from tpack.tower.variable_getters import custom_getter_scope
+from tpack.tower.getters import custom_getter_scope
 
 # What is current is known to each thread by itself, since towers may be built in several.
 _compute_dtype: ContextVar[Any] = ContextVar("tpack_compute_dtype", default=None)

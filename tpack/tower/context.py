@@ -13,12 +13,12 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
 from tpack.tower.control_flow import is_in_control_flow
+from tpack.tower.getters import custom_getter_scope
 from tpack.tower.isolation import TowerCollections
 from tpack.tower.keys import VARIABLE_KEYS
 from tpack.tower.merging import MergeCall, merge, part_of_tower
 from tpack.tower.recorder import VariableRecorder
 from tpack.tower.stack import context_stack
-from tpack.tower.variable_getters import custom_getter_scope
 from tpack.utils import logger
 
 

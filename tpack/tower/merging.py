@@ -1,6 +1,6 @@
 """One meeting of K towers: what each brings, the function that is called once with all of it, and what each gets.
 
-Nothing here knows how towers come to wait for each other; see `tpack.tower.together` for that.
+Nothing here knows how towers come to wait for each other; see `tpack.tower.rendezvous` for that.
 """
 
 import functools

@@ -14,7 +14,7 @@ from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer,
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.input_source.base import InputSource
 from tpack.tfutils.optimizer_clone import check_optimizer
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 from tpack.train.loss_scale_report import LossScaleReport
 from tpack.train.replica_sync import ReplicaSync
 from tpack.train.tower_trainer import TowerTrainer

@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, TowerError
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.predict.online import OnlinePredictor
-from tpack.tower.func import TowerFunc
 from tpack.tower.handles import TowerHandle, TowerHandles
+from tpack.tower.tower_func import TowerFunc
 from tpack.train.trainer import Trainer
 
 

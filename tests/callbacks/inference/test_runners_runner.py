@@ -6,7 +6,7 @@ from tpack.callbacks.inference.inferencers import BinaryClassificationStats, Cla
 from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.input_source.queue_input import QueueInput
-from tpack.tower.func import TowerFunc
+from tpack.tower.tower_func import TowerFunc
 
 
 def make_inferencers():

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.partition_graphs import placed_devices
 from tpack.errors import ConfigError
-from tpack.tower.variable_getters import (
+from tpack.tower.getters import (
     OverrideCachingDevice,
     custom_getter_scope,
     override_to_local_variable,

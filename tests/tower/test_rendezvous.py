@@ -11,7 +11,7 @@ from tpack.errors import ConfigError, TowerError, TowerMismatchError
 from tpack.tower.context import current_tower_context, get_current_tower_context
 from tpack.tower.coroutine import CoroutineExit
 from tpack.tower.names import tower_name
-from tpack.tower.together import call_in_towers
+from tpack.tower.rendezvous import call_in_towers
 from tpack.tower.tower_kinds import TrainTowerContext
 
 KEYS = tf.GraphKeys
