@@ -12,8 +12,7 @@ from tpack.distribute.context import (
     has_distribution_strategy,
 )
 from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
-from tpack.tower.context import get_current_tower_context
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext, get_current_tower_context
 
 
 def current():

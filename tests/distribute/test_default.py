@@ -9,7 +9,7 @@ from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.distribute.increment import increment_var
 from tpack.distribute.update_context import get_update_device
 from tpack.errors import ConfigError, StrategyError
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.context import TrainTowerContext
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from tests.helpers.strategies import FIRST, MEAN, NONE, ON_READ, SUM, in_scope, 
 from tpack.distribute.layer_state import with_layer_state
 from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.tower_local_variable import TowerLocalVariable
-from tpack.tower.keras_updates import KerasUpdates
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.context import TrainTowerContext
+from tpack.tower.tower_func import KerasUpdates
 
 STATE = {"trainable": False, "dtype": tf.float32, "synchronization": None, "aggregation": NONE}
 

@@ -17,7 +17,7 @@ from tpack.distribute.values import PerDevice
 from tpack.errors import TowerMismatchError
 from tpack.tfutils.gradproc import MapGradient, ScaleGradient, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, PostProcessOptimizer, apply_grad_processors
-from tpack.tower.keys import MOVING_SUMMARY_OPS_KEY
+from tpack.tower.collections import MOVING_SUMMARY_OPS_KEY
 
 K = 3
 DEVICES = cpu_devices(K)

@@ -17,7 +17,7 @@ from tpack.distribute.mode import (
     tower_context_of,
 )
 from tpack.errors import StrategyError
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.context import TrainTowerContext
 
 NOT_INSIDE = r'need to be inside "with distribution_strategy.scope\(\)" for <MirroredStrategy'
 MIXING = "mixing different DistributionStrategy objects: .* is not "

@@ -11,9 +11,8 @@ from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.several_towers import MeetingTowerContext
 from tpack.distribute.values import Mirrored, PerDevice
 from tpack.errors import StrategyError, TowerError, TowerMismatchError
-from tpack.tower.context import get_current_tower_context
+from tpack.tower.context import TrainTowerContext, get_current_tower_context
 from tpack.tower.rendezvous import call_in_towers
-from tpack.tower.tower_kinds import TrainTowerContext
 
 
 def run_before(operation):

@@ -7,7 +7,7 @@ from tests.helpers.strategies import NONE, in_scope, mirrored
 from tpack.distribute.context import get_cross_tower_context
 from tpack.distribute.default import DEFAULT_STRATEGY
 from tpack.errors import ConfigError, StrategyError
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.context import TrainTowerContext
 
 
 def enter(block):

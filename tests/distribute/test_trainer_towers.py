@@ -11,10 +11,8 @@ from tpack.distribute.trainer_towers import TrainerTowersStrategy, context_of_to
 from tpack.distribute.values import PerDevice
 from tpack.errors import GraphBuildError, StrategyError
 from tpack.graph_builder.towers import build_towers
-from tpack.tower.context import current_tower_context
-from tpack.tower.devices import list_gpus
-from tpack.tower.placement import LeastLoadedDeviceSetter
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext, current_tower_context
+from tpack.tower.devices import LeastLoadedDeviceSetter, list_gpus
 
 KINDS = {"own variables": True, "shared variables": False}
 

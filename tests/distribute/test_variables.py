@@ -10,7 +10,7 @@ from tpack.distribute.context import get_tower_context
 from tpack.distribute.update_context import UpdateContext
 from tpack.distribute.variables import DistributedVariable, assign_to_components
 from tpack.errors import StrategyError
-from tpack.tower.tower_kinds import PredictTowerContext
+from tpack.tower.context import PredictTowerContext
 
 
 def make(name="v", value=2.0, **options):

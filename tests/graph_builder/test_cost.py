@@ -6,8 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.cost import GradientOptions, check_cost, make_grad_fn
+from tpack.tower.context import TrainTowerContext
 from tpack.tower.tower_func import TowerFunc
-from tpack.tower.tower_kinds import TrainTowerContext
 
 
 def grad_fn_of(model, optimizer_fn=lambda: tf.train.GradientDescentOptimizer(0.1), **options):

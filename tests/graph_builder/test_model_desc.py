@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerError
 from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
 
 
 class Model(ModelDesc):

@@ -9,8 +9,8 @@ from tests.helpers.toy_training import Line
 from tpack.errors import ConfigError
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
 from tpack.tower.tower_func import TowerFunc
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 SIGNATURE = [
     tf.TensorSpec([None, 3], tf.float32, "image"),

@@ -4,9 +4,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import TowerError, TowerMismatchError
 from tpack.graph_builder.predict import build_predict_tower
-from tpack.tower.context import current_tower_context
+from tpack.tower.context import TrainTowerContext, current_tower_context
 from tpack.tower.tower_func import TowerFunc
-from tpack.tower.tower_kinds import TrainTowerContext
 
 
 def model(x):

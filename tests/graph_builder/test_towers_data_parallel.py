@@ -3,7 +3,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.graph_builder.towers import DataParallelBuilder
-from tpack.tower.placement import LeastLoadedDeviceSetter
+from tpack.tower.devices import LeastLoadedDeviceSetter
 
 
 def output():

@@ -10,8 +10,8 @@ from tpack.errors import ConfigError, TowerError
 from tpack.graph_builder.towers import build_towers
 from tpack.models.batch_norm import BatchNorm
 from tpack.tfutils.argscope import argscope
-from tpack.tower.compute_dtype import compute_in
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.getters import compute_in
 
 KEYS = tf.GraphKeys
 

@@ -9,7 +9,7 @@ from tests.helpers.norm_oracles import normalized
 from tpack.errors import ConfigError
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.batch_renorm import BatchRenorm
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
 
 
 def load(session, values):

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.models.channels import AffineOptions, channels_of, normalize, wide_dtype
-from tpack.tower.compute_dtype import compute_in
+from tpack.tower.getters import compute_in
 
 
 @pytest.mark.parametrize(

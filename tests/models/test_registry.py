@@ -9,7 +9,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
 from tpack.models.registry import get_registered_layer, layer_register, register_alias, registered_layer_names
 from tpack.tfutils.argscope import argscope
-from tpack.tower.compute_dtype import compute_in
+from tpack.tower.getters import compute_in
 
 
 @layer_register(log_shape=True)

@@ -8,7 +8,7 @@ import tf_keras
 
 from tpack.errors import ConfigError
 from tpack.models.regularize import add_keras_losses
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
 
 KEY = tf.GraphKeys.REGULARIZATION_LOSSES
 

@@ -7,8 +7,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import in_scope, tower_number
 from tpack.errors import ConfigError
 from tpack.models.statistics import MovingStatistics, parse_update, updates_statistics
-from tpack.tower.compute_dtype import compute_in
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.getters import compute_in
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from tpack.errors import ConfigError
 from tpack.predict import PredictConfig
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.sessinit import DictRestore, JustCurrentSession
+from tpack.tower.context import PredictTowerContext
 from tpack.tower.tower_func import TowerFunc
-from tpack.tower.tower_kinds import PredictTowerContext
 
 SIGNATURE = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
 

@@ -8,8 +8,7 @@ from tests.helpers.partition_graphs import placed_devices
 from tpack.errors import ReductionError, TowerError, TowerMismatchError
 from tpack.graph_builder.towers import build_towers
 from tpack.reduction.over_towers import mean_over_towers, stack_over_towers, sum_over_towers
-from tpack.tower.context import TowerContext, current_tower_context
-from tpack.tower.tower_kinds import PredictTowerContext
+from tpack.tower.context import PredictTowerContext, TowerContext, current_tower_context
 
 
 def run_towers(num_towers, func, *, own_variables=False):

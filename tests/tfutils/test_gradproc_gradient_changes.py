@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.gradproc import FilterNoneGrad, GlobalNormClip, MapGradient, ScaleGradient, compile_pattern
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.context import TrainTowerContext
 from tpack.utils import logger
 
 VALUES = {"conv0/W": [3.0, 4.0], "conv0/b": [12.0]}

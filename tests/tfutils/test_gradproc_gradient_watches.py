@@ -10,7 +10,7 @@ from tests.helpers.summaries import read_summaries
 from tpack.errors import ConfigError
 from tpack.tfutils.gradproc import CheckGradient, PrintGradient, SummaryGradient
 from tpack.tfutils.summary import MOVING_SUMMARY_OPS_KEY
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.context import TrainTowerContext
 
 
 def make_grads(values: Any = (3.0, 4.0)) -> list[tuple[Any, Any]]:

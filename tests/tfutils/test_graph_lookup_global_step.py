@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.graph_lookup import get_global_step_value, get_global_step_var
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
 from tpack.tower.getters import override_to_local_variable
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 
 def check_is_global_step(step: Any) -> None:

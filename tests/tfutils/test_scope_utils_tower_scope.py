@@ -15,8 +15,8 @@ from tpack.tfutils.scope_utils import (
     writes_summaries,
 )
 from tpack.tfutils.summary import add_moving_summary
-from tpack.tower import isolation
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower import collections
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
 
 
 def test_names_outside_of_towers_stay(graph: Any) -> None:
@@ -60,7 +60,7 @@ def test_summaries_are_written_in_the_main_training_tower(graph: Any, context: A
 
 def test_why_summaries_are_dropped_is_said_once(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # Another test may have been the first.
-    monkeypatch.setattr(isolation, "_DROPPED", f"{isolation._DROPPED}!")
+    monkeypatch.setattr(collections, "_DROPPED", f"{collections._DROPPED}!")
     with captured_log() as lines:
         for index in range(1, 4):
             with TrainTowerContext(f"tower{index}", index=index, total=4, reuse=True):

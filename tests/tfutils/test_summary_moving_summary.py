@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.summaries import read_summaries
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.summary import MOVING_SUMMARY_OPS_KEY, add_moving_summary, add_named_moving_summary
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
 
 
 def weighted_mean(values: Any, decay: float) -> Any:

@@ -10,7 +10,7 @@ from tests.helpers.checkpoints import make_variables
 from tests.helpers.summaries import read_summaries
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.summary import add_activation_summary, add_param_summary, add_tensor_summary
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
 from tpack.utils import logger
 
 X = np.array([[0, 3, 0], [-4, 0, 5]], "float32")

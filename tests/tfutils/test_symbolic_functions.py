@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.summaries import read_summaries
 from tpack.errors import ConfigError
 from tpack.tfutils import symbolic_functions as symbf
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.context import TrainTowerContext
 
 
 @pytest.mark.parametrize("topk", [1, 3])

@@ -13,7 +13,7 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.tfutils.varreplace import custom_getter_scope, freeze_variables, remap_variables
-from tpack.tower.compute_dtype import compute_in
+from tpack.tower.getters import compute_in
 from tpack.tower.tower_func import TowerFunc
 
 BUILDERS = {

@@ -11,11 +11,16 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tests.helpers.source import ROOT
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
-from tpack.tower.context import TowerContext, current_tower_context, get_current_tower_context
+from tpack.tower.context import (
+    PredictTowerContext,
+    TowerContext,
+    TrainTowerContext,
+    context_stack,
+    current_tower_context,
+    get_current_tower_context,
+)
 from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
-from tpack.tower.stack import context_stack
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 KEYS = tf.GraphKeys
 

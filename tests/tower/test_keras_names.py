@@ -9,9 +9,8 @@ import tensorflow.compat.v1 as tf
 import tf_keras
 
 from tpack.graph_builder.towers import build_towers
-from tpack.tower.context import current_tower_context
+from tpack.tower.context import PredictTowerContext, TrainTowerContext, current_tower_context
 from tpack.tower.keras_names import KerasNames, keep_keras_policy
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 MODULES = [keras, tf_keras]
 

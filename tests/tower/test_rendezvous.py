@@ -8,11 +8,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
-from tpack.tower.context import current_tower_context, get_current_tower_context
-from tpack.tower.coroutine import CoroutineExit
+from tpack.tower.context import TrainTowerContext, current_tower_context, get_current_tower_context
 from tpack.tower.names import tower_name
-from tpack.tower.rendezvous import call_in_towers
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.rendezvous import CoroutineExit, call_in_towers
 
 KEYS = tf.GraphKeys
 VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")

@@ -7,9 +7,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerError
-from tpack.tower.context import TowerContext
+from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 from tpack.tower.tower_func import TowerFunc, check_signature
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
 
 SIGNATURE = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
 

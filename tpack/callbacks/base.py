@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CallbackError
-from tpack.tower.names import op_and_tensor_name
-from tpack.tower.variable_reading import value_if_variable
+from tpack.tower.names import op_and_tensor_name, value_if_variable
 
 Self = TypeVar("Self", bound="Callback")
 

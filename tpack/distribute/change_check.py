@@ -9,8 +9,7 @@ from typing import Any
 
 from tpack.distribute.update_context import get_update_device
 from tpack.errors import StrategyError
-from tpack.tower.context import get_current_tower_context
-from tpack.tower.control_flow import built_graph
+from tpack.tower.context import built_graph, get_current_tower_context
 
 _OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
 _ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")

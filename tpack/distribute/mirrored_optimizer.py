@@ -18,8 +18,7 @@ from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.update_context import UpdateContext
 from tpack.distribute.update_on_devices import update_on_devices
 from tpack.tfutils.optimizer_clone import clone_optimizer
-from tpack.tower.collections import freeze_collection
-from tpack.tower.keys import SUMMARY_KEYS
+from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.recorder import VariableRecorder, pair_variables
 
 GradsAndVars = Sequence[tuple[Any, Any]]

@@ -15,7 +15,7 @@ from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.values import Mirrored
 from tpack.distribute.worker_devices import different_devices, worker_devices_of
-from tpack.tower.placement import LeastLoadedDeviceSetter
+from tpack.tower.devices import LeastLoadedDeviceSetter
 
 _CPU = "/device:CPU:0"
 

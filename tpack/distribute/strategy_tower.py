@@ -10,12 +10,11 @@ from tpack.compat import watch_operations
 from tpack.distribute.change_check import refuse_lone_change
 from tpack.distribute.regroup import regroup, select_device
 from tpack.distribute.several_towers import MeetingTowerContext, Place
-from tpack.tower.context import current_tower_context
-from tpack.tower.isolation import TowerCollections
+from tpack.tower.collections import TowerCollections
+from tpack.tower.context import TrainTowerContext, current_tower_context
 from tpack.tower.names import join_scope, tower_name
 from tpack.tower.recorder import VariableRecorder
 from tpack.tower.rendezvous import call_in_towers
-from tpack.tower.tower_kinds import TrainTowerContext
 
 
 class StrategyTower(TrainTowerContext):

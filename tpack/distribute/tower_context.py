@@ -11,7 +11,7 @@ from typing import Any
 from tpack.compat import current_device
 from tpack.distribute.device_names import device_key
 from tpack.distribute.mode import CrossTowerMode, InTowerMode, entered, require_tower_context
-from tpack.tower.stack import context_stack
+from tpack.tower.context import context_stack
 
 
 class TowerContext:

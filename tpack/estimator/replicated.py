@@ -19,8 +19,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tower.context import TowerContext, get_current_tower_context
-from tpack.tower.devices import list_gpus, resolve_device
-from tpack.tower.placement import VARIABLE_OP_TYPES
+from tpack.tower.devices import VARIABLE_OP_TYPES, list_gpus, resolve_device
 from tpack.tower.rendezvous import call_in_towers
 from tpack.utils import logger
 

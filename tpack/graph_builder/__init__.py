@@ -19,8 +19,8 @@ from tpack.reduction.functions import (
     split_grad_list,
 )
 from tpack.reduction.wrappers.gradient_packer import GradientPacker
+from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.getters import OverrideCachingDevice, override_to_local_variable
-from tpack.tower.placement import LeastLoadedDeviceSetter
 
 __all__ = [
     "AsyncMultiGPUBuilder",

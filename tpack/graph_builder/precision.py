@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.graph_builder.loss_scale import LossScaling
-from tpack.tower.compute_dtype import compute_in
+from tpack.tower.getters import compute_in
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 

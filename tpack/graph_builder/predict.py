@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tpack.tower.context import PredictTowerContext
 from tpack.tower.devices import resolve_device
-from tpack.tower.handles import TowerHandle
-from tpack.tower.tower_func import TowerFunc
-from tpack.tower.tower_kinds import PredictTowerContext
+from tpack.tower.tower_func import TowerFunc, TowerHandle
 
 
 def build_predict_tower(

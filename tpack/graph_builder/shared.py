@@ -13,7 +13,7 @@ from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, build_towers, check_shared_variables
 from tpack.reduction.functions import aggregate_grads_colocate
 from tpack.tfutils.optimizer_clone import check_optimizer
-from tpack.tower.placement import LeastLoadedDeviceSetter
+from tpack.tower.devices import LeastLoadedDeviceSetter
 
 PS_DEVICES = ("cpu", "gpu")
 

@@ -2,8 +2,8 @@
 
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.context import TrainTowerContext
 from tpack.tower.devices import resolve_device
-from tpack.tower.tower_kinds import TrainTowerContext
 
 
 class SimpleBuilder(GraphBuilder):

@@ -17,12 +17,11 @@ from typing import Any
 
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.graph_builder.base import BuildResult, GradFn, GradsAndVars, GraphBuilder, OptimizerFn
-from tpack.tower.context import TowerContext
+from tpack.tower.context import TowerContext, TrainTowerContext
 from tpack.tower.devices import resolve_device, resolve_devices
 from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
 from tpack.tower.rendezvous import call_in_towers
-from tpack.tower.tower_kinds import TrainTowerContext
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.models.data_format import channel_axis, check_floating, check_rank, is_channels_first, static_channels
 from tpack.models.steps import OUTPUT, Step
-from tpack.tower.compute_dtype import full_precision
+from tpack.tower.getters import full_precision
 
 
 @dataclass(frozen=True)

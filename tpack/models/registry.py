@@ -23,9 +23,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.argscope import complete_arguments, disable_layer_logging, log_shapes
-from tpack.tower.cast_variable import CastVariable
+from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import get_current_tower_context
-from tpack.tower.keys import VARIABLE_KEYS
+from tpack.tower.getters import CastVariable
 from tpack.utils import logger
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register"]

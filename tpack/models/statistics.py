@@ -15,10 +15,8 @@ from tpack.models.channels import Channels
 from tpack.models.data_format import layer_name
 from tpack.models.steps import OUTPUT
 from tpack.reduction.over_towers import stack_over_towers
-from tpack.tower.compute_dtype import full_precision
-from tpack.tower.context import get_current_tower_context
-from tpack.tower.control_flow import is_in_control_flow
-from tpack.tower.model_variables import add_model_variable
+from tpack.tower.context import add_model_variable, get_current_tower_context, is_in_control_flow
+from tpack.tower.getters import full_precision
 
 UPDATES = ("default", "collection", "internal", "skip")
 

@@ -9,7 +9,7 @@ from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import check_config, create_predict_session
 from tpack.tfutils.step.hooked_session import HookedSession
-from tpack.tower.tower_kinds import PredictTowerContext
+from tpack.tower.context import PredictTowerContext
 
 
 class FeedfreePredictor(PredictorBase):

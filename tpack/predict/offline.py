@@ -9,7 +9,7 @@ from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.config import PredictConfig
 from tpack.predict.online import OnlinePredictor
 from tpack.tfutils.initialize import create_initialized_session, order_sums
-from tpack.tower.tower_kinds import PredictTowerContext
+from tpack.tower.context import PredictTowerContext
 
 
 class OfflinePredictor(OnlinePredictor):

@@ -17,10 +17,10 @@ from tpack.predict.base import PredictorBase, make_predict_function
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import check_config, create_predict_session
 from tpack.predict.online import OnlinePredictor, convert_inputs, input_components
+from tpack.tower.context import PredictTowerContext
 from tpack.tower.devices import resolve_devices
-from tpack.tower.handles import TowerHandle
 from tpack.tower.names import tower_name
-from tpack.tower.tower_kinds import PredictTowerContext
+from tpack.tower.tower_func import TowerHandle
 from tpack.utils import logger
 
 

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.initialize import create_initialized_session
-from tpack.tower.tower_kinds import PredictTowerContext
+from tpack.tower.context import PredictTowerContext
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
 

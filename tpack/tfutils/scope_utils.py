@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
+from tpack.tower.collections import log_dropped_summaries
 from tpack.tower.context import get_current_tower_context
-from tpack.tower.isolation import log_dropped_summaries
 from tpack.tower.names import join_scope
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -36,7 +36,7 @@ from tpack.tfutils.scope_utils import (
     variable_name_without_tower,
     writes_summaries,
 )
-from tpack.tower.keys import MOVING_SUMMARY_OPS_KEY
+from tpack.tower.collections import MOVING_SUMMARY_OPS_KEY
 from tpack.utils import logger
 
 __all__ = [

@@ -3,10 +3,8 @@
 Their code is in ``tpack.tower``.
 """
 
-from tpack.tower.context import TowerContext, get_current_tower_context
-from tpack.tower.handles import TowerHandle, TowerHandles
-from tpack.tower.tower_func import TowerFunc
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext, get_current_tower_context
+from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
 
 BaseTowerContext = TowerContext
 TowerFuncWrapper = TowerFunc

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.tower.context import add_model_variable
 from tpack.tower.getters import custom_getter_scope
-from tpack.tower.model_variables import add_model_variable
 
 __all__ = ["custom_getter_scope", "freeze_variables", "remap_variables"]
 

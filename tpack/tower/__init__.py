@@ -1,9 +1,15 @@
 """The tower mechanism: names, devices, placement, collections, variable getters, contexts and handles."""
 
 from tpack.tower.collections import CollectionSnapshot, backup_collection, freeze_collection, restore_collection
-from tpack.tower.compute_dtype import full_precision
-from tpack.tower.context import TowerContext, current_tower_context, get_current_tower_context
+from tpack.tower.context import (
+    PredictTowerContext,
+    TowerContext,
+    TrainTowerContext,
+    current_tower_context,
+    get_current_tower_context,
+)
 from tpack.tower.devices import (
+    LeastLoadedDeviceSetter,
     canonical_device,
     check_session_devices,
     list_gpus,
@@ -12,14 +18,11 @@ from tpack.tower.devices import (
     resolve_device,
     resolve_devices,
 )
-from tpack.tower.getters import OverrideCachingDevice, custom_getter_scope, override_to_local_variable
-from tpack.tower.handles import TowerHandle, TowerHandles
+from tpack.tower.getters import OverrideCachingDevice, custom_getter_scope, full_precision, override_to_local_variable
 from tpack.tower.names import op_and_tensor_name, tower_name
-from tpack.tower.placement import LeastLoadedDeviceSetter
 from tpack.tower.recorder import VariableRecorder, pair_variables
 from tpack.tower.rendezvous import call_in_towers
-from tpack.tower.tower_func import TowerFunc
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
 
 __all__ = [
     "CollectionSnapshot",

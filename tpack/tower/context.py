@@ -2,23 +2,41 @@
 
 A tower is one copy of the model on one device. Its function is plain TensorFlow code; the context around it opens the
 scopes that give the copy its names, device and variables, and answers the questions that layers ask.
+
+The two kinds of towers, for code that knows which one it wants.
+
+The stack of what is current: towers, and the blocks of distribution strategies; one for each graph and each thread.
+
+A context sits on it exactly as long as its ``with`` block runs. Code of a loop or condition, which TensorFlow builds
+into a graph of its own, is part of the tower around it. Graphs are held weakly, so a finished graph takes its stack
+along.
+
+Code in loops, conditions and functions of TensorFlow, which is built apart from the graph that it belongs to.
+
+Such code is built into a graph of its own inside the other one. It sees the tower that it is part of; what it adds to
+a collection of operations, nobody outside can run.
+
+Variables that belong to the model though they are not trained: moving averages, and weights that are frozen.
+
+They are in the collection MODEL_VARIABLES. Whoever writes a model without what only its optimizer needs, writes these
+and the trainable variables.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
+from tpack import compat
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
-from tpack.tower.control_flow import is_in_control_flow
+from tpack.tower.collections import VARIABLE_KEYS, TowerCollections
 from tpack.tower.getters import custom_getter_scope
-from tpack.tower.isolation import TowerCollections
-from tpack.tower.keys import VARIABLE_KEYS
 from tpack.tower.merging import MergeCall, merge, part_of_tower
 from tpack.tower.recorder import VariableRecorder
-from tpack.tower.stack import context_stack
 from tpack.utils import logger
 
 
@@ -278,3 +296,72 @@ def current_tower_context() -> TowerContext:
             "write 'with TowerContext(\"\", is_training=False): ...' around it"
         )
     return context
+
+
+class TrainTowerContext(TowerContext):
+    """A tower built for training.
+
+    Args:
+        tower_name: the name scope of the tower.
+        vs_name: the variable scope of the tower; not empty means variables of its own.
+        **options: as for `TowerContext`.
+    """
+
+    def __init__(self, tower_name: str, vs_name: str = "", **options: Any) -> None:
+        super().__init__(tower_name, True, vs_name, **options)
+
+
+class PredictTowerContext(TowerContext):
+    """A tower built for prediction: it takes the variables of one training tower.
+
+    Args:
+        tower_name: the name scope of the tower.
+        vs_name: the variable scope of the training tower whose variables are used.
+        **options: as for `TowerContext`.
+    """
+
+    def __init__(self, tower_name: str, vs_name: str = "", **options: Any) -> None:
+        super().__init__(tower_name, False, vs_name, **options)
+
+
+class _ThreadStacks(threading.local):
+    def __init__(self) -> None:
+        self.of_graph: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+
+
+_stacks = _ThreadStacks()
+
+
+def context_stack() -> list[Any]:
+    """Return this thread's stack of contexts for the graph that is being built; the innermost is last."""
+    return _stacks.of_graph.setdefault(built_graph(), [])
+
+
+def built_graph() -> Any:
+    """Return the graph that is being built: in code of a loop, condition or function, the one that this belongs to."""
+    graph = tf.get_default_graph()
+    while (outer := getattr(graph, "outer_graph", None)) is not None:
+        graph = outer
+    return graph
+
+
+def is_in_control_flow() -> bool:
+    """Tell whether what is built now goes into a loop, condition or function of TensorFlow."""
+    graph = built_graph()
+    return tf.get_default_graph() is not graph or compat.is_in_control_flow(graph)
+
+
+def add_model_variable(variable: Any) -> None:
+    """Add a variable to MODEL_VARIABLES, once.
+
+    Of training towers, the first one adds. What the others have are the same variables, or copies, which are not part
+    of the model.
+
+    Args:
+        variable: the variable itself.
+    """
+    tower = get_current_tower_context()
+    if tower is not None and tower.is_training and not tower.is_main_tower:
+        return
+    if not any(known is variable for known in tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)):
+        tf.add_to_collection(tf.GraphKeys.MODEL_VARIABLES, variable)

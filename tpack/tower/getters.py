@@ -1,14 +1,35 @@
-"""Custom getters: change how ``get_variable`` makes a variable without touching the model."""
+"""Custom getters: change how ``get_variable`` makes a variable without touching the model.
+
+The dtype that a model computes in, apart from the dtype of its variables, which is float32.
+
+A custom getter gives the model variables that are cast where they are used. Layers that compute statistics ask for
+the variables themselves by `full_precision`.
+
+A variable that is kept in float32 and computed with in another dtype.
+
+Sums of many small updates need float32; multiplying matrices does not. To a model this is a variable like any other:
+whatever computes with it gets its value cast, whatever assigns to it, names it or saves it reaches the variable.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tower.least_loaded import LeastLoaded
+from tpack.tower.devices import LeastLoaded
+
+# What is current is known to each thread by itself, since towers may be built in several.
+_compute_dtype: ContextVar[Any] = ContextVar("tpack_compute_dtype", default=None)
+
+_REDUCED = (tf.float16, tf.bfloat16)
+_OPERATORS = (
+    *("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod"),
+    *("pow", "rpow", "matmul", "rmatmul", "neg", "abs", "lt", "le", "gt", "ge", "getitem"),
+)
 
 
 @contextmanager
@@ -109,3 +130,153 @@ def _shape_and_dtype(kwargs: dict[str, Any]) -> tuple[Any, Any]:
         shape = initial.shape if hasattr(initial, "shape") else np.shape(initial)
         dtype = getattr(initial, "dtype", dtype)
     return tf.TensorShape(shape), tf.as_dtype(dtype or tf.float32).base_dtype
+
+
+@contextmanager
+def compute_in(dtype: Any) -> Iterator[None]:
+    """Make every float variable that ``get_variable`` gives in the block a float32 variable, used as ``dtype``.
+
+    This holds whatever dtype of 16 or 32 bits the model asks for; other variables are left alone. A variable that
+    ``tf.Variable`` or Keras makes does not come through here.
+
+    Args:
+        dtype: the dtype to compute in.
+    """
+    token = _compute_dtype.set(tf.as_dtype(dtype))
+    try:
+        with custom_getter_scope(_get_cast):
+            yield
+    finally:
+        _compute_dtype.reset(token)
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Let ``get_variable`` give the float32 variables themselves in a block inside `compute_in`.
+
+    For layers that must compute in float32 whatever the model computes in, such as those with batch statistics.
+
+    Example:
+        with full_precision():
+            gamma = tf.get_variable("gamma", [channels], initializer=tf.ones_initializer())
+    """
+    token = _compute_dtype.set(None)
+    try:
+        yield
+    finally:
+        _compute_dtype.reset(token)
+
+
+def current_compute_dtype() -> Any:
+    """Return the dtype that variables are cast to here, or None where they are not."""
+    return _compute_dtype.get()
+
+
+def _get_cast(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    if kwargs.get("dtype") is not None and tf.as_dtype(kwargs["dtype"]).base_dtype in _REDUCED:
+        kwargs["dtype"] = tf.float32
+    kwargs["initializer"] = _in_float32(kwargs.get("initializer"))
+    kwargs["use_resource"] = True
+    variable = getter(name, *args, **kwargs)
+    compute_dtype = current_compute_dtype()
+    # Variables of several devices are no instances of TensorFlow's classes. What is partitioned has no such method.
+    is_whole = hasattr(variable, "sparse_read") and not isinstance(variable, CastVariable)
+    is_cast = compute_dtype is not None and is_whole and variable.dtype.base_dtype == tf.float32
+    return CastVariable(variable, compute_dtype) if is_cast else variable
+
+
+def _in_float32(initializer: Any) -> Any:
+    """Return the initialiser, cast if it is a value in 16 bits; functions are told the dtype anyway."""
+    dtype = getattr(initializer, "dtype", None)
+    if callable(initializer) or dtype is None or tf.as_dtype(dtype).base_dtype not in _REDUCED:
+        return initializer
+    if isinstance(initializer, np.ndarray | np.generic):
+        return initializer.astype(np.float32)
+    return tf.cast(initializer, tf.float32)
+
+
+class CastVariable:
+    """Stands for a variable in a model that computes in another dtype.
+
+    It is no ``tf.Variable`` and no tensor: TensorFlow's functions and operators convert it to a tensor of the compute
+    dtype. Everything else, such as ``name``, ``op``, ``shape`` and ``load``, is the variable's; so is ``dtype``, which
+    is what it holds.
+
+    Args:
+        variable: a resource variable.
+        compute_dtype: the dtype to compute in.
+
+    Attributes:
+        variable: the variable itself.
+    """
+
+    __array_priority__ = 100
+    """Above numpy's, so that ``array * variable`` is ours too."""
+
+    def __init__(self, variable: Any, compute_dtype: Any) -> None:
+        self.variable = variable
+        self.compute_dtype = tf.as_dtype(compute_dtype)
+        with tf.name_scope(f"{variable.op.name.rsplit('/', 1)[-1]}_cast"):
+            self._value = self._cast(variable.value())
+        # TensorFlow looks rows up through this method of whatever it is given, here of the tensor. Without it, the
+        # gradient of an embedding would be as large as the embedding.
+        self._value.sparse_read = self.sparse_read
+
+    def value(self) -> Any:
+        """Return the value in the compute dtype."""
+        return self._value
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
+        """Return the slices at ``indices`` in the compute dtype, as ``tf.gather`` does."""
+        return self._cast(self.variable.sparse_read(indices, name=name))
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
+        """Return what is at ``indices`` in the compute dtype, as ``tf.gather_nd`` does."""
+        return self._cast(self.variable.gather_nd(indices, name=name))
+
+    def assign(self, value: Any, **options: Any) -> Any:
+        """Assign a value of any floating-point dtype, as ``tf.Variable.assign`` does."""
+        return self.variable.assign(tf.cast(value, self.variable.dtype), **options)
+
+    def assign_add(self, delta: Any, **options: Any) -> Any:
+        """Add a value of any floating-point dtype, as ``tf.Variable.assign_add`` does."""
+        return self.variable.assign_add(tf.cast(delta, self.variable.dtype), **options)
+
+    def assign_sub(self, delta: Any, **options: Any) -> Any:
+        """Subtract a value of any floating-point dtype, as ``tf.Variable.assign_sub`` does."""
+        return self.variable.assign_sub(tf.cast(delta, self.variable.dtype), **options)
+
+    def _cast(self, value: Any) -> Any:
+        return tf.cast(value, self.compute_dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        # Names with an underscore are how TensorFlow and Python ask what kind of object this is.
+        if name.startswith("_") or name == "variable":
+            raise AttributeError(name)
+        return getattr(self.variable, name)
+
+    def __repr__(self) -> str:
+        return f"<CastVariable {self.variable.op.name!r} {self.variable.shape} as {self.compute_dtype.name}>"
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    def apply(self: CastVariable, *others: Any) -> Any:
+        return getattr(self.value(), name)(*others)
+
+    return apply
+
+
+for _name in _OPERATORS:
+    setattr(CastVariable, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def _to_tensor(variable: CastVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    """Convert to a tensor, of the variable's own dtype if that is what is wanted."""
+    if dtype is None or tf.as_dtype(dtype).base_dtype == variable.compute_dtype:
+        return variable.value()
+    if tf.as_dtype(dtype).base_dtype == variable.variable.dtype.base_dtype:
+        return variable.variable.value()
+    return NotImplemented
+
+
+tf.register_tensor_conversion_function(CastVariable, _to_tensor)

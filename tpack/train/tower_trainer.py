@@ -8,8 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, TowerError
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.predict.online import OnlinePredictor
-from tpack.tower.handles import TowerHandle, TowerHandles
-from tpack.tower.tower_func import TowerFunc
+from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
 from tpack.train.trainer import Trainer
 
 

@@ -26,10 +26,9 @@ from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.step.hooked_session import HookedSession
-from tpack.tower.collections import freeze_collection
+from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import resolve_devices
-from tpack.tower.handles import TowerHandle
-from tpack.tower.keys import SUMMARY_KEYS
+from tpack.tower.tower_func import TowerHandle
 from tpack.utils.progress import get_tqdm
 
 

@@ -8,7 +8,7 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.partition_graphs import placed_devices
 from tpack.errors import ConfigError, DeviceError
 from tpack.tower import devices
-from tpack.tower.placement import LeastLoadedDeviceSetter
+from tpack.tower.devices import LeastLoadedDeviceSetter
 
 
 @pytest.fixture(autouse=True)

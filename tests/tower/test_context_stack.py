@@ -6,7 +6,7 @@ import weakref
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.stack import context_stack
+from tpack.tower.context import context_stack
 
 
 def test_stack_belongs_to_the_default_graph(graph):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.tower.least_loaded import LeastLoaded
+from tpack.tower.devices import LeastLoaded
 
 
 def test_take_gives_equal_loads_to_the_first():

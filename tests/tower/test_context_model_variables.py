@@ -3,8 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.model_variables import add_model_variable
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext, add_model_variable
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
-from tpack.tower.cast_variable import CastVariable
+from tpack.tower.getters import CastVariable
 
 # 1 + 2**-9 is a float32 that bfloat16 rounds to 1.
 VALUES = np.array([[1 + 2**-9, 2.0], [3.0, 4.0], [-5.0, 6.0]], "float32")

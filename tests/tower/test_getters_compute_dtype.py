@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.cast_variable import CastVariable
-from tpack.tower.compute_dtype import compute_in, current_compute_dtype, full_precision
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.getters import CastVariable, compute_in, current_compute_dtype, full_precision
 
 
 def dtypes():

@@ -9,9 +9,8 @@ import tensorflow.compat.v1 as tf
 import tf_keras
 
 from tpack.graph_builder.towers import build_towers
-from tpack.tower.keras_updates import KerasUpdates
-from tpack.tower.tower_func import TowerFunc
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_func import KerasUpdates, TowerFunc
 
 KEYS = tf.GraphKeys
 

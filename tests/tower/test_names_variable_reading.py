@@ -1,7 +1,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.variable_reading import value_if_variable
+from tpack.tower.names import value_if_variable
 
 
 @pytest.mark.parametrize("key", [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES])

@@ -6,8 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import TowerMismatchError
 from tpack.graph_builder.towers import build_towers
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
-from tpack.tower.variable_places import VariablePlaces
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.recorder import VariablePlaces
 
 
 def names(variables):

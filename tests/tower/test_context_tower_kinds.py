@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
 
 
 @pytest.mark.parametrize("index", [0, 1])

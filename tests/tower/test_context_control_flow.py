@@ -3,9 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.context import get_current_tower_context
-from tpack.tower.control_flow import built_graph, is_in_control_flow
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.context import TrainTowerContext, built_graph, get_current_tower_context, is_in_control_flow
 
 
 def look(seen, result):

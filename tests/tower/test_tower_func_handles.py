@@ -4,9 +4,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerError
-from tpack.tower.handles import TowerHandles
-from tpack.tower.tower_func import TowerFunc
-from tpack.tower.tower_kinds import PredictTowerContext, TrainTowerContext
+from tpack.tower.context import PredictTowerContext, TrainTowerContext
+from tpack.tower.tower_func import TowerFunc, TowerHandles
 
 
 def model(image):

@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from tpack.tower.coroutine import Coroutine, CoroutineExit
+from tpack.tower.rendezvous import Coroutine, CoroutineExit
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
 
