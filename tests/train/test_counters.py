@@ -1,5 +1,5 @@
 from tpack.train.counters import LoopCounters
-from tpack.train.train_loop import TrainLoop
+from tpack.train.loop import TrainLoop
 
 
 def test_every_counter_of_the_loop_can_be_read():

@@ -15,7 +15,7 @@ from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from tpack.train.train_loop import TrainLoop
+from tpack.train.loop import TrainLoop
 
 
 class TrainConfig:

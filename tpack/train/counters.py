@@ -1,6 +1,6 @@
 """What a trainer tells of its loop: the names that scripts and callbacks use."""
 
-from tpack.train.train_loop import TrainLoop
+from tpack.train.loop import TrainLoop
 
 
 class LoopCounters:

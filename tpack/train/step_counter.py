@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.tfutils.graph_lookup import get_global_step_var
-from tpack.train.train_loop import TrainLoop
+from tpack.train.loop import TrainLoop
 
 
 class StepCounter(Callback):

@@ -24,9 +24,9 @@ from tpack.tower.devices import check_session_devices, local_devices
 from tpack.train.counters import LoopCounters
 from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption
+from tpack.train.loop import TrainLoop
 from tpack.train.own_graph import InOwnGraph
 from tpack.train.step_counter import StepCounter
-from tpack.train.train_loop import TrainLoop
 from tpack.utils import logger
 from tpack.utils.duration import humanize_time_delta
 from tpack.utils.timer import timed_operation

@@ -1,7 +1,7 @@
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.train.train_loop import TrainLoop
+from tpack.train.loop import TrainLoop
 
 
 def test_epochs_start_at_zero_steps_and_the_first_goes_on_where_the_run_was():
