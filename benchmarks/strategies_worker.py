@@ -20,8 +20,7 @@ from tpack.distribute.mirrored import MirroredStrategy
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
-from tpack.train.strategy_trainer import StrategyTrainer
-from tpack.train.trainers import SyncMultiGPUTrainerReplicated
+from tpack.train.trainers import StrategyTrainer, SyncMultiGPUTrainerReplicated
 from tpack.utils.cores import usable_cores
 
 RATE = 0.01

@@ -15,7 +15,7 @@ from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.estimator import EstimatorSpec, TowerOptimizer, replicate_model_fn
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
-from tpack.train.strategy_builder import StrategyBuilder
+from tpack.train.trainers import StrategyBuilder
 
 
 def _train_model_fn(num_towers: int, optimizer: str) -> dict[str, np.ndarray]:

@@ -2,20 +2,19 @@
 
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
-from tpack.train.config import TrainConfig
-from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS, TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.loop import TrainLoop
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
-from tpack.train.strategy_builder import StrategyBuilder
-from tpack.train.strategy_trainer import StrategyTrainer
 from tpack.train.tower_trainer import TowerTrainer
 from tpack.train.trainer import Trainer
 from tpack.train.trainers import (
     AsyncMultiGPUTrainer,
     NoOpTrainer,
     SimpleTrainer,
+    StrategyBuilder,
+    StrategyTrainer,
     SyncMultiGPUTrainer,
     SyncMultiGPUTrainerHierarchical,
     SyncMultiGPUTrainerParameterServer,

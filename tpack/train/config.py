@@ -1,12 +1,21 @@
-"""Everything about a run but the trainer, checked when it is written down."""
+"""Everything about a run but the trainer, checked when it is written down.
+
+The callbacks and monitors that a run has unless it says otherwise.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.callbacks.averages import MovingAverageSummary
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
+from tpack.callbacks.progress import ProgressBar
+from tpack.callbacks.run_op import RunUpdateOps
+from tpack.callbacks.summary import MergeAllSummaries
 from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
@@ -14,7 +23,6 @@ from tpack.input_source.base import InputSource
 from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
-from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.loop import TrainLoop
 
 
@@ -115,3 +123,13 @@ def _check_no_repetition(callbacks: Sequence[Callback]) -> None:
     for position, callback in enumerate(callbacks):
         if any(callback is other for other in callbacks[:position]):
             raise ConfigError(f"the callback {callback} is there twice: each place needs an object of its own")
+
+
+def DEFAULT_CALLBACKS() -> list[Callback]:
+    """Return new default callbacks: moving averages, a progress bar, summaries each epoch, and update ops each step."""
+    return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
+
+
+def DEFAULT_MONITORS() -> list[MonitorBase]:
+    """Return new default monitors: TensorBoard events, ``stat.json``, and the scalars of each epoch in the log."""
+    return [TFEventWriter(), JSONWriter(), ScalarPrinter()]

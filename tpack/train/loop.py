@@ -1,6 +1,20 @@
-"""Where training stands: epochs and steps, and what they run to."""
+"""Where training stands: epochs and steps, and what they run to.
 
+What a trainer tells of its loop: the names that scripts and callbacks use.
+
+Count each step exactly once, in the graph and in Python.
+
+The graph's global step is what schedules read and checkpoints hold. It is incremented in the same run as the train op
+and after it, so that no op of the step can see two values and a step is counted if and only if it was made.
+"""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
+from tpack.tfutils.graph_lookup import get_global_step_var
 
 
 class TrainLoop:
@@ -58,3 +72,88 @@ class TrainLoop:
     def epoch_finished(self) -> bool:
         """Whether all steps of the current epoch are finished."""
         return self.local_step >= self.steps_per_epoch
+
+
+class LoopCounters:
+    """Read the counters of a loop as properties.
+
+    Attributes:
+        loop: the loop.
+    """
+
+    loop: TrainLoop
+
+    @property
+    def epoch_num(self) -> int:
+        """The current epoch, counted from 1; ``starting_epoch - 1`` before the first."""
+        return self.loop.epoch_num
+
+    @property
+    def global_step(self) -> int:
+        """How many steps are finished in all runs."""
+        return self.loop.global_step
+
+    @property
+    def local_step(self) -> int:
+        """How many steps of the current epoch are finished."""
+        return self.loop.local_step
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in each epoch."""
+        return self.loop.steps_per_epoch
+
+    @property
+    def starting_epoch(self) -> int:
+        """The first epoch of this run."""
+        return self.loop.starting_epoch
+
+    @property
+    def max_epoch(self) -> int:
+        """The last epoch."""
+        return self.loop.max_epoch
+
+
+class StepCounter(Callback):
+    """The first callback of every trainer.
+
+    A ``run_step`` of the user's own may run the train op, something else or several things. The run of the train op
+    carries the increment along; a step without one is counted by a run of its own when it is over.
+
+    Args:
+        loop: the counters to keep in agreement with the graph's.
+    """
+
+    _chief_only = False
+
+    def __init__(self, loop: TrainLoop) -> None:
+        self._loop = loop
+        self._train_op: Any = None
+        self._fetches: Any = None
+        self._increment: Any = None
+        self._counted = False
+
+    def _setup_graph(self) -> None:
+        step = get_global_step_var()
+        self._train_op = self.trainer.train_op
+        self._increment = tf.assign_add(step, 1).op
+        if self._train_op is not None:
+            with tf.control_dependencies(tf.nest.flatten(self._train_op)):
+                after_train = tf.assign_add(step, 1).op
+            self._fetches = tf.train.SessionRunArgs(after_train)
+
+    def _before_run(self, ctx: Any) -> Any:
+        carries = not self._counted and self._fetches is not None and ctx.original_args.fetches is self._train_op
+        return self._fetches if carries else None
+
+    def _after_run(self, ctx: Any, values: Any) -> None:
+        if not self._counted and self._fetches is not None and ctx.original_args.fetches is self._train_op:
+            self._counted = True
+            self._loop.finish_step()
+
+    def finish_step(self) -> None:
+        """Count the step that is over, unless a run of the train op did."""
+        if not self._counted:
+            self.trainer.sess.run(self._increment)
+            self._loop.finish_step()
+        self._counted = False

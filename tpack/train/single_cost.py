@@ -1,4 +1,9 @@
-"""Trainers of models with one cost and one optimizer, on whatever builder."""
+"""Trainers of models with one cost and one optimizer, on whatever builder.
+
+Keep the copies of replicated variables with the main tower's.
+
+Tell the monitors how the scaling of the cost goes.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,9 +20,8 @@ from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.input_source.base import InputSource
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.tower_func import TowerFunc
-from tpack.train.loss_scale_report import LossScaleReport
-from tpack.train.replica_sync import ReplicaSync
 from tpack.train.tower_trainer import TowerTrainer
+from tpack.utils import logger
 
 
 class SingleCostTrainer(TowerTrainer):
@@ -136,3 +140,56 @@ class _Optimizers:
                 self.loss_scale = DynamicLossScale(self._scaling)
                 self._optimizer = LossScaleOptimizer(self._optimizer, self.loss_scale)
         return self._optimizer
+
+
+class ReplicaSync(Callback):
+    """Copy the main tower's variables to the other towers before each epoch.
+
+    Callbacks know the main tower's variables and change them before training or after an epoch, such as weights that
+    they load or clip. By the first step of the next epoch every tower has the change, whatever the order of callbacks.
+    Statistics that each tower gathers for itself, such as those of batch normalisation, begin each epoch alike, too.
+
+    Args:
+        sync_op: copies the variables.
+    """
+
+    _chief_only = False
+
+    def __init__(self, sync_op: Any) -> None:
+        self._sync_op = sync_op
+
+    def _before_epoch(self) -> None:
+        self.trainer.sess.run(self._sync_op)
+
+
+class LossScaleReport(Callback):
+    """Put ``loss_scale``, the current factor, and ``skipped_steps``, their number since the first step, each epoch.
+
+    An epoch whose steps were all skipped is worth a warning: the gradients themselves are infinite or NaN then.
+
+    Args:
+        loss_scale: the factor and its counters.
+    """
+
+    _chief_only = False
+
+    def __init__(self, loss_scale: DynamicLossScale) -> None:
+        self._scale, _, self._skipped_steps = loss_scale.variables
+        self._skipped_before = 0
+        self._steps_before = 0
+
+    def _before_train(self) -> None:
+        self._skipped_before = int(self.trainer.sess.run(self._skipped_steps))
+        self._steps_before = self.global_step
+
+    def _trigger_epoch(self) -> None:
+        scale, skipped = self.trainer.sess.run([self._scale, self._skipped_steps])
+        self.trainer.monitors.put_scalar("loss_scale", float(scale))
+        self.trainer.monitors.put_scalar("skipped_steps", int(skipped))
+        num_steps, num_skipped = self.global_step - self._steps_before, int(skipped) - self._skipped_before
+        if num_skipped == num_steps > 0:
+            logger.warning(
+                f"All {num_steps} steps of epoch {self.epoch_num} were skipped, since their gradients are not finite: "
+                "nothing was learned. If this goes on, the cost itself is infinite or NaN"
+            )
+        self._skipped_before, self._steps_before = int(skipped), self.global_step

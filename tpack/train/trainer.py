@@ -2,8 +2,11 @@
 
 A trainer knows nothing of models. Subclasses build a graph and set ``train_op``, or override ``run_step``; the loop
 calls one and the callbacks around it.
+
+Trainers are made inside the graph that they train.
 """
 
+import inspect
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,15 +24,40 @@ from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.devices import check_session_devices, local_devices
-from tpack.train.counters import LoopCounters
-from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption
-from tpack.train.loop import TrainLoop
-from tpack.train.own_graph import InOwnGraph
-from tpack.train.step_counter import StepCounter
+from tpack.train.loop import LoopCounters, StepCounter, TrainLoop
 from tpack.utils import logger
 from tpack.utils.duration import humanize_time_delta
 from tpack.utils.timer import timed_operation
+
+
+class InOwnGraph(type):
+    """Metaclass whose classes are made inside a graph, so that a subclass can build in its ``__init__``.
+
+    The graph is the current default one where graph mode is on, and otherwise a new one.
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an object inside the graph.
+
+        Raises:
+            ConfigError: The default graph is finalized, as it is after a training.
+        """
+        graph = tf.Graph() if tf.executing_eagerly() else tf.get_default_graph()
+        if graph.finalized:
+            raise ConfigError(
+                f"{cls.__name__} cannot build in the default graph, which is finalized since something was trained or "
+                "run in it: give each training a graph of its own, by 'with tf.Graph().as_default():' around it"
+            )
+        with graph.as_default():
+            return super().__call__(*args, **kwargs)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The arguments of the class's ``__init__``, which ``help()`` would not find behind `__call__`."""
+        _, *others = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
+        return inspect.Signature(others)
 
 
 class Trainer(LoopCounters, metaclass=InOwnGraph):

@@ -8,7 +8,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaling
 from tpack.tfutils.graph_lookup import get_global_step_var
-from tpack.train.loss_scale_report import LossScaleReport
+from tpack.train.single_cost import LossScaleReport
 
 
 def train(finite_steps, **options):

@@ -1,5 +1,4 @@
-from tpack.train.counters import LoopCounters
-from tpack.train.loop import TrainLoop
+from tpack.train.loop import LoopCounters, TrainLoop
 
 
 def test_every_counter_of_the_loop_can_be_read():

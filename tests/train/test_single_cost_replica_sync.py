@@ -2,7 +2,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.base import Callback
-from tpack.train.replica_sync import ReplicaSync
+from tpack.train.single_cost import ReplicaSync
 
 
 def test_copies_follow_by_the_first_step_whatever_the_order_of_callbacks(graph):

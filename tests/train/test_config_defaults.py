@@ -3,7 +3,7 @@ from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.progress import ProgressBar
 from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.summary import MergeAllSummaries
-from tpack.train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 
 
 def test_default_callbacks_are_new_objects_at_each_call():

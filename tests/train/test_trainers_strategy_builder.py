@@ -22,7 +22,7 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.models.batch_norm import BatchNorm
 from tpack.tower.context import current_tower_context
-from tpack.train.strategy_builder import StrategyBuilder
+from tpack.train.trainers import StrategyBuilder
 
 STRATEGIES: dict[str, Callable[[int], DistributionStrategy]] = {
     "mirrored": lambda k: MirroredStrategy(cpu_devices(k)),

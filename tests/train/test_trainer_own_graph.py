@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.train.own_graph import InOwnGraph
+from tpack.train.trainer import InOwnGraph
 
 
 class Building(metaclass=InOwnGraph):

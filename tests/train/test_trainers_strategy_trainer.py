@@ -22,8 +22,7 @@ from tpack.errors import ConfigError
 from tpack.tfutils.sessinit import SaverRestore
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
-from tpack.train.strategy_trainer import StrategyTrainer
-from tpack.train.trainers import SimpleTrainer
+from tpack.train.trainers import SimpleTrainer, StrategyTrainer
 
 STRATEGIES: dict[str, Callable[[], DistributionStrategy]] = {
     "mirrored": lambda: MirroredStrategy(cpu_devices(4)),
