@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.strategies import NONE, ON_READ, SUM, devices_of, in_scope, started, values
 from tpack.distribute.change_check import protect, refuse_lone_change, refuse_partial_change
-from tpack.distribute.context import get_tower_context
+from tpack.distribute.current import get_tower_context
 from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.errors import StrategyError
 from tpack.graph_builder.towers import build_towers

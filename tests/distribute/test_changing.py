@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import FIRST, MEAN, NONE, ON_READ, SUM, devices_of, in_scope, started, values
 from tpack.distribute.changing import TO_AGGREGATE, ChangingMethods
-from tpack.distribute.context import get_tower_context
+from tpack.distribute.current import get_tower_context
 from tpack.errors import StrategyError
 
 START = [4.0, 6.0, 8.0]

@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, SUM, devices_of, in_scope, mirrored, started
-from tpack.distribute.context import get_tower_context, has_distribution_strategy
+from tpack.distribute.current import get_tower_context, has_distribution_strategy
 from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.distribute.increment import increment_var
 from tpack.distribute.update_context import get_update_device

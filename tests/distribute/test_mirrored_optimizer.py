@@ -12,8 +12,8 @@ from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.mirrored import MirroredStrategy
-from tpack.distribute.mirrored_variable import MirroredVariable
 from tpack.distribute.values import PerDevice
+from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.errors import TowerMismatchError
 from tpack.tfutils.gradproc import MapGradient, ScaleGradient, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, PostProcessOptimizer, apply_grad_processors

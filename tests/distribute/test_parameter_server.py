@@ -9,11 +9,11 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.device_values import MEAN, SUM, assert_mirrored, start
 from tests.helpers.partition_graphs import placed_devices
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.context import get_tower_context
-from tpack.distribute.mirrored_variable import MirroredVariable
+from tpack.distribute.current import get_tower_context
 from tpack.distribute.parameter_server import ParameterServerStrategy
-from tpack.distribute.tower_local_variable import TowerLocalVariable
 from tpack.distribute.values import PerDevice
+from tpack.distribute.variables.mirrored import MirroredVariable
+from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.errors import ConfigError, StrategyError
 from tpack.models.batch_norm import BatchNorm
 

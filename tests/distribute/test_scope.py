@@ -5,10 +5,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import mirrored
-from tpack.distribute.context import get_cross_tower_context
-from tpack.distribute.mode import CrossTowerMode, entered
+from tpack.distribute.contexts import CrossTowerMode, entered
+from tpack.distribute.current import get_cross_tower_context
 from tpack.distribute.scope import current_strategy, with_resource
-from tpack.distribute.variables import DistributedVariable
+from tpack.distribute.variables.distributed import DistributedVariable
 from tpack.errors import StrategyError
 from tpack.tfutils.summary import MOVING_SUMMARY_OPS_KEY, add_moving_summary
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import devices_of, in_scope
-from tpack.distribute.context import get_tower_context
+from tpack.distribute.current import get_tower_context
 from tpack.distribute.strategy_tower import StrategyTower, call_in_strategy_towers
 from tpack.distribute.values import PerDevice
 from tpack.errors import StrategyError

@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import in_scope
-from tpack.distribute.context import get_cross_tower_context, get_tower_context
+from tpack.distribute.current import get_cross_tower_context, get_tower_context
 from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.distribute.tower_context import TowerContext
 from tpack.errors import StrategyError

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.context import get_tower_context
+from tpack.distribute.current import get_tower_context
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.values import DistributedValues

@@ -7,7 +7,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.feature_maps import conv2d
-from tpack.models import conv2d
 from tpack.models.conv2d import Geometry, convolve
 
 GEOMETRIES = {
@@ -24,7 +23,7 @@ GEOMETRIES = {
 def test_both_ways_give_the_same_numbers(
     case: str, basic: bool, graph: Any, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    monkeypatch.setattr(conv2d, "has_basic_kernels", lambda dtype: basic)
+    monkeypatch.setattr("tpack.models.conv2d.has_basic_kernels", lambda dtype: basic)
     geometry = GEOMETRIES[case]
     x, kernel = rng.normal(size=(2, 8, 9, 4)), rng.normal(size=(3, 2, 4 // geometry.groups, 6))
     y = convolve(tf.constant(x, tf.float32), tf.constant(kernel, tf.float32), geometry, "NHWC", "y")

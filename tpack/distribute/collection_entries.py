@@ -1,6 +1,6 @@
 """A variable of several devices in the collections of a graph, in the place of its components."""
 
-from tpack.distribute.variables import DistributedVariable
+from tpack.distribute.variables.distributed import DistributedVariable
 
 
 def replace_in_collections(variable: DistributedVariable) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.device_names import device_key
+from tpack.distribute.devices import device_key
 from tpack.distribute.values import DistributedValues, MapOutput
 from tpack.errors import ConfigError
 from tpack.reduction.gradients import ReduceOp

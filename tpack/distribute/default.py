@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.mode import current_mode, require_distribution_strategy_scope, strategy_of
+from tpack.distribute.contexts import current_mode, require_distribution_strategy_scope, strategy_of
 from tpack.distribute.scope import current_strategy
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.tower_context import TowerContext

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable
-from tpack.distribute.device_names import device_key
+from tpack.distribute.devices import device_key
 from tpack.distribute.values import DistributedValues
 from tpack.errors import ConfigError
 from tpack.tower.devices import resolve_device

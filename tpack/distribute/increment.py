@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.context import get_tower_context
+from tpack.distribute.current import get_tower_context
 from tpack.errors import StrategyError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.mode import current_mode
+from tpack.distribute.contexts import current_mode
 from tpack.tower.context import TowerContext as Tower
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tpack.distribute.creating import create_distributed_variable, devices_for
 from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.mirrored_optimizer import MirroredOptimizers
+from tpack.distribute.variables.creating import create_distributed_variable, devices_for
 from tpack.distribute.worker_devices import different_devices
 from tpack.errors import ConfigError
 from tpack.tower.devices import list_gpus, resolve_device, resolve_devices

@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.context import get_distribution_strategy, get_tower_context, has_distribution_strategy
-from tpack.distribute.mirrored_variable import MirroredVariable
+from tpack.distribute.current import get_distribution_strategy, get_tower_context, has_distribution_strategy
+from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.errors import ConfigError
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.creating import devices_for
 from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.device_names import device_key
+from tpack.distribute.devices import device_key
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
+from tpack.distribute.variables.creating import devices_for
 from tpack.tower.devices import resolve_device
 
 

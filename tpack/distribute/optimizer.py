@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tpack.distribute.apply_gradients import is_updating
-from tpack.distribute.context import get_distribution_strategy
+from tpack.distribute.current import get_distribution_strategy
+from tpack.distribute.optimizers import is_updating
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tfutils.scope_utils import whole_variable
 

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tpack.distribute.device_names import device_key
+from tpack.distribute.devices import device_key
 from tpack.distribute.values import DistributedValues, MapOutput, Mirrored, PerDevice
 from tpack.errors import ConfigError, StrategyError, TowerMismatchError
 

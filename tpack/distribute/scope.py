@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.contexts import CrossTowerMode, entered, require_distribution_strategy_scope
 from tpack.distribute.layer_state import with_layer_state
-from tpack.distribute.mode import CrossTowerMode, entered, require_distribution_strategy_scope
 from tpack.distribute.update_context import get_update_device
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.getters import custom_getter_scope

@@ -15,8 +15,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.aggregation import reduce_op_of
-from tpack.distribute.apply_gradients import advance, reduce_gradients, updating
-from tpack.distribute.mode import (
+from tpack.distribute.contexts import (
     CrossTowerMode,
     InTowerMode,
     current_mode,
@@ -26,6 +25,7 @@ from tpack.distribute.mode import (
     strategy_of,
     tower_context_of,
 )
+from tpack.distribute.optimizers import advance, reduce_gradients, updating
 from tpack.distribute.policy import StrategyPolicy
 from tpack.distribute.scope import current_strategy, with_resource
 from tpack.tfutils.optimizer_clone import check_optimizer

@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import watch_operations
 from tpack.distribute.change_check import refuse_lone_change
+from tpack.distribute.meeting import MeetingTowerContext, Place
 from tpack.distribute.regroup import regroup, select_device
-from tpack.distribute.several_towers import MeetingTowerContext, Place
 from tpack.tower.collections import TowerCollections
 from tpack.tower.context import TrainTowerContext, current_tower_context
 from tpack.tower.names import join_scope, tower_name

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any
 
 from tpack.compat import current_device
-from tpack.distribute.device_names import device_key
-from tpack.distribute.mode import CrossTowerMode, InTowerMode, entered, require_tower_context
+from tpack.distribute.contexts import CrossTowerMode, InTowerMode, entered, require_tower_context
+from tpack.distribute.devices import device_key
 from tpack.tower.context import context_stack
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.contexts import require_distribution_strategy_scope
 from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.mode import require_distribution_strategy_scope
+from tpack.distribute.meeting import MeetingTowerContext, Place
 from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.several_towers import MeetingTowerContext, Place
 from tpack.errors import StrategyError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext as Tower

@@ -6,8 +6,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import current_device
-from tpack.distribute.device_names import device_key
-from tpack.distribute.mode import CrossTowerMode, current_mode, tower_context_of
+from tpack.distribute.contexts import CrossTowerMode, current_mode, tower_context_of
+from tpack.distribute.devices import device_key
 from tpack.distribute.update_context import get_update_device
 from tpack.errors import ConfigError, StrategyError
 from tpack.tower.devices import resolve_device

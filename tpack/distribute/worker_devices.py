@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tpack.distribute.device_names import device_key
+from tpack.distribute.devices import device_key
 from tpack.errors import ConfigError
 from tpack.tower.devices import resolve_device, resolve_devices
 

@@ -5,7 +5,7 @@ import threading
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import in_scope, mirrored
-from tpack.distribute.context import (
+from tpack.distribute.current import (
     get_cross_tower_context,
     get_distribution_strategy,
     get_tower_context,

@@ -8,9 +8,9 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.change_check import protect
 from tpack.distribute.collection_entries import replace_in_collections
 from tpack.distribute.destinations import get_devices_from, validate_destinations
-from tpack.distribute.mirrored_variable import MirroredVariable
-from tpack.distribute.tower_local_variable import TowerLocalVariable
-from tpack.distribute.variables import DistributedVariable
+from tpack.distribute.variables.distributed import DistributedVariable
+from tpack.distribute.variables.mirrored import MirroredVariable
+from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.errors import ConfigError
 from tpack.reduction.sums import on_device
 

@@ -5,8 +5,8 @@ of a strategy, `call_for_each_tower` to a tower context of it, and `merge_call` 
 trainer's tower is a tower context too.
 """
 
+from tpack.distribute.contexts import CrossTowerMode, InTowerMode, current_mode
 from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
-from tpack.distribute.mode import CrossTowerMode, InTowerMode, current_mode
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.tower_context import TowerContext
 from tpack.distribute.trainer_towers import context_of_tower

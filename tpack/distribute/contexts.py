@@ -4,7 +4,7 @@ There are two kinds of modes. In a *tower context* code builds one tower; in a *
 towers of a strategy share. They are entries of the stack of `tpack.tower.context`, together with the towers of trainers.
 With nothing on the stack the mode is the default tower's, of the default strategy.
 
-This module holds the stack's side and the checks of both kinds; what users call is in `tpack.distribute.context`.
+This module holds the stack's side and the checks of both kinds; what users call is in `tpack.distribute.current`.
 """
 
 from collections.abc import Iterator

@@ -5,9 +5,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.mode import CrossTowerMode, current_mode
+from tpack.distribute.contexts import CrossTowerMode, current_mode
 from tpack.distribute.values import PerDevice
-from tpack.distribute.variables import DistributedVariable, assign_to_components
+from tpack.distribute.variables.distributed import DistributedVariable, assign_to_components
 from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.sums import on_device
 

@@ -3,9 +3,7 @@
 import pytest
 
 from tests.helpers.strategies import in_scope, mirrored
-from tpack.distribute.context import get_tower_context
-from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
-from tpack.distribute.mode import (
+from tpack.distribute.contexts import (
     CrossTowerMode,
     InTowerMode,
     current_mode,
@@ -16,6 +14,8 @@ from tpack.distribute.mode import (
     strategy_of,
     tower_context_of,
 )
+from tpack.distribute.current import get_tower_context
+from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
 from tpack.errors import StrategyError
 from tpack.tower.context import TrainTowerContext
 

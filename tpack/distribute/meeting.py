@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import current_control_dependencies, current_device
-from tpack.distribute.device_names import device_key
-from tpack.distribute.mode import CrossTowerMode, entered, require_tower_context
+from tpack.distribute.contexts import CrossTowerMode, entered, require_tower_context
+from tpack.distribute.devices import device_key
 from tpack.distribute.regroup import regroup, select_device
 from tpack.distribute.tower_context import TowerContext
 from tpack.errors import StrategyError

@@ -6,9 +6,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import SUM, devices_of, in_scope, tower_number, values
-from tpack.distribute.context import get_cross_tower_context, get_tower_context
+from tpack.distribute.current import get_cross_tower_context, get_tower_context
+from tpack.distribute.meeting import MeetingTowerContext
 from tpack.distribute.mirrored import MirroredStrategy
-from tpack.distribute.several_towers import MeetingTowerContext
 from tpack.distribute.values import Mirrored, PerDevice
 from tpack.errors import StrategyError, TowerError, TowerMismatchError
 from tpack.tower.context import TrainTowerContext, get_current_tower_context

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveSpec, Trackable, current_device
 from tpack.distribute.changing import ChangingMethods
-from tpack.distribute.device_names import device_key
+from tpack.distribute.devices import device_key
 from tpack.distribute.values import DistributedValues, with_operators
 from tpack.errors import StrategyError
 from tpack.reduction.sums import on_device

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.distribute.device_names import device_key
+from tpack.distribute.devices import device_key
 from tpack.errors import ConfigError
 
 

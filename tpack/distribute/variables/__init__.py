@@ -1,0 +1,3 @@
+"""The variables of strategies: mirrored ones, and those local to a tower."""
+
+__all__: list[str] = []
