@@ -14,8 +14,7 @@ from tpack.distribute.contexts import (
     strategy_of,
     tower_context_of,
 )
-from tpack.distribute.current import get_tower_context
-from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
+from tpack.distribute.current import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT, get_tower_context
 from tpack.errors import StrategyError
 from tpack.tower.context import TrainTowerContext
 

@@ -4,13 +4,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, started, tower_number
-from tpack.distribute.collective import CollectiveAllReduceStrategy
+from tpack.distribute.contexts import get_update_device
 from tpack.distribute.current import get_cross_tower_context, get_tower_context
 from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.parameter_server import ParameterServerStrategy
-from tpack.distribute.update_context import get_update_device
 from tpack.distribute.values import DistributedValues
 from tpack.distribute.variables.distributed import DistributedVariable
 from tpack.errors import StrategyError

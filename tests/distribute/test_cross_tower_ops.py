@@ -18,12 +18,14 @@ from tests.helpers.device_values import (
     start,
 )
 from tests.helpers.tower_grads import cpu_devices, source
-from tpack.distribute.all_reduce_ops import AllReduceCrossTowerOps
-from tpack.distribute.collective_ops import CollectiveAllReduce
 from tpack.distribute.cross_tower_ops import CrossTowerOps
-from tpack.distribute.multi_worker_ops import MultiWorkerAllReduce
-from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.reducer_ops import ReducerCrossTowerOps
+from tpack.distribute.reducer_ops import (
+    AllReduceCrossTowerOps,
+    CollectiveAllReduce,
+    MultiWorkerAllReduce,
+    ReducerCrossTowerOps,
+    ReductionToOneDeviceCrossTowerOps,
+)
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.one_device import RoundRobinReducer

@@ -5,9 +5,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, in_scope, started, tower_number, values
+from tpack.distribute.contexts import get_update_device
 from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.update_context import get_update_device
+from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.errors import ConfigError, ReductionError, StrategyError
 

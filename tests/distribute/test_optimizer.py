@@ -9,8 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import start
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.current import get_tower_context
-from tpack.distribute.default import DEFAULT_STRATEGY
+from tpack.distribute.current import DEFAULT_STRATEGY, get_tower_context
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedOptimizer

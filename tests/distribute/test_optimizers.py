@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import per_device, per_device_slices, start
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.default import DEFAULT_STRATEGY
+from tpack.distribute.current import DEFAULT_STRATEGY
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.optimizers import advance, reduce_gradients
 from tpack.distribute.values import Mirrored, PerDevice

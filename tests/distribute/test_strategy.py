@@ -4,8 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import NONE, in_scope, mirrored
-from tpack.distribute.current import get_cross_tower_context
-from tpack.distribute.default import DEFAULT_STRATEGY
+from tpack.distribute.current import DEFAULT_STRATEGY, get_cross_tower_context
 from tpack.errors import ConfigError, StrategyError
 from tpack.tower.context import TrainTowerContext
 

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.default import DEFAULT_STRATEGY
+from tpack.distribute.current import DEFAULT_STRATEGY
 from tpack.errors import ConfigError
 from tpack.estimator.run_config import RunConfig
 

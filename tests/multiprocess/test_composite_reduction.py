@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import MEAN, per_device
 from tests.helpers.tower_grads import dense_towers, random_towers, slices
-from tpack.distribute.multi_worker_ops import MultiWorkerAllReduce
+from tpack.distribute.reducer_ops import MultiWorkerAllReduce
 from tpack.reduction.base import ReduceOp
 from tpack.reduction.names import make_reducer
 from tpack.reduction.spec import reducer_for_spec

@@ -11,9 +11,8 @@ from tests.helpers.equivalence import OPTIMIZERS, build_cost, one_tower, train
 from tests.helpers.same_graphs import structure
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices
-from tpack.distribute.collective import CollectiveAllReduceStrategy
-from tpack.distribute.default import DEFAULT_STRATEGY
-from tpack.distribute.mirrored import MirroredStrategy
+from tpack.distribute.current import DEFAULT_STRATEGY
+from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.strategy import DistributionStrategy

@@ -7,7 +7,7 @@ when the operation is made, so that the traceback shows which line of code makes
 
 from typing import Any
 
-from tpack.distribute.update_context import get_update_device
+from tpack.distribute.contexts import get_update_device
 from tpack.errors import StrategyError
 from tpack.tower.context import built_graph, get_current_tower_context
 

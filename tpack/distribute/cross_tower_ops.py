@@ -3,19 +3,34 @@
 A strategy has one of these and calls it in the cross-tower context. Where a `Reducer` takes K lists of N gradients and
 gives the results to the same towers, these take the values of a strategy and say for each where its result goes. A
 subclass defines how one value, and how many at once, are reduced.
+
+Where the result of a reduction or a broadcast goes: every way to say it, and the devices that it stands for.
+
+A destination is a device, several of them, or something that lies on devices already: a variable, one that is mirrored,
+the value of several devices, a tensor.
+
+What each device brings to a reduction: one tensor there, made of what a value of several devices holds for it.
+
+Most often that is the tensor itself. A list of them (`MapOutput`) is summed on its device first; a number, a variable
+or a tensor of another device is brought there.
 """
 
 import abc
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from tpack.distribute.aggregation import reduce_op_of
-from tpack.distribute.contributions import copy_to_device
-from tpack.distribute.destinations import get_devices_from, validate_destinations
-from tpack.distribute.values import DistributedValues, Mirrored, PerDevice
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import BaseVariable
+from tpack.distribute.devices import device_key
+from tpack.distribute.values import DistributedValues, MapOutput, Mirrored, PerDevice, reduce_op_of
 from tpack.errors import ConfigError
+from tpack.reduction.gradients import ReduceOp
+from tpack.reduction.sums import on_device, sum_column
+from tpack.tower.devices import resolve_device
 
 ValueDestinationPairs = Sequence[tuple[Any, Any]]
+_PLACED = (BaseVariable, tf.Tensor, tf.IndexedSlices)
 
 
 class CrossTowerOps(abc.ABC):
@@ -138,3 +153,178 @@ def _as_values(value: Any) -> DistributedValues:
             f"wanted a value of several devices or a tensor to reduce, got {value!r}, which has no device"
         )
     return PerDevice({value.device: value})
+
+
+def check_destinations(destinations: Any) -> bool:
+    """Tell whether a destination names any device.
+
+    Args:
+        destinations: what is asked about, of a kind that `validate_destinations` accepts.
+
+    Returns:
+        Whether there is a device; false for an empty list or name, and for a variable that nobody placed.
+
+    Shapes:
+        None apply.
+
+    Raises:
+        Nothing.
+
+    Source:
+        The function of this name in the seed's ``cross_tower_ops``.
+    """
+    if isinstance(destinations, DistributedValues):
+        return bool(destinations.devices)
+    if isinstance(destinations, _PLACED):
+        return bool(destinations.device)
+    if isinstance(destinations, list | tuple):
+        return bool(destinations) and all(map(check_destinations, destinations))
+    return bool(destinations)
+
+
+def validate_destinations(destinations: Any) -> None:
+    """Check that something is a destination.
+
+    Args:
+        destinations: a device, a list of devices, a variable, a tensor, or a `DistributedValues`, mirrored variables
+            among them.
+
+    Shapes:
+        None apply.
+
+    Raises:
+        ConfigError: It is of another kind, or names no device.
+
+    Source:
+        The function of this name in the seed's ``cross_tower_ops``.
+    """
+    names = destinations if isinstance(destinations, list | tuple) else []
+    if not isinstance(destinations, (DistributedValues, *_PLACED, str, list, tuple)) or not all(
+        isinstance(name, str) for name in names
+    ):
+        raise ConfigError(
+            "wanted a device, a list of devices, a variable, a tensor or a value of several devices as the "
+            f"destinations, got {destinations!r}"
+        )
+    if not check_destinations(destinations):
+        hint = ": it has no device, create it under tf.device" if isinstance(destinations, _PLACED) else ""
+        raise ConfigError(f"destinations can not be empty, got {destinations!r}{hint}")
+
+
+def get_devices_from(destinations: Any) -> list[str]:
+    """Return the devices that a destination stands for.
+
+    Args:
+        destinations: what `validate_destinations` accepts.
+
+    Returns:
+        Their names as `device_key` spells them, in the order of the destination, each once. Names of GPUs become
+        logical CPU devices on a machine without GPUs.
+
+    Shapes:
+        None apply.
+
+    Raises:
+        ConfigError: A name cannot be read.
+        DeviceError: The machine has GPUs, and not one that is named.
+
+    Source:
+        The function of this name in the seed's ``cross_tower_ops``.
+    """
+    if isinstance(destinations, DistributedValues):
+        return _unique(map(device_key, destinations.devices))
+    if isinstance(destinations, _PLACED):
+        return [device_key(destinations.device)]
+    names = [destinations] if isinstance(destinations, str) else destinations
+    return _unique(device_key(resolve_device(name)) for name in names)
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+class Contributions(NamedTuple):
+    """The summands of a reduction by device, and the number of values that they were made of."""
+
+    by_device: dict[str, Any]
+    num_values: int
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each device brings one value, so that the mean over devices is that over the values."""
+        return self.num_values == len(self.by_device)
+
+
+def gather_contributions(value: DistributedValues) -> Contributions:
+    """Return what each device brings; a device with an empty list brings nothing.
+
+    Args:
+        value: what is to be reduced.
+
+    Raises:
+        ConfigError: No device brings anything.
+    """
+    by_device: dict[str, Any] = {}
+    num_values = 0
+    for device in value.devices:
+        brought = value.get(device)
+        parts = list(brought.get()) if isinstance(brought, MapOutput) else [brought]
+        if parts:
+            num_values += len(parts)
+            by_device[device_key(device)] = _sum_on_device(parts, device_key(device))
+    if not by_device:
+        raise ConfigError(f"wanted a value to reduce, got {value!r}, which is empty on every device")
+    return Contributions(by_device, num_values)
+
+
+def copy_to_device(value: Any, device: str) -> Any:
+    """Return a value on a device: itself if it is there.
+
+    Args:
+        value: a tensor, ``IndexedSlices``, a variable, or a number or array.
+        device: its name as `device_key` spells it; empty where nothing is asked for.
+
+    Returns:
+        A tensor, or ``IndexedSlices``.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    with on_device(device):
+        value = as_dense_or_slices(value)
+        if device_key(value.device) == device:
+            return value
+        if isinstance(value, tf.IndexedSlices):
+            parts = (value.values, value.indices, value.dense_shape)
+            return tf.IndexedSlices(*(None if part is None else tf.identity(part) for part in parts))
+        return tf.identity(value)
+
+
+def as_dense_or_slices(value: Any) -> Any:
+    """Return a tensor or ``IndexedSlices`` of tensors as they are, and a variable, number or array as a tensor.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if isinstance(value, tf.Tensor):
+        return value
+    try:
+        return _of_tensors(value) if isinstance(value, tf.IndexedSlices) else tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"wanted a tensor, IndexedSlices, a variable or a number, got {value!r}") from error
+
+
+def _of_tensors(slices: Any) -> Any:
+    """Return slices whose indices and shape, which users write as lists, are tensors."""
+    parts = (slices.values, slices.indices, slices.dense_shape)
+    if all(part is None or isinstance(part, tf.Tensor) for part in parts):
+        return slices
+    return tf.IndexedSlices(*(None if part is None else tf.convert_to_tensor(part) for part in parts))
+
+
+def _sum_on_device(parts: list[Any], device: str) -> Any:
+    placed = [copy_to_device(part, device) for part in parts]
+    if len(placed) == 1:
+        return placed[0]
+    with on_device(device):
+        return sum_column(placed, ReduceOp.SUM)

@@ -3,13 +3,33 @@
 Code starts in the tower context of the default strategy. ``with strategy.scope():`` switches to the cross-tower context
 of a strategy, `call_for_each_tower` to a tower context of it, and `merge_call` back to the cross-tower context. A
 trainer's tower is a tower context too.
+
+The strategy outside of all strategies: one tower, built as it is written.
+
+Layers and optimizers can ask for the current tower or strategy anywhere and always get one.
 """
 
-from tpack.distribute.contexts import CrossTowerMode, InTowerMode, current_mode
-from tpack.distribute.default import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.contexts import (
+    CrossTowerMode,
+    InTowerMode,
+    TowerContext,
+    UpdateContext,
+    current_mode,
+    current_strategy,
+    require_distribution_strategy_scope,
+    strategy_of,
+)
 from tpack.distribute.strategy import DistributionStrategy
-from tpack.distribute.tower_context import TowerContext
 from tpack.distribute.trainer_towers import context_of_tower
+from tpack.distribute.values import DistributedValues, update_on_devices
+from tpack.errors import StrategyError
+from tpack.tower.context import TowerContext as Tower
 
 
 def get_tower_context() -> TowerContext | None:
@@ -89,3 +109,107 @@ def has_distribution_strategy() -> bool:
         The seed ``distribute``.
     """
     return get_distribution_strategy() is not DEFAULT_STRATEGY
+
+
+class DefaultStrategy(DistributionStrategy):
+    """Changes nothing about how anything is built. There is one, with one tower context: see `DEFAULT_STRATEGY`.
+
+    What another strategy made for several devices stays whole: it is updated on all of them.
+
+    Source:
+        The default strategy of the seed ``distribute``.
+    """
+
+    is_default = True
+
+    @contextmanager
+    def scope(self) -> Iterator[DistributionStrategy]:
+        """Enter the cross-tower context of the default strategy.
+
+        Raises:
+            StrategyError: Another strategy is current.
+        """
+        mode = current_mode()
+        current = strategy_of(mode)
+        if isinstance(mode, Tower) or (current is not None and current is not self):
+            raise StrategyError(f"must not nest scopes of distribution strategies: {current or mode!r} is current")
+        with current_strategy(self, _create_as_it_is):
+            yield self
+
+    def _read_var(self, v: Any) -> Any:
+        return tf.identity(v)
+
+    @contextmanager
+    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+        """Make variables in a block on the device of another one; a scope is not needed.
+
+        Raises:
+            StrategyError: Another strategy is current.
+        """
+        require_distribution_strategy_scope(self)
+        with tf.colocate_with(colocate_with_variable):
+            yield
+
+    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+        return self._call_dataset_fn(dataset_fn)
+
+    def _broadcast(self, tensor: Any, destinations: Any) -> Any:
+        if destinations is not None:
+            raise StrategyError(f"the default strategy has no devices to broadcast to, got {destinations!r}")
+        return tensor
+
+    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with DEFAULT_TOWER_CONTEXT:
+            return fn(*args, **kwargs)
+
+    def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
+        return value
+
+    def _update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if isinstance(var, DistributedValues):
+            return update_on_devices(fn, {device: (part,) for device, part in var.index.items()}, args, kwargs)
+        with tf.colocate_with(var), UpdateContext(var.device):
+            return fn(var, *args, **kwargs)
+
+    def _update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if isinstance(colocate_with, DistributedValues):
+            return update_on_devices(fn, {device: () for device in colocate_with.devices}, args, kwargs)
+        with tf.colocate_with(colocate_with), UpdateContext(colocate_with.device):
+            return fn(*args, **kwargs)
+
+    @property
+    def num_towers(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def worker_devices(self) -> list[str]:
+        """Refused with a `StrategyError`: the tower is wherever its code puts it."""
+        raise _has_no("worker_devices")
+
+    @property
+    def parameter_devices(self) -> list[str]:
+        """Refused with a `StrategyError`: variables are wherever their code puts them."""
+        raise _has_no("parameter_devices")
+
+    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
+        """Return the variable whose name comes first, so that it is the same one in every build."""
+        return min(var_list, key=lambda variable: variable.name)
+
+    def _worker_device_index(self) -> Any:
+        raise _has_no("worker_device_index")
+
+
+def _create_as_it_is(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+    return next_creator(**kwargs)
+
+
+def _has_no(name: str) -> StrategyError:
+    return StrategyError(f"{name} is unsupported by the default strategy, which has no list of devices")
+
+
+DEFAULT_STRATEGY = DefaultStrategy()
+"""The strategy that is current outside of all others."""
+
+DEFAULT_TOWER_CONTEXT = TowerContext(DEFAULT_STRATEGY, tower_id=0)
+"""The tower context outside of all strategies and towers."""

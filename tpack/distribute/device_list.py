@@ -5,16 +5,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.aggregation import reduce_op_of
-from tpack.distribute.choose_ops import choose_the_best
-from tpack.distribute.contributions import as_dense_or_slices
-from tpack.distribute.cross_tower_ops import CrossTowerOps
-from tpack.distribute.destinations import get_devices_from
+from tpack.distribute.cross_tower_ops import CrossTowerOps, as_dense_or_slices, get_devices_from
+from tpack.distribute.meeting import call_in_strategy_towers
 from tpack.distribute.per_device_dataset import PerDeviceDataset
+from tpack.distribute.reducer_ops import choose_the_best
 from tpack.distribute.strategy import DistributionStrategy
-from tpack.distribute.strategy_tower import call_in_strategy_towers
-from tpack.distribute.update_on_devices import update_on_devices
-from tpack.distribute.values import DistributedValues, MapOutput, PerDevice
+from tpack.distribute.values import DistributedValues, MapOutput, PerDevice, reduce_op_of, update_on_devices
 from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.gradients import ReduceOp, check_columns
 

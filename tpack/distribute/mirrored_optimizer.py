@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.collection_entries import replace_in_collections
-from tpack.distribute.update_context import UpdateContext
-from tpack.distribute.update_on_devices import update_on_devices
+from tpack.distribute.contexts import UpdateContext
+from tpack.distribute.values import update_on_devices
+from tpack.distribute.variables.distributed import replace_in_collections
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.tfutils.optimizer_clone import clone_optimizer
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection

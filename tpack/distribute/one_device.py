@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.devices import device_key
-from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
+from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.distribute.variables.creating import devices_for
 from tpack.tower.devices import resolve_device

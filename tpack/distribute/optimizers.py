@@ -2,6 +2,8 @@
 
 What then updates the variables depends on the strategy: one optimizer for variables of one copy, one for each device
 for mirrored ones.
+
+What the loss says about how gradients are to be brought together.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,12 +13,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.loss import get_loss_reduction
+from tpack.compat import last_loss_reduction
 from tpack.distribute.values import DistributedValues, Mirrored, PerDevice
 from tpack.errors import GraphBuildError, TowerMismatchError
 
 GradsAndVars = list[tuple[Any, Any]]
-
 _is_updating: ContextVar[bool] = ContextVar("tpack_applies_reduced_gradients", default=False)
 
 
@@ -123,3 +124,23 @@ def _check_pair(grad: Any, variable: Any) -> None:
 def _plain(grad: Any, variable: Any) -> Any:
     is_on_one_device = isinstance(grad, Mirrored) and not isinstance(variable, DistributedValues)
     return grad.get(variable.device) if is_on_one_device else grad
+
+
+def get_loss_reduction() -> Any:
+    """Return how towers' gradients are aggregated, after the last loss of ``tf.losses`` in the current graph.
+
+    Returns:
+        ``tf.VariableAggregation.SUM`` if that loss was made with ``tf.losses.Reduction.SUM``, else, or if there is
+        none, ``tf.VariableAggregation.MEAN``.
+
+    Shapes:
+        No tensors.
+
+    Raises:
+        Nothing.
+
+    Source:
+        The function of the same name in the seed ``distribute``.
+    """
+    is_sum = last_loss_reduction() == tf.losses.Reduction.SUM
+    return tf.VariableAggregation.SUM if is_sum else tf.VariableAggregation.MEAN

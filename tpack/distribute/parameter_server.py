@@ -7,14 +7,14 @@ from weakref import WeakKeyDictionary
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.change_check import protect
-from tpack.distribute.collection_entries import replace_in_collections
 from tpack.distribute.cross_tower_ops import CrossTowerOps
 from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
+from tpack.distribute.devices import different_devices, worker_devices_of
+from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.values import Mirrored
 from tpack.distribute.variables.creating import create_distributed_variable, devices_for
+from tpack.distribute.variables.distributed import replace_in_collections
 from tpack.distribute.variables.mirrored import MirroredVariable
-from tpack.distribute.worker_devices import different_devices, worker_devices_of
 from tpack.tower.devices import LeastLoadedDeviceSetter
 
 _CPU = "/device:CPU:0"

@@ -14,8 +14,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_multi_device_iterator
-from tpack.distribute.destinations import get_devices_from
-from tpack.distribute.regroup import regroup
+from tpack.distribute.cross_tower_ops import get_devices_from
+from tpack.distribute.values import regroup
 from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.sums import on_device
 

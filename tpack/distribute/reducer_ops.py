@@ -1,17 +1,44 @@
-"""Cross-tower operations on any `Reducer`: where all values end on the devices they come from, they are one batch."""
+"""Cross-tower operations on any `Reducer`: where all values end on the devices they come from, they are one batch.
 
-from collections.abc import Sequence
+Reduce every value on one device, then copy the result: the cross-tower operations that serve everything.
+
+Cross-tower operations by an all-reduce algorithm that is named, on packed tensors.
+
+Cross-tower operations with TensorFlow's collective operations.
+
+Which packing the seed's three numbers ask for.
+
+Cross-tower operations across the workers of a cluster, by an all-reduce spec.
+
+Choose cross-tower operations for devices.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tpack.distribute.aggregation import reduce_op_of
-from tpack.distribute.contributions import Contributions, gather_contributions
-from tpack.distribute.cross_tower_ops import CrossTowerOps
-from tpack.distribute.destinations import get_devices_from
-from tpack.distribute.one_device_ops import reduce_on_device
-from tpack.distribute.values import DistributedValues, Mirrored
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.cross_tower_ops import Contributions, CrossTowerOps, gather_contributions, get_devices_from
+from tpack.distribute.values import DistributedValues, Mirrored, reduce_op_of
+from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.algorithms.collective import PROCESS_KEYS, CollectiveKeys, CollectiveReducer
 from tpack.reduction.algorithms.launch_order import one_launch_order
 from tpack.reduction.base import Reducer
-from tpack.reduction.gradients import ReduceOp
+from tpack.reduction.choose import by_kind
+from tpack.reduction.gradients import ReduceOp, check_columns, is_sparse
+from tpack.reduction.names import check_algorithm, make_reducer
+from tpack.reduction.spec import parse_all_reduce_spec
+from tpack.reduction.sums import concat_slices, divide, on_device, sum_tensors
+from tpack.reduction.wrappers.by_size import SplitBySizeReducer
+from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
+from tpack.tower.devices import canonical_device, resolve_device
+from tpack.utils import logger
+
+AccumulationFn = Callable[[Sequence[Any]], Any]
+_SEED_NAMES = {"hierarchical_copy": "hierarchical"}
+DEFAULT_SPEC = ("pscpu/pscpu", 2, -1)
 
 
 class ReducerCrossTowerOps(CrossTowerOps):
@@ -78,3 +105,308 @@ class ReducerCrossTowerOps(CrossTowerOps):
     ) -> Sequence[Sequence[Any]]:
         """Reduce K lists of N tensors, those of list k on device k."""
         return reducer.reduce(towers, op)
+
+
+class ReductionToOneDeviceCrossTowerOps(CrossTowerOps):
+    """Reduce to one device first and copy the result from there; several values one after the other.
+
+    Args:
+        reduce_to_device: where to reduce; by default on the first device of each value's destinations.
+        accumulation_fn: sums a list of dense tensors; by default they are added in a fixed order, those of 16 bits in
+            float32. ``IndexedSlices`` are concatenated and never given to it.
+
+    Raises:
+        ConfigError: The name of the device cannot be read.
+        DeviceError: The machine has GPUs, and not this one.
+
+    Source:
+        The class of this name in the seed's ``cross_tower_ops``.
+    """
+
+    def __init__(self, reduce_to_device: str | None = None, accumulation_fn: AccumulationFn | None = None) -> None:
+        self._reduce_to_device = None if reduce_to_device is None else resolve_device(reduce_to_device)
+        self._accumulation_fn = accumulation_fn
+
+    def _reduce(self, aggregation: Any, per_device_value: DistributedValues, destinations: Any) -> Mirrored:
+        devices = get_devices_from(destinations)
+        reduced = reduce_on_device(
+            gather_contributions(per_device_value),
+            reduce_op_of(aggregation),
+            devices[0] if self._reduce_to_device is None else self._reduce_to_device,
+            self._accumulation_fn,
+        )
+        return self.broadcast(reduced, devices)
+
+    def _batch_reduce(
+        self, aggregation: Any, value_destination_pairs: Sequence[tuple[DistributedValues, Any]]
+    ) -> list[Mirrored]:
+        return [self._reduce(aggregation, value, destinations) for value, destinations in value_destination_pairs]
+
+
+def reduce_on_device(
+    contributions: Contributions, op: ReduceOp, device: str, accumulation_fn: AccumulationFn | None = None
+) -> Any:
+    """Reduce what several devices brought, on one device.
+
+    Args:
+        contributions: the summands. A mean is over the values that they were made of.
+        op: sum or mean.
+        device: where.
+        accumulation_fn: as for `ReductionToOneDeviceCrossTowerOps`.
+
+    Returns:
+        A tensor, or ``IndexedSlices`` if the summands are.
+
+    Shapes:
+        As those of the summands, which are alike; the rows of ``IndexedSlices`` are those of all devices.
+
+    Raises:
+        ReductionError: The summands differ, or integers are to be averaged.
+
+    Source:
+        ``_simple_reduce`` of the seed's ``cross_tower_ops``.
+    """
+    column = list(contributions.by_device.values())
+    check_columns([[summand] for summand in column], op)
+    divisor = op.divisor(contributions.num_values)
+    with tf.name_scope("reduce_on_device"), on_device(device):
+        if is_sparse(column[0]):
+            return concat_slices(column, divisor)
+        if accumulation_fn is not None:
+            return divide(accumulation_fn(column), divisor)
+        return sum_tensors(column, divisor)
+
+
+class AllReduceCrossTowerOps(ReducerCrossTowerOps):
+    """Reduce by an all-reduce where values end on the devices that they come from.
+
+    See `ReducerCrossTowerOps` for the others. Of the ways to pack, the first one that is asked for is taken.
+
+    Args:
+        all_reduce_alg: ``"nccl"``, ``"hierarchical_copy"``, or another name that `make_reducer` knows. An algorithm
+            that cannot serve the devices, as NCCL those that are no GPUs, is an error and not replaced.
+        num_packs: concatenate all tensors and cut them into so many packs; 0 for no such packs.
+        agg_small_grads_max_bytes: join tensors of up to this size; 0 joins none.
+        agg_small_grads_max_group: how many of them are joined to one at most; 0 joins none.
+
+    Raises:
+        ConfigError: There is no such algorithm, or a number is negative.
+
+    Source:
+        The class of this name in the seed's ``cross_tower_ops``.
+    """
+
+    def __init__(
+        self,
+        all_reduce_alg: str = "nccl",
+        num_packs: int = 1,
+        agg_small_grads_max_bytes: int = 0,
+        agg_small_grads_max_group: int = 10,
+    ) -> None:
+        self._algorithm = _SEED_NAMES.get(all_reduce_alg, all_reduce_alg)
+        check_algorithm(self._algorithm)
+        self._packing = Packing(num_packs, agg_small_grads_max_bytes, agg_small_grads_max_group)
+
+    @property
+    def name(self) -> str:
+        """What reduces, for logs."""
+        return self._algorithm
+
+    def _reducer_for(self, devices: Sequence[str]) -> Reducer:
+        return self._packing.wrap(make_reducer(self._algorithm, devices))
+
+
+class CollectiveAllReduce(ReducerCrossTowerOps):
+    """Reduce with one collective operation per tower and tensor, where values end on the devices they come from.
+
+    See `ReducerCrossTowerOps` for the others. ``IndexedSlices`` are concatenated on one device. Each device of a value
+    is another one.
+
+    Args:
+        num_workers: how many processes take part; here only 1.
+        num_gpus_per_worker: how many devices values have; 0 if that is not known.
+        all_reduce_merge_scope: so many consecutive tensors are reduced under one name scope, ``allreduce``.
+        collective_keys: hands out the integers by which the operations find each other; by default the process's own.
+            Two that are used in one session must not hand out the same ones.
+
+    Raises:
+        ConfigError: A number is out of range.
+
+    Source:
+        The class of this name in the seed's ``cross_tower_ops``, which refuses ``IndexedSlices``.
+    """
+
+    def __init__(
+        self,
+        num_workers: int = 1,
+        num_gpus_per_worker: int = 0,
+        all_reduce_merge_scope: int = 32,
+        collective_keys: CollectiveKeys | None = None,
+    ) -> None:
+        if num_workers != 1:
+            raise ConfigError(f"CollectiveAllReduce reduces inside one process: wanted 1 worker, got {num_workers}")
+        if num_gpus_per_worker < 0:
+            raise ConfigError(f"wanted 0 GPUs per worker or more, got {num_gpus_per_worker}")
+        if all_reduce_merge_scope < 1:
+            raise ConfigError(f"wanted an all_reduce_merge_scope of 1 or more, got {all_reduce_merge_scope}")
+        super().__init__(CollectiveReducer(keys=PROCESS_KEYS if collective_keys is None else collective_keys))
+        self._num_gpus = num_gpus_per_worker
+        self._merge_scope = all_reduce_merge_scope
+
+    def _reducer_for(self, devices: Sequence[str]) -> Reducer:
+        if self._num_gpus not in (0, len(devices)):
+            raise ConfigError(
+                f"made for values of {self._num_gpus} device(s), got those of {len(devices)}: {', '.join(devices)}"
+            )
+        return self._reducer
+
+    def _reduce_towers(
+        self, reducer: Reducer, towers: Sequence[Sequence[Any]], op: ReduceOp
+    ) -> Sequence[Sequence[Any]]:
+        # The last ones first, as collective operations are launched in one order from the last tensor on.
+        starts = range(0, len(towers[0]), self._merge_scope)
+        reduced: list[list[Any]] = [[] for _ in towers]
+        for start in reversed(starts):
+            chunk = [tower[start : start + self._merge_scope] for tower in towers]
+            with tf.name_scope("allreduce"):
+                results = reducer.reduce(chunk, op)
+            reduced = [[*result, *later] for result, later in zip(results, reduced, strict=True)]
+        return reduced
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How tensors are packed before they are reduced: into packs of one size, or small ones together, or not.
+
+    Args:
+        num_packs: concatenate all tensors and cut them into so many packs; with 0, the other two numbers count.
+        small_max_bytes: join tensors of up to this size; 0 joins none.
+        small_max_group: how many of them are joined to one at most; 0 joins none.
+
+    Raises:
+        ConfigError: A number is negative.
+    """
+
+    num_packs: int
+    small_max_bytes: int
+    small_max_group: int
+
+    def __post_init__(self) -> None:
+        if min(self.num_packs, self.small_max_bytes, self.small_max_group) < 0:
+            raise ConfigError(
+                "wanted num_packs, agg_small_grads_max_bytes and agg_small_grads_max_group of 0 or more, got "
+                f"{self.num_packs}, {self.small_max_bytes} and {self.small_max_group}"
+            )
+
+    def wrap(self, reducer: Reducer) -> Reducer:
+        """Return a reducer that packs for another one, or that one itself."""
+        if self.num_packs:
+            return ConcatAndSplitPackingReducer(reducer, self.num_packs)
+        if self.small_max_bytes and self.small_max_group:
+            return AggregateSmallTensorPackingReducer(reducer, self.small_max_bytes, self.small_max_group)
+        return reducer
+
+
+class MultiWorkerAllReduce(ReducerCrossTowerOps):
+    """Reduce inside each worker and across the workers, with another algorithm for each range of sizes.
+
+    Every worker has the same number of towers. The tensors of one range of sizes are packed together, in the ways of
+    `AllReduceCrossTowerOps`. Results are in the order of the values, whatever their sizes; shapes need to be known only
+    where there are several ranges.
+
+    Args:
+        worker_devices: the devices of the workers, such as ``"/job:worker/task:1"``.
+        num_gpus_per_worker: how many towers each of them has; 0 for one, on its CPU.
+        all_reduce_spec: see `parse_all_reduce_spec`.
+        num_packs: as for `AllReduceCrossTowerOps`.
+        agg_small_grads_max_bytes: as for `AllReduceCrossTowerOps`.
+        agg_small_grads_max_group: as for `AllReduceCrossTowerOps`.
+
+    Raises:
+        ConfigError: There is no worker or one twice, a number is negative, or the spec cannot be read.
+
+    Source:
+        The class of this name in the seed's ``cross_tower_ops``.
+    """
+
+    def __init__(
+        self,
+        worker_devices: Sequence[str],
+        num_gpus_per_worker: int,
+        all_reduce_spec: Any = DEFAULT_SPEC,
+        num_packs: int = 0,
+        agg_small_grads_max_bytes: int = 0,
+        agg_small_grads_max_group: int = 10,
+    ) -> None:
+        workers = [] if isinstance(worker_devices, str) else [_task_of(device) for device in worker_devices]
+        if not workers or len(set(workers)) < len(workers):
+            raise ConfigError(f"wanted a list of the devices of different workers, got {worker_devices!r}")
+        if num_gpus_per_worker < 0:
+            raise ConfigError(f"wanted 0 GPUs per worker or more, got {num_gpus_per_worker}")
+        self._workers = workers
+        self._towers_per_worker = max(num_gpus_per_worker, 1)
+        self._spec = parse_all_reduce_spec(all_reduce_spec)
+        self._packing = Packing(num_packs, agg_small_grads_max_bytes, agg_small_grads_max_group)
+
+    @property
+    def name(self) -> str:
+        """What reduces, for logs."""
+        return ":".join(entry.algorithm for entry in self._spec)
+
+    def _reducer_for(self, devices: Sequence[str]) -> Reducer:
+        towers = Counter(map(_task_of, devices))
+        if towers != Counter(dict.fromkeys(self._workers, self._towers_per_worker)):
+            raise ReductionError(
+                f"wanted values of {self._towers_per_worker} device(s) on each of {len(self._workers)} worker(s), got "
+                f"those of {', '.join(devices)}"
+            )
+        reducers = [
+            (self._packing.wrap(make_reducer(entry.algorithm, devices, entry.num_shards)), entry.byte_limit)
+            for entry in self._spec
+        ]
+        return reducers[0][0] if len(reducers) == 1 else SplitBySizeReducer(reducers)
+
+
+def _task_of(device: str) -> tuple[str, int, int]:
+    """Return the job, replica and task of a device, of which those not named are the process itself."""
+    spec = tf.DeviceSpec.from_string(canonical_device(device))
+    return spec.job or "localhost", spec.replica or 0, spec.task or 0
+
+
+def choose_the_best(devices: Sequence[str], session_config: Any = None) -> ReducerCrossTowerOps:
+    """Return the cross-tower operations that suit some devices, and log why.
+
+    The function of the same name in `tpack.reduction` returns the reducer and the reason; this one makes what a
+    strategy takes of it. Values that are on other devices than these are reduced by what suits the kind of theirs.
+
+    Args:
+        devices: the devices of the strategy; names of GPUs become logical CPU devices on a machine without GPUs.
+        session_config: the ``ConfigProto`` of the session that will run, or None.
+
+    Returns:
+        Operations on the reducer that `tpack.reduction.choose_the_best` returns.
+
+    Shapes:
+        None apply.
+
+    Raises:
+        ReductionError: There is no device, or one twice.
+        DeviceError: A GPU that the machine, having GPUs, does not have.
+
+    Source:
+        The function of this name in the seed's ``cross_tower_ops``, which takes NCCL unchecked.
+    """
+    choice = by_kind.choose_the_best(devices, session_config)
+    logger.info(f"Values of {len(devices)} device(s) are reduced by {choice.reducer.name}: {choice.reason}.")
+    return _ChosenOps(choice.reducer, devices)
+
+
+class _ChosenOps(ReducerCrossTowerOps):
+    """Reduces with a reducer that was chosen for some devices, and may not serve others."""
+
+    def __init__(self, reducer: Reducer, devices: Sequence[str]) -> None:
+        super().__init__(reducer)
+        self._chosen_for = set(get_devices_from(list(devices)))
+
+    def _reducer_for(self, devices: Sequence[str]) -> Reducer:
+        return self._reducer if set(devices) == self._chosen_for else by_kind.choose_by_kind(devices).reducer

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.contexts import require_distribution_strategy_scope
 from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.meeting import MeetingTowerContext, Place
-from tpack.distribute.one_device_ops import ReductionToOneDeviceCrossTowerOps
+from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.errors import StrategyError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext as Tower

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.loss import get_loss_reduction
-from tpack.distribute.regroup import select_device
+from tpack.distribute.optimizers import get_loss_reduction
+from tpack.distribute.values import select_device
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.inputs import InputFn, call_distributed_input_fn
 from tpack.estimator.joining import join_towers

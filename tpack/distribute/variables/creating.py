@@ -6,9 +6,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.change_check import protect
-from tpack.distribute.collection_entries import replace_in_collections
-from tpack.distribute.destinations import get_devices_from, validate_destinations
-from tpack.distribute.variables.distributed import DistributedVariable
+from tpack.distribute.cross_tower_ops import get_devices_from, validate_destinations
+from tpack.distribute.variables.distributed import DistributedVariable, replace_in_collections
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.errors import ConfigError

@@ -3,6 +3,13 @@
 Such a variable stands for one component on each device. Code that reads it, differentiates with respect to it, or
 depends on it, works with the component of the device for which it is built. Code that asks what the variable is gets
 the answers of the first device's component, whose name is the variable's.
+
+The methods by which variables are changed: one list for all variables of several devices.
+
+TensorFlow's own would change the component of one device. Here each goes through one method, which a kind of variable
+implements: it knows what a change is to its components, depending on where it is asked for.
+
+A variable of several devices in the collections of a graph, in the place of its components.
 """
 
 import weakref
@@ -13,7 +20,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveSpec, Trackable, current_device
-from tpack.distribute.changing import ChangingMethods
 from tpack.distribute.devices import device_key
 from tpack.distribute.values import DistributedValues, with_operators
 from tpack.errors import StrategyError
@@ -21,6 +27,77 @@ from tpack.reduction.sums import on_device
 
 _TABLE_NAME = "params"
 """The name with which ``tf.nn.embedding_lookup_sparse`` converts a table, and ``embedding_lookup`` with a number."""
+
+TO_AGGREGATE = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub")
+"""The changes that are the same, whether the values of towers are aggregated first or what they do is."""
+
+
+class ChangingMethods:
+    """Gives a variable the methods of ``tf.Variable`` that change it.
+
+    The options are those of the methods of the same names: ``name``, ``use_locking``, and for the first three
+    ``read_value``.
+    """
+
+    def _change(self, method: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Call a method of components with values, each component with its own."""
+        raise NotImplementedError
+
+    def assign(self, value: Any, **options: Any) -> Any:
+        """Assign a value."""
+        return self._change("assign", (value,), options)
+
+    def assign_add(self, delta: Any, **options: Any) -> Any:
+        """Add a value."""
+        return self._change("assign_add", (delta,), options)
+
+    def assign_sub(self, delta: Any, **options: Any) -> Any:
+        """Subtract a value."""
+        return self._change("assign_sub", (delta,), options)
+
+    def scatter_add(self, sparse_delta: Any, **options: Any) -> Any:
+        """Add ``IndexedSlices``."""
+        return self._change("scatter_add", (sparse_delta,), options)
+
+    def scatter_sub(self, sparse_delta: Any, **options: Any) -> Any:
+        """Subtract ``IndexedSlices``."""
+        return self._change("scatter_sub", (sparse_delta,), options)
+
+    def scatter_update(self, sparse_delta: Any, **options: Any) -> Any:
+        """Assign ``IndexedSlices``."""
+        return self._change("scatter_update", (sparse_delta,), options)
+
+    def scatter_max(self, sparse_delta: Any, **options: Any) -> Any:
+        """Keep the larger of what is there and of ``IndexedSlices``."""
+        return self._change("scatter_max", (sparse_delta,), options)
+
+    def scatter_min(self, sparse_delta: Any, **options: Any) -> Any:
+        """Keep the smaller of what is there and of ``IndexedSlices``."""
+        return self._change("scatter_min", (sparse_delta,), options)
+
+    def scatter_mul(self, sparse_delta: Any, **options: Any) -> Any:
+        """Multiply by ``IndexedSlices``."""
+        return self._change("scatter_mul", (sparse_delta,), options)
+
+    def scatter_div(self, sparse_delta: Any, **options: Any) -> Any:
+        """Divide by ``IndexedSlices``."""
+        return self._change("scatter_div", (sparse_delta,), options)
+
+    def batch_scatter_update(self, sparse_delta: Any, **options: Any) -> Any:
+        """Assign ``IndexedSlices`` of a batch."""
+        return self._change("batch_scatter_update", (sparse_delta,), options)
+
+    def scatter_nd_add(self, indices: Any, updates: Any, **options: Any) -> Any:
+        """Add at indices of elements or slices."""
+        return self._change("scatter_nd_add", (indices, updates), options)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, **options: Any) -> Any:
+        """Subtract at indices of elements or slices."""
+        return self._change("scatter_nd_sub", (indices, updates), options)
+
+    def scatter_nd_update(self, indices: Any, updates: Any, **options: Any) -> Any:
+        """Assign at indices of elements or slices."""
+        return self._change("scatter_nd_update", (indices, updates), options)
 
 
 @with_operators
@@ -278,3 +355,26 @@ def _to_tensor(variable: DistributedVariable, dtype: Any = None, name: str | Non
 
 # Before that of `Mirrored`, which mirrored variables are too.
 tf.register_tensor_conversion_function(DistributedVariable, _to_tensor, priority=99)
+
+
+def replace_in_collections(variable: DistributedVariable) -> None:
+    """Put a variable where its first component is in collections, and take the other components out of them.
+
+    Args:
+        variable: the variable, whose components are in the collections of its graph.
+
+    Shapes:
+        No tensors.
+
+    Raises:
+        Nothing.
+
+    Source:
+        The mirrored strategy that the seed ``distribute`` describes.
+    """
+    components = {id(component) for component in variable.components}
+    for key in variable.graph.get_all_collection_keys():
+        items = variable.graph.get_collection_ref(key)
+        if any(id(item) in components for item in items):
+            kept = [variable if item is variable.primary else item for item in items]
+            items[:] = [item for item in kept if id(item) not in components]

@@ -7,13 +7,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import keep_watching
 from tpack.distribute.change_check import refuse_partial_change
-from tpack.distribute.changing import TO_AGGREGATE
+from tpack.distribute.contexts import TowerContext, get_update_device
 from tpack.distribute.current import get_cross_tower_context, get_tower_context, has_distribution_strategy
-from tpack.distribute.tower_context import TowerContext
-from tpack.distribute.update_context import get_update_device
-from tpack.distribute.update_on_devices import update_on_devices
-from tpack.distribute.values import Mirrored
-from tpack.distribute.variables.distributed import DistributedVariable
+from tpack.distribute.values import Mirrored, update_on_devices
+from tpack.distribute.variables.distributed import TO_AGGREGATE, DistributedVariable
 from tpack.errors import StrategyError, TowerMismatchError
 from tpack.reduction.sums import on_device
 

@@ -1,0 +1,59 @@
+"""The towers that a strategy builds: names, variables, collections."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.strategies import devices_of, in_scope
+from tpack.distribute.current import get_tower_context
+from tpack.distribute.meeting import StrategyTower, call_in_strategy_towers
+from tpack.distribute.values import PerDevice
+from tpack.errors import StrategyError
+from tpack.tower.context import current_tower_context
+
+UPDATE_OPS = tf.GraphKeys.UPDATE_OPS
+
+
+def test_names_are_inside_those_around_the_towers_and_the_first_has_none(graph):
+    main = StrategyTower(0, 2, "/cpu:0")
+    with tf.name_scope("around"):
+        other = StrategyTower(1, 2, "/cpu:1", main)
+    assert (main.name, other.name) == ("", "around/tower1")
+    assert not main.has_own_variables
+    assert (other.index, other.total, other.is_training) == (1, 2, True)
+
+
+def test_updates_are_for_every_tower(graph):
+    def tower():
+        tf.add_to_collection(UPDATE_OPS, tf.no_op())
+        return current_tower_context().updates_variables
+
+    with in_scope(3) as strategy:
+        assert call_in_strategy_towers(strategy, devices_of(3), tower, (), {}) is True
+    assert [op.device for op in tf.get_collection(UPDATE_OPS)] == devices_of(3)
+
+
+def test_towers_after_the_first_take_what_it_made(graph):
+    def tower():
+        made = [tf.get_variable("a", []), tf.Variable(1.0, name="b")]
+        made.append(tf.get_local_variable("c", []))
+        assert current_tower_context().recorder.variables[-1] is made[1 if get_tower_context().tower_id else 2]
+        return made
+
+    with in_scope(3) as strategy:
+        made = call_in_strategy_towers(strategy, devices_of(3), tower, (), {})
+    assert [variable.op.name for variable in made] == ["a", "b", "c"]
+    assert (tf.global_variables(), tf.local_variables()) == (made[:2], made[2:])
+
+
+def test_each_tower_gets_its_part_of_the_arguments_on_its_device(graph):
+    def tower(a, *, b):
+        return a, b, tf.no_op().device
+
+    value = PerDevice({device: device for device in devices_of(2)})
+    with in_scope() as strategy:
+        seen = call_in_strategy_towers(strategy, devices_of(2), tower, [[value, 1]], {"b": {"k": value}})
+        with pytest.raises(StrategyError, match="is not one of"):
+            call_in_strategy_towers(strategy, ["/device:CPU:0", "/device:CPU:5"], tower, [value], {"b": 1})
+    for device in devices_of(2):
+        assert [seen[0][0].get(device), seen[1]["k"].get(device), seen[2].get(device)] == [device] * 3
+    assert seen[0][1] == 1
