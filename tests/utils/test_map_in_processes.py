@@ -14,7 +14,7 @@ import pytest
 from tests.helpers.source import ROOT
 from tpack.errors import ConfigError, WorkerError
 from tpack.utils.map_in_processes import map_in_processes
-from tpack.utils.worker_process import pickled
+from tpack.utils.process_map import pickled
 
 WAIT_SECS = 30
 

@@ -17,8 +17,8 @@ from tpack.predict.offline import OfflinePredictor, check_config
 from tpack.tower.devices import list_gpus
 from tpack.utils.map_in_processes import map_in_processes
 from tpack.utils.once import log_once
+from tpack.utils.process_map import pickled
 from tpack.utils.progress import get_tqdm
-from tpack.utils.worker_process import pickled
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 

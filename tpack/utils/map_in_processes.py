@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from multiprocessing.connection import wait
 from typing import Any
 
-from tpack.utils.worker_process import WorkerProcess
+from tpack.utils.process_map import WorkerProcess
 
 _RESULTS_AHEAD = 8
 """How many results for each process may wait for their turn."""

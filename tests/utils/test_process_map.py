@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tpack.errors import ConfigError, WorkerError
-from tpack.utils.worker_process import WorkerProcess, pickled
+from tpack.utils.process_map import WorkerProcess, pickled
 
 
 @pytest.fixture
