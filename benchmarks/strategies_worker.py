@@ -21,7 +21,7 @@ from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
 from tpack.train.trainers import StrategyTrainer, SyncMultiGPUTrainerReplicated
-from tpack.utils.cores import usable_cores
+from tpack.utils.concurrency import usable_cores
 
 RATE = 0.01
 

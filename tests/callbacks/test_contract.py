@@ -49,7 +49,7 @@ from tpack.callbacks.tensors import (
 from tpack.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 from tpack.callbacks.watchdog import SessionRunTimeout, Watchdog
 from tpack.errors import CallbackError
-from tpack.utils.threads import StoppableThread
+from tpack.utils.concurrency import StoppableThread
 
 STEPS, EPOCHS = 3, 2
 

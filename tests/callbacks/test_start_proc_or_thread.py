@@ -10,7 +10,7 @@ from tpack.callbacks import start_proc_or_thread
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread
 from tpack.errors import CallbackError
-from tpack.utils.threads import StoppableThread
+from tpack.utils.concurrency import StoppableThread
 
 
 class Waiting(StoppableThread):

@@ -8,8 +8,8 @@ from tpack.utils import concurrency
 
 def test_all_names_are_there():
     assert [name for name in concurrency.__all__ if not hasattr(concurrency, name)] == []
-    assert concurrency.StoppableThread.__module__ == "tpack.utils.threads"
-    assert concurrency.ShareSessionThread.__module__ == "tpack.utils.session_thread"
+    assert concurrency.StoppableThread.__module__ == "tpack.utils.concurrency"
+    assert concurrency.ShareSessionThread.__module__ == "tpack.utils.concurrency"
 
 
 def test_die_is_the_same_object_after_pickling():

@@ -18,8 +18,8 @@ from typing import Any
 from tpack.callbacks.base import Callback
 from tpack.errors import DependencyError, DeviceError
 from tpack.utils import logger
-from tpack.utils.nvml import NvidiaDevice, NVMLContext
-from tpack.utils.threads import StoppableThread
+from tpack.utils.concurrency import StoppableThread
+from tpack.utils.gpu import NvidiaDevice, NVMLContext
 
 INTERVAL_SECS = 1.0
 """How often the GPUs are asked."""

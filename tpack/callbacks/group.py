@@ -21,7 +21,7 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.hooks import CallbackToHook
 from tpack.errors import CallbackError, StopTraining
 from tpack.utils import logger
-from tpack.utils.duration import humanize_time_delta
+from tpack.utils.timer import humanize_time_delta
 
 SLOW_TRIGGER_SECS = 3.0
 """An epoch's callbacks together may take this long before their times are logged."""

@@ -22,8 +22,8 @@ from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
-from tpack.utils.duration import humanize_time_delta
 from tpack.utils.progress import get_tqdm, get_tqdm_kwargs
+from tpack.utils.timer import humanize_time_delta
 
 
 class ProgressBar(Callback):

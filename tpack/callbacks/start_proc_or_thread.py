@@ -10,7 +10,7 @@ from typing import Any
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
 from tpack.utils import logger
-from tpack.utils.processes import start_proc_mask_signal
+from tpack.utils.concurrency import start_proc_mask_signal
 
 JOIN_TIMEOUT_SECS = 5.0
 """How long the end of training waits for each of them."""

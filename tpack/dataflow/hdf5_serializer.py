@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.aggregate import aggregate
-from tpack.dataflow.aside import written_aside
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.hdf5 import HDF5Data
 from tpack.errors import ConfigError, DataPointError
 from tpack.utils import logger
+from tpack.utils.fs import written_aside
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
 

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 from tpack.dataflow import tensorpack_format
-from tpack.dataflow.aside import written_aside
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.lmdb_data import LMDBData, LMDBDataDecoder
 from tpack.dataflow.lmdb_file import LmdbFile
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
+from tpack.utils.fs import written_aside
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
 

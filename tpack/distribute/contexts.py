@@ -35,7 +35,7 @@ from tpack.errors import StrategyError
 from tpack.tower.context import TowerContext as Tower
 from tpack.tower.context import context_stack, get_current_tower_context
 from tpack.tower.getters import custom_getter_scope
-from tpack.utils.once import log_once
+from tpack.utils.argtools import log_once
 
 _current: contextvars.ContextVar[Any] = contextvars.ContextVar("tpack_update_device", default=None)
 

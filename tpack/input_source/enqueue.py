@@ -34,7 +34,7 @@ from tpack.errors import InputError
 from tpack.input_source.stream import DataPointStream
 from tpack.input_source.taking import DataTaker
 from tpack.utils import logger
-from tpack.utils.threads import StoppableThread
+from tpack.utils.concurrency import StoppableThread
 
 # How long the end of training waits for the dataflow to give the data point that it is working on.
 JOIN_TIMEOUT_SECS = 5.0

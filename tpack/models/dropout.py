@@ -8,7 +8,7 @@ from tpack.errors import ConfigError
 from tpack.models.data_format import layer_name
 from tpack.models.registry import layer_register
 from tpack.tower.context import current_tower_context
-from tpack.utils.once import log_once
+from tpack.utils.argtools import log_once
 
 __all__ = ["Dropout"]
 

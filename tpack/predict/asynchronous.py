@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.predict.online import OnlinePredictor
-from tpack.utils.threads import StoppableThread
+from tpack.utils.concurrency import StoppableThread
 
 QUEUE_SIZE_FOR_EACH = 100
 """How many data points may wait for each predictor before `put_task` waits."""

@@ -15,9 +15,8 @@ from tpack.errors import ConfigError, DeviceError
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import OfflinePredictor, check_config
 from tpack.tower.devices import list_gpus
-from tpack.utils.map_in_processes import map_in_processes
-from tpack.utils.once import log_once
-from tpack.utils.process_map import pickled
+from tpack.utils.argtools import log_once
+from tpack.utils.process_map import map_in_processes, pickled
 from tpack.utils.progress import get_tqdm
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"

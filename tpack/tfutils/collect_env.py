@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from tabulate import tabulate
 
 from tpack.errors import DependencyError, DeviceError
-from tpack.utils.nvml import NVMLContext
+from tpack.utils.gpu import NVMLContext
 from tpack.version import __version__
 
 _PACKAGES = ("numpy", "keras", "tf_keras", "msgpack", "opencv-python-headless", "opencv-python", "pyzmq", "psutil")

@@ -26,7 +26,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tower.keras_names import KerasNames
-from tpack.utils.once import log_once
+from tpack.utils.argtools import log_once
 
 _DROPPED = (
     "Summaries are written in the main training tower only, since all towers are built by the same function: those of "

@@ -20,8 +20,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DeviceError
 from tpack.utils import logger
-from tpack.utils.cores import usable_cores
-from tpack.utils.once import log_once
+from tpack.utils.argtools import log_once
+from tpack.utils.concurrency import usable_cores
 
 VARIABLE_OP_TYPES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 

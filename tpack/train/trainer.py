@@ -28,8 +28,7 @@ from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.loop import LoopCounters, StepCounter, TrainLoop
 from tpack.utils import logger
-from tpack.utils.duration import humanize_time_delta
-from tpack.utils.timer import timed_operation
+from tpack.utils.timer import humanize_time_delta, timed_operation
 
 
 class InOwnGraph(type):

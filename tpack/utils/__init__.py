@@ -9,11 +9,14 @@ from tpack.utils.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "duration": ("humanize_time_delta",),
+        "argtools": ("execute_only_once",),
         "env": ("change_env",),
         "logger": (),
-        "once": ("execute_only_once",),
         "progress": ("get_tqdm",),
-        "rng": ("fix_rng_seed", "get_rng"),
+        "rng": (
+            "fix_rng_seed",
+            "get_rng",
+        ),
+        "timer": ("humanize_time_delta",),
     },
 )

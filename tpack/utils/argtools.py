@@ -1,20 +1,26 @@
 """Small tools around arguments of functions: shapes given in short, arguments mapped, calls allowed once.
 
-Scripts also find here what remembers results (``tpack.utils.memoize``) and logs a line once (``tpack.utils.once``).
+Scripts also find here what remembers results (``tpack.utils.argtools``) and logs a line once (``tpack.utils.argtools``).
+
+Functions whose results are remembered, so that they are called once.
+
+Things that should happen once in a process, however often their line is reached.
 """
 
 import functools
 import inspect
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any, TypeGuard, TypeVar
 
 from tpack.errors import ConfigError
-from tpack.utils.memoize import graph_memoized, memoized, memoized_ignoreargs, memoized_method
-from tpack.utils.once import log_once
+from tpack.utils import logger
 
 __all__ = [
     "call_only_once",
+    "execute_only_once",
     "get_data_format",
     "graph_memoized",
     "log_once",
@@ -26,10 +32,21 @@ __all__ = [
     "shape4d",
 ]
 
-F = TypeVar("F", bound=Callable[..., Any])
 
+F = TypeVar("F", bound=Callable[..., Any])
 _TO_KERAS = {"NCHW": "channels_first", "NHWC": "channels_last"}
 _FROM_KERAS = {keras: short for short, keras in _TO_KERAS.items()}
+_RESULTS = "_tpack_memoized_results"
+_LEVELS = {
+    "debug": logger.debug,
+    "info": logger.info,
+    "warn": logger.warn,
+    "warning": logger.warning,
+    "error": logger.error,
+    "critical": logger.critical,
+}
+_LOCK = threading.Lock()
+_executed: set[tuple[str, int]] = set()
 
 
 def call_only_once(method: F) -> F:
@@ -125,3 +142,100 @@ def get_data_format(data_format: str, keras_mode: bool = True) -> str:
 def _is_int(value: Any) -> TypeGuard[int]:
     # A size that was computed may be a numpy integer.
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def memoized(func: F) -> F:
+    """Decorate a function so that it is called once for each set of arguments, which must be hashable."""
+    return functools.cache(func)  # type: ignore[return-value]
+
+
+def memoized_method(method: F) -> F:
+    """Decorate a method so that it is called once for each object and set of arguments, which must be hashable.
+
+    The results are kept in the object and go with it, which ``memoized`` on a method would prevent.
+    """
+
+    @functools.wraps(method)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        results = self.__dict__.setdefault("_memoized_results", {})
+        return _remember(results, method.__qualname__, method, (self, *args), kwargs, key_args=args)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def memoized_ignoreargs(func: F) -> F:
+    """Decorate a function so that it is called once, and later calls return the same whatever their arguments."""
+    results: list[Any] = []
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not results:
+            results.append(func(*args, **kwargs))
+        return results[0]
+
+    return wrapper  # type: ignore[return-value]
+
+
+def graph_memoized(func: F) -> F:
+    """Decorate a function so that it is called once for each default graph of TensorFlow and set of arguments.
+
+    The results are kept in the graph and go with it.
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        # Who has a graph has loaded TensorFlow; this module works without.
+        graph = sys.modules["tensorflow"].compat.v1.get_default_graph()
+        if not hasattr(graph, _RESULTS):
+            setattr(graph, _RESULTS, {})
+        results = getattr(graph, _RESULTS)
+        return _remember(results, func, func, args, kwargs, key_args=args)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def _remember(
+    results: dict[Any, Any], name: Any, func: Callable[..., Any], args: Any, kwargs: Any, *, key_args: Any
+) -> Any:
+    """Return what was remembered for these arguments, or call and remember."""
+    key = (name, key_args, tuple(sorted(kwargs.items())))
+    if key not in results:
+        results[key] = func(*args, **kwargs)
+    return results[key]
+
+
+def execute_only_once() -> bool:
+    """Return True to the first call from a line of code, and False to later calls from it.
+
+    Example:
+        ``if execute_only_once(): logger.info("...")``
+    """
+    # The frame of the caller.
+    caller = sys._getframe(1)
+    place = (caller.f_code.co_filename, caller.f_lineno)
+    with _LOCK:
+        if place in _executed:
+            return False
+        _executed.add(place)
+        return True
+
+
+def log_once(message: str, func: str = "info") -> None:
+    """Log a message, unless the same was logged by this function before.
+
+    Args:
+        message: the line.
+        func: the function of the logger to use: ``"debug"``, ``"info"``, ``"warning"``, ``"error"`` or ``"critical"``.
+
+    Raises:
+        ConfigError: There is no such function.
+    """
+    if func not in _LEVELS:
+        raise ConfigError(f"log_once got func={func!r}: wanted one of {', '.join(_LEVELS)}")
+    _log_new(message, func)
+
+
+@functools.cache
+def _log_new(message: str, func: str) -> None:
+    """Log a message; the cache keeps a second call away. The record names the caller of ``log_once``."""
+    _LEVELS[func](message, stacklevel=3)

@@ -1,13 +1,39 @@
 """Threads and processes, gathered under the module name that scripts import them from.
 
-Their code is in ``tpack.utils.threads``, ``tpack.utils.session_thread`` and ``tpack.utils.processes``.
+Their code is in ``tpack.utils.concurrency``, ``tpack.utils.concurrency`` and ``tpack.utils.concurrency``.
+
+Threads that can be stopped, and that do not lose the exception that ended them.
+
+Python prints the exception of a thread and forgets it; the program goes on and waits for a thread that is dead. Here
+the exception is kept, with its traceback, for the owner to raise.
+
+A thread that works with the session of the thread that started it.
+
+Child processes that end with their parent and are not hit by its Ctrl-C.
+
+A worker process must never outlive the run, whatever ended the run: an orderly exit (``ensure_proc_terminate``), or a
+kill that leaves no time for anything (``enable_death_signal``, which asks the kernel).
+
+How many processor cores there are for this process, which may be fewer than the machine has.
 """
 
-from typing import Final
+import atexit
+import ctypes
+import functools
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from typing import Any, Final
 
-from tpack.utils.processes import enable_death_signal, ensure_proc_terminate, mask_sigint, start_proc_mask_signal
-from tpack.utils.session_thread import ShareSessionThread
-from tpack.utils.threads import LoopThread, StoppableThread
+from tpack.errors import ConfigError
+from tpack.utils import logger
 
 __all__ = [
     "DIE",
@@ -19,6 +45,11 @@ __all__ = [
     "mask_sigint",
     "start_proc_mask_signal",
 ]
+
+
+_POLL_SECS = 0.2
+_PR_SET_PDEATHSIG = 1
+_TERMINATE_SECS = 5.0
 
 
 class _Die:
@@ -33,3 +64,261 @@ class _Die:
 
 DIE: Final = _Die()
 """What the producer of a queue puts last, so that the consumer ends."""
+
+
+class StoppableThread(threading.Thread):
+    """A thread with a flag that asks it to end; subclasses override ``run`` and look at ``stopped()``.
+
+    An exception that leaves ``run`` is logged in one line and kept: the owner asks ``failure()`` or ``reraise()``s it.
+    """
+
+    def __init__(self, evt: threading.Event | None = None, **thread_options: Any) -> None:
+        """Make the thread, not started.
+
+        Args:
+            evt: the flag, if it is shared with other threads; the thread makes its own otherwise.
+            **thread_options: those of ``threading.Thread``, such as ``target``, ``name`` and ``daemon``.
+        """
+        super().__init__(**thread_options)
+        self._stop_event = threading.Event() if evt is None else evt
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Start the thread, with a watch around ``run``."""
+        # Set on the instance, since run() belongs to the subclass, which need not call ours.
+        self.__dict__["run"] = functools.partial(self._run_watched, self.run)
+        super().start()
+
+    def _run_watched(self, run: Callable[[], None]) -> None:
+        """Run and keep the exception, if any."""
+        try:
+            run()
+        except BaseException as failure:
+            self._failure = failure
+            logger.error("Thread %s ended with %s: %s", self.name, type(failure).__name__, failure)
+        finally:
+            del self.__dict__["run"]
+
+    def failure(self) -> BaseException | None:
+        """Return the exception that ended the thread, with its traceback; None if there is none (yet)."""
+        return self._failure
+
+    def reraise(self) -> None:
+        """Raise the exception that ended the thread, in the caller's thread; do nothing if there is none."""
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Ask the thread to end."""
+        self._stop_event.set()
+
+    def stopped(self) -> bool:
+        """Tell whether the thread was asked to end."""
+        return self._stop_event.is_set()
+
+    def queue_put_stoppable(self, q: "queue.Queue[Any]", obj: Any) -> bool:
+        """Put ``obj`` into a queue, waiting for room until the thread is stopped; return whether it was put."""
+        while not self.stopped():
+            try:
+                q.put(obj, timeout=_POLL_SECS)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def queue_get_stoppable(self, q: "queue.Queue[Any]") -> Any:
+        """Get from a queue, waiting for something until the thread is stopped; return None if it was stopped first."""
+        while not self.stopped():
+            try:
+                return q.get(timeout=_POLL_SECS)
+            except queue.Empty:
+                continue
+        return None
+
+
+class LoopThread(StoppableThread):
+    """A daemon thread that calls one function again and again, and can be paused between two calls."""
+
+    def __init__(self, func: Callable[[], Any], pausable: bool = True) -> None:
+        """Make the thread, not started.
+
+        Args:
+            func: called without arguments until the thread is stopped or the function raises.
+            pausable: whether ``pause`` is allowed.
+        """
+        super().__init__(daemon=True)
+        self._func = func
+        self._pausable = pausable
+        self._may_run = threading.Event()
+        self._may_run.set()
+        # Held during each call. Reentrant, so that the function itself may pause its thread.
+        self._calling = threading.RLock()
+
+    def run(self) -> None:
+        """Call the function until stopped."""
+        while not self.stopped():
+            self._may_run.wait()
+            with self._calling:
+                if self._may_run.is_set() and not self.stopped():
+                    self._func()
+
+    def pause(self) -> None:
+        """Let no call begin any more, and wait until the one that runs has ended.
+
+        Raises:
+            ConfigError: The thread was made with ``pausable=False``.
+        """
+        self._check_pausable()
+        self._may_run.clear()
+        if self.stopped():
+            # A thread that is to end must not wait for resume().
+            self._may_run.set()
+        with self._calling:
+            pass
+
+    def resume(self) -> None:
+        """Go on calling the function.
+
+        Raises:
+            ConfigError: The thread was made with ``pausable=False``.
+        """
+        self._check_pausable()
+        self._may_run.set()
+
+    def stop(self) -> None:
+        """Ask the thread to end after the call that runs; a paused thread ends too."""
+        super().stop()
+        self._may_run.set()
+
+    def _check_pausable(self) -> None:
+        if not self._pausable:
+            raise ConfigError(f"the thread {self.name!r} cannot be paused or resumed: it was made with pausable=False")
+
+
+class ShareSessionThread(threading.Thread):
+    """Run with the default session of the thread that calls ``start``, and its graph, as the default ones.
+
+    TensorFlow keeps a default session and a default graph for each thread.
+
+    Args:
+        th: a thread that is not started, whose ``run`` is run; None in subclasses, which override ``run_in_session``.
+    """
+
+    def __init__(self, th: threading.Thread | None = None) -> None:
+        super().__init__()
+        self._thread = th
+        self._session: Any = None
+        if th is not None:
+            self.name = th.name
+            self.daemon = th.daemon
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            ConfigError: There is no default session.
+        """
+        # Who has a session has loaded TensorFlow; this module works without.
+        tensorflow = sys.modules.get("tensorflow")
+        self._session = tensorflow.compat.v1.get_default_session() if tensorflow is not None else None
+        if self._session is None:
+            raise ConfigError(f"the thread {self.name!r} is to share the default session, and there is none")
+        super().start()
+
+    def run(self) -> None:
+        """Run in the session."""
+        with self._session.graph.as_default(), self._session.as_default():
+            self.run_in_session()
+
+    def run_in_session(self) -> None:
+        """Run the thread that was given."""
+        if self._thread is None:
+            raise NotImplementedError(f"{type(self).__name__} was given no thread and does not override run_in_session")
+        self._thread.run()
+
+
+def ensure_proc_terminate(proc: BaseProcess | Iterable[BaseProcess]) -> None:
+    """End processes when this process exits, if they are alive then: by SIGTERM, and by SIGKILL if that does not help.
+
+    The processes may be garbage collected before.
+
+    Args:
+        proc: a process made by this process, or several of them, started or not.
+    """
+    for each in [proc] if isinstance(proc, BaseProcess) else proc:
+        atexit.register(_terminate, weakref.ref(each), os.getpid())
+
+
+def _terminate(reference: "weakref.ref[BaseProcess]", owner_pid: int) -> None:
+    """End a process that still exists and lives; do nothing in a fork of its owner."""
+    proc = reference()
+    if proc is None or os.getpid() != owner_pid or proc.pid is None or not proc.is_alive():
+        return
+    proc.terminate()
+    proc.join(_TERMINATE_SECS)
+    if proc.is_alive():
+        proc.kill()
+        proc.join()
+
+
+@contextmanager
+def mask_sigint() -> Iterator[bool]:
+    """Block SIGINT in this thread for the time of a ``with`` block; children started there have it blocked for good.
+
+    A Ctrl-C in that time is not lost: it arrives when the block ends.
+
+    Returns:
+        A context manager whose value tells whether the signal is blocked, which only POSIX systems can do.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield False
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield True
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def start_proc_mask_signal(proc: BaseProcess | Iterable[BaseProcess]) -> None:
+    """Start processes that a Ctrl-C on the terminal does not reach, so that the parent alone decides when they end.
+
+    Args:
+        proc: a process that is not started, or several of them.
+    """
+    with mask_sigint():
+        for each in [proc] if isinstance(proc, BaseProcess) else proc:
+            each.start()
+
+
+def enable_death_signal(signum: int = signal.SIGTERM) -> bool:
+    """Ask the kernel to send this process a signal when the thread that started it ends; call it in the child, first.
+
+    The kernel watches the parent's thread and not its process: do not use it in children of a thread that is
+    short-lived. If the parent has died already, the signal is sent at once.
+
+    Args:
+        signum: the signal.
+
+    Returns:
+        Whether it is in force; False on systems other than Linux.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    if _libc().prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) != 0:
+        return False
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
+        os.kill(os.getpid(), signum)
+    return True
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    """Return the C library that is loaded already."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

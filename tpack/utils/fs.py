@@ -1,12 +1,29 @@
-"""Files and directories: made when missing, found, downloaded, and written so that a reader never sees half a file."""
+"""Files and directories: made when missing, found, downloaded, and written so that a reader never sees half a file.
+
+Files that are written so that a reader never sees half of one.
+
+Download a file so that it is there complete or not at all, and once.
+
+Files written by libraries that want a path: made beside their place and renamed when they are whole.
+"""
 
 import os
+import secrets
+import shutil
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
-from tpack.utils.atomic import atomic_write
-from tpack.utils.download import download
+from tpack.errors import ConfigError, InputError
+from tpack.utils import logger
 
 __all__ = ["atomic_write", "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
+
+
+_TIMEOUT_SECS = 60.0
 
 
 def mkdir_p(dirname: str | os.PathLike[str]) -> None:
@@ -35,3 +52,141 @@ def recursive_walk(rootdir: str | os.PathLike[str]) -> Iterator[str]:
         names.sort()
         for name in sorted(files):
             yield os.path.join(directory, name)
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a file for writing that takes the place of ``path`` when the ``with`` block ends, all at once.
+
+    The content goes to a file beside it, is brought to the disk and then renamed. If the block raises, or the process
+    is killed at any instant, ``path`` is what it was before.
+
+    Args:
+        path: the file; its directory must exist.
+        mode: ``"w"`` for text in UTF-8, ``"wb"`` for bytes.
+
+    Returns:
+        A context manager whose value is the open file.
+
+    Raises:
+        ConfigError: The mode is another one.
+    """
+    if mode not in ("w", "wb"):
+        raise ConfigError(f"atomic_write got mode={mode!r}: wanted 'w' or 'wb', since the file is written as a whole")
+    path = os.path.abspath(os.fspath(path))
+    directory, name = os.path.split(path)
+    aside = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(aside, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(path):
+            shutil.copymode(path, aside)
+        os.replace(aside, path)
+    except BaseException:
+        if os.path.exists(aside):
+            os.unlink(aside)
+        raise
+    _sync_directory(directory)
+
+
+def _sync_directory(directory: str) -> None:
+    """Bring a rename to the disk; systems that cannot open a directory do it on their own."""
+    if os.name != "posix":
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def download(url: str, dir: str | os.PathLike[str], filename: str | None = None, expect_size: int | None = None) -> str:
+    """Download a file into a directory, unless it is there already.
+
+    Nothing is downloaded when a file of the expected size is there, or any file if no size is expected. A file of
+    another size is not overwritten.
+
+    Args:
+        url: beginning with ``http``, ``https``, ``ftp`` or ``file``.
+        dir: the directory; made if it is not there.
+        filename: the file's name in it; the last part of the URL's path unless given.
+        expect_size: how many bytes it must have.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ConfigError: The URL is of another kind, or has no file name.
+        InputError: The file cannot be downloaded, is incomplete, or of another size; then nothing is left behind. Or
+            there is a file of another size.
+    """
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https", "ftp", "file"):
+        raise ConfigError(f"wanted the URL of a file, beginning with http, https, ftp or file, got {url!r}")
+    name = filename or os.path.basename(urllib.parse.unquote(parts.path))
+    if not name:
+        raise ConfigError(f"the URL {url!r} ends in no file name: give one")
+    path = os.path.join(os.fspath(dir), name)
+    if os.path.exists(path):
+        _check_size(path, expect_size, "is there already")
+        logger.info(f"Not downloading {url}: {path} is there already")
+        return path
+    os.makedirs(dir, exist_ok=True)
+    logger.info(f"Downloading {url} to {path}")
+    try:
+        _fetch(url, path, expect_size)
+    except (OSError, urllib.error.URLError) as error:
+        raise InputError(f"{url} cannot be downloaded: {error}") from error
+    logger.info(f"Downloaded {path}, {os.path.getsize(path):,} bytes")
+    return path
+
+
+def _fetch(url: str, path: str, expect_size: int | None) -> None:
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECS) as response, atomic_write(path, "wb") as file:
+        shutil.copyfileobj(response, file)
+        file.flush()
+        announced = response.headers.get("Content-Length")
+        _check_size(file.name, None if announced is None else int(announced), f"was downloaded incompletely from {url}")
+        _check_size(file.name, expect_size, f"was downloaded from {url}")
+
+
+def _check_size(path: str, expected: int | None, what: str) -> None:
+    size = os.path.getsize(path)
+    if expected is not None and size != expected:
+        raise InputError(f"{path} {what}: wanted {expected:,} bytes, and it has {size:,}")
+
+
+@contextmanager
+def written_aside(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Give a path beside ``path``; what is there when the block ends takes the place of ``path``, all at once.
+
+    If the block raises, what it wrote is removed and ``path`` is what it was before. What is written must be closed in
+    the block. For files that Python itself writes there is ``tpack.utils.fs.atomic_write``.
+
+    Args:
+        path: the file; its directory must exist.
+
+    Returns:
+        A context manager whose value is the other path, in the same directory.
+    """
+    directory, name = os.path.split(os.path.abspath(os.fspath(path)))
+    aside = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield aside
+        _bring_to_disk(aside)
+        os.replace(aside, path)
+        _bring_to_disk(directory)
+    finally:
+        if os.path.exists(aside):
+            os.unlink(aside)
+
+
+def _bring_to_disk(path: str) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,15 +1,25 @@
-"""Which GPUs this process may use, found out without starting any of them."""
+"""Which GPUs this process may use, found out without starting any of them.
 
+Ask NVIDIA's management library about GPUs: how much memory they use and how busy they are.
+
+It needs neither TensorFlow nor a CUDA context, so asking costs no GPU memory. The library counts GPUs in the order of
+the PCI bus and knows nothing of ``CUDA_VISIBLE_DEVICES``; `NVMLContext.visible_devices` does.
+"""
+
+import os
 import shutil
 import subprocess
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Any
 
 from tpack.errors import DependencyError, DeviceError
 from tpack.utils.env import change_env
-from tpack.utils.nvml import NVMLContext, visible_gpu_names
+from tpack.utils.optional import import_optional
 
-__all__ = ["change_gpu", "get_num_gpu", "get_nr_gpu"]
+__all__ = ["NVMLContext", "NvidiaDevice", "change_gpu", "get_nr_gpu", "get_num_gpu", "visible_gpu_names"]
+
 
 _TIMEOUT_SECS = 30.0
 
@@ -61,3 +71,157 @@ def _count_by_command() -> int:
     except (OSError, subprocess.SubprocessError):
         return 0
     return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+
+
+class NvidiaDevice:
+    """One GPU, while the context that gave it is open.
+
+    Args:
+        library: the module ``pynvml``.
+        handle: the library's handle of the GPU.
+    """
+
+    def __init__(self, library: Any, handle: Any) -> None:
+        self._library = library
+        self._handle = handle
+
+    def name(self) -> str:
+        """Return what the GPU is called, such as ``"NVIDIA H200"``.
+
+        Raises:
+            DeviceError: The GPU does not tell; as for all methods.
+        """
+        return _text(self._ask("name", "nvmlDeviceGetName"))
+
+    def uuid(self) -> str:
+        """Return the GPU's own identifier, which begins with ``"GPU-"``."""
+        return _text(self._ask("identifier", "nvmlDeviceGetUUID"))
+
+    def memory(self) -> dict[str, int]:
+        """Return bytes of memory: ``"total"``, ``"free"`` and ``"used"``, the last by all processes together."""
+        info = self._ask("memory", "nvmlDeviceGetMemoryInfo")
+        return {key: int(getattr(info, key)) for key in ("total", "free", "used")}
+
+    def utilization(self) -> dict[str, int]:
+        """Return the percentages of recent time in which a kernel ran (``"gpu"``) and memory was used (``"memory"``).
+
+        A GPU that is split into instances does not tell, which is a DeviceError.
+        """
+        rates = self._ask("utilization", "nvmlDeviceGetUtilizationRates")
+        return {key: int(getattr(rates, key)) for key in ("gpu", "memory")}
+
+    def _ask(self, what: str, function: str) -> Any:
+        with _device_errors(self._library, f"the GPU does not tell its {what}"):
+            return getattr(self._library, function)(self._handle)
+
+
+class NVMLContext:
+    """A ``with`` block in which the library is open.
+
+    Raises:
+        DependencyError: On entering, the package ``nvidia-ml-py`` is not installed.
+        DeviceError: On entering, the machine has no NVIDIA driver; or a GPU does not answer.
+
+    Example:
+        with NVMLContext() as nvml:
+            used = [gpu.memory()["used"] for gpu in nvml.visible_devices()]
+    """
+
+    _library: Any = None
+
+    def __enter__(self) -> "NVMLContext":
+        library = import_optional("pynvml", "gpu")
+        with _device_errors(library, "NVIDIA's management library cannot be used on this machine"):
+            library.nvmlInit()
+        self._library = library
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        library, self._library = self._library, None
+        with _device_errors(library, "NVIDIA's management library cannot be closed"):
+            library.nvmlShutdown()
+
+    def num_devices(self) -> int:
+        """Return the number of GPUs of the machine.
+
+        Raises:
+            DeviceError: The context is not open, or the library does not answer.
+        """
+        if self._library is None:
+            raise DeviceError("NVMLContext is not open: ask inside `with NVMLContext() as nvml:`")
+        with _device_errors(self._library, "the number of GPUs cannot be found out"):
+            return int(self._library.nvmlDeviceGetCount())
+
+    def device(self, idx: int) -> NvidiaDevice:
+        """Return GPU number ``idx``, in the order of the PCI bus.
+
+        Raises:
+            DeviceError: There is none.
+        """
+        count = self.num_devices()
+        if not 0 <= idx < count:
+            raise DeviceError(f"there is no GPU {idx}: this machine has {count}")
+        with _device_errors(self._library, f"GPU {idx} cannot be opened"):
+            return NvidiaDevice(self._library, self._library.nvmlDeviceGetHandleByIndex(idx))
+
+    def devices(self) -> list[NvidiaDevice]:
+        """Return all GPUs of the machine."""
+        return [self.device(idx) for idx in range(self.num_devices())]
+
+    def visible_devices(self) -> list[NvidiaDevice]:
+        """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` leaves to this process, in its order; all if it is not set.
+
+        Names are numbers or the beginnings of identifiers. As in CUDA, those from the first unknown one on are ignored.
+        Numbers mean what they mean to CUDA if ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID`` or all GPUs are alike.
+        """
+        names = visible_gpu_names()
+        devices = self.devices()
+        if names is None:
+            return devices
+        visible: list[NvidiaDevice] = []
+        for name in names:
+            found = _find(name, devices)
+            if found is None:
+                break
+            visible.append(found)
+        return visible
+
+
+def visible_gpu_names() -> list[str] | None:
+    """Return the entries of ``CUDA_VISIBLE_DEVICES``, up to the first that is empty or negative; None if it is not set.
+
+    The environment is read on each call.
+    """
+    text = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if text is None:
+        return None
+    names: list[str] = []
+    for name in map(str.strip, text.split(",")):
+        if not name or name.startswith("-") or name == "NoDevFiles":
+            break
+        names.append(name)
+    return names
+
+
+def _find(name: str, devices: list[NvidiaDevice]) -> NvidiaDevice | None:
+    """Return the device that an entry of ``CUDA_VISIBLE_DEVICES`` means, or None."""
+    if name.isdigit():
+        return devices[int(name)] if int(name) < len(devices) else None
+    matches = [device for device in devices if device.uuid().startswith(name)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _text(value: Any) -> str:
+    # Old versions of the library answer in bytes.
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+@contextmanager
+def _device_errors(library: Any, what: str) -> Iterator[None]:
+    """Turn the library's errors into a DeviceError that begins with ``what``."""
+    try:
+        yield
+    except library.NVMLError as error:
+        raise DeviceError(f"{what}: {error}") from error

@@ -4,19 +4,29 @@ The module is used as one would a logger: ``from tpack.utils import logger`` and
 the standard library's logger named ``"tpack"``. Importing attaches nothing: the handler comes with the first line. The
 root logger is left alone and the lines do not propagate to it, so that a script's own logging set-up does not print
 them twice; who wants them elsewhere adds a handler to ``logging.getLogger("tpack")``.
+
+What happens to a log directory that is there already, when a run wants to write into it.
+
+The choice is an argument and never a question on standard input: a run that waits for an answer in a batch queue is a
+run that hangs. The default loses nothing: the old directory is moved aside.
+
+What a log line looks like, on a terminal and in a file.
+
+A line says when, where in the code, and what; warnings and errors carry a mark. On a terminal the frame of the line has
+a colour, so that the message stands out; in a file and in a pipe there are no escape codes.
 """
 
 import functools
 import logging
 import os
 import shlex
+import shutil
 import sys
 import threading
+import time
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.utils.log_dir import check_action, prepare_log_dir
-from tpack.utils.log_format import LineFormatter, StderrHandler
 
 __all__ = [
     "addFilter",
@@ -35,8 +45,12 @@ __all__ = [
     "warning",
 ]
 
+
 LOG_FILE = "log.log"
 _LOCK = threading.RLock()
+ACTIONS = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
+_GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31;1m"
+_RESET = "\033[0m"
 
 
 class _Directory:
@@ -186,3 +200,123 @@ def __getattr__(name: str) -> Any:
     if name == "logdir":
         return get_logger_dir()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def prepare_log_dir(dirname: str, action: str | None = None) -> str:
+    """Make ``dirname`` an existing directory to log into.
+
+    Args:
+        dirname: an absolute path. A directory that does not exist or is empty is used whatever the action.
+        action: what to do with a directory that has content: ``"b"`` or None moves it aside under a name with the
+            time in it, ``"d"`` deletes it, ``"k"`` keeps it and its content, ``"n"`` leaves it alone and makes a new
+            one with the time in its name, ``"q"`` or ``"raise"`` refuses.
+
+    Returns:
+        The directory to log into; another one than ``dirname`` only for ``"n"``.
+
+    Raises:
+        ConfigError: The action is none of these; the path is a file; the directory has content and the action is to
+            refuse; or it would be moved or deleted while the process works in it.
+    """
+    check_action(action)
+    if os.path.exists(dirname) and not os.path.isdir(dirname):
+        raise ConfigError(f"the log directory {dirname!r} is a file: wanted a directory, or a path that is free")
+    if os.path.isdir(dirname) and os.listdir(dirname):
+        dirname = _make_room(dirname, ACTIONS[action])
+    os.makedirs(dirname, exist_ok=True)
+    return dirname
+
+
+def check_action(action: str | None) -> None:
+    """Refuse an action that is unknown."""
+    if action not in ACTIONS:
+        known = ", ".join(map(repr, ACTIONS))
+        raise ConfigError(f"action={action!r} for an existing log directory is unknown: wanted one of {known}")
+
+
+def _make_room(dirname: str, action: str) -> str:
+    """Carry out the action on a directory that has content, and return the directory to use."""
+    if action == "q":
+        raise ConfigError(f"the log directory {dirname!r} exists and is not empty, and action='q' forbids using it")
+    if action == "n":
+        return _timestamped(dirname)
+    if action in ("b", "d") and _holds_working_directory(dirname):
+        raise ConfigError(f"the process works inside {dirname!r}, so it is not moved or deleted: use action='k' or 'n'")
+    if action == "d":
+        shutil.rmtree(dirname)
+    elif action == "b":
+        os.rename(dirname, _timestamped(dirname))
+    return dirname
+
+
+def _holds_working_directory(dirname: str) -> bool:
+    """Tell whether the process's working directory is ``dirname`` or below it."""
+    path = os.path.realpath(dirname)
+    return os.path.commonpath([path, os.path.realpath(os.getcwd())]) == path
+
+
+def _timestamped(dirname: str) -> str:
+    """Return a free path that begins with ``dirname`` and has the time in it."""
+    stem = f"{dirname}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path, count = stem, 1
+    while os.path.exists(path):
+        path, count = f"{stem}-{count}", count + 1
+    return path
+
+
+class LineFormatter(logging.Formatter):
+    """Format a record as ``[month-day time @file:line] MARK message``."""
+
+    def __init__(self, *, coloured: bool = False) -> None:
+        """Make a formatter.
+
+        Args:
+            coloured: whether the frame and the mark get terminal colours.
+        """
+        super().__init__(datefmt="%m-%d %H:%M:%S")
+        self._coloured = coloured
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        """Put frame, mark and message together; ``format`` adds the traceback."""
+        frame = f"[{record.asctime} @{record.filename}:{record.lineno}]"
+        mark, colour = _mark(record.levelno)
+        if self._coloured:
+            frame, mark = f"{_GREEN}{frame}{_RESET}", f"{colour}{mark}{_RESET}" if mark else ""
+        return " ".join(part for part in (frame, mark, record.message) if part)
+
+    def usesTime(self) -> bool:  # noqa: N802 (logging's name)
+        """Tell ``format`` that ``asctime`` is wanted."""
+        return True
+
+
+class StderrHandler(logging.Handler):
+    """Write each record to what ``sys.stderr`` is at that moment, in colours if that is a terminal.
+
+    The stream is looked up for each record and not kept, so that redirection by a script or by pytest works.
+    """
+
+    def __init__(self) -> None:
+        """Make the handler; nothing is written or opened."""
+        super().__init__()
+        self._formatters = {flag: LineFormatter(coloured=flag) for flag in (False, True)}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record; a stream that fails is reported the way the logging module does."""
+        stream = sys.stderr
+        if stream is None:
+            return
+        try:
+            coloured = stream.isatty() and "NO_COLOR" not in os.environ
+            stream.write(self._formatters[coloured].format(record) + "\n")
+            stream.flush()
+        except Exception:
+            self.handleError(record)
+
+
+def _mark(level: int) -> tuple[str, str]:
+    """Return the mark of a level and its colour; ordinary messages have none."""
+    if level >= logging.ERROR:
+        return "ERR", _RED
+    if level >= logging.WARNING:
+        return "WRN", _YELLOW
+    return ("DBG", _GREEN) if level <= logging.DEBUG else ("", "")

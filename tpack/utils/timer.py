@@ -1,18 +1,25 @@
-"""How long things take: a stopwatch, one operation, and totals over many."""
+"""How long things take: a stopwatch, one operation, and totals over many.
 
+Durations in words.
+"""
+
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tpack.errors import ConfigError
 from tpack.utils import logger
 from tpack.utils.stats import StatCounter
 
 __all__ = ["Timer", "print_total_timer", "timed_operation", "total_timer"]
 
-Clock = Callable[[], float]
 
+Clock = Callable[[], float]
 # By message, over the life of the process: what total_timer measured and print_total_timer prints.
 _totals: dict[str, StatCounter] = {}
+
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 
 
 class Timer:
@@ -77,3 +84,32 @@ def print_total_timer() -> None:
     """Log the totals of all ``total_timer`` blocks so far; do nothing if there was none."""
     for msg, total in _totals.items():
         logger.info("%s: %.4f sec in total, %d times, %.4f sec each time", msg, total.sum, total.count, total.average)
+
+
+def humanize_time_delta(sec: float) -> str:
+    """Return a duration in words, such as ``"1 hour 2 minutes 3 seconds"``.
+
+    From a minute on, seconds are whole; below it they have up to three significant digits.
+
+    Args:
+        sec: seconds, at least 0.
+
+    Raises:
+        ConfigError: The number is negative or not finite.
+    """
+    if not math.isfinite(sec) or sec < 0:
+        raise ConfigError(f"a duration of {sec} seconds: wanted a finite number of at least 0")
+    if sec < 59.95:
+        return _count(f"{sec:.3g}", "second")
+    rest, parts = round(sec), []
+    for unit, size in _UNITS:
+        number, rest = divmod(rest, size)
+        if number:
+            parts.append(_count(str(number), unit))
+    if rest:
+        parts.append(_count(str(rest), "second"))
+    return " ".join(parts)
+
+
+def _count(number: str, unit: str) -> str:
+    return f"{number} {unit}" if number == "1" else f"{number} {unit}s"

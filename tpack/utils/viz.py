@@ -1,17 +1,311 @@
 """The public names for looking at images, under the module name that scripts import them from.
 
 Their code is in modules of their own. What opens windows is not offered: the OpenCV of the extra ``vision`` has none.
+
+Draw onto images: boxes and text with OpenCV, and intensities as colours with matplotlib.
+
+Several images as one, in a grid.
+
+Write the images of a data flow to files, to see what a model gets to see.
 """
 
-from tpack.utils.drawing import draw_boxes, draw_text, intensity_to_rgb
-from tpack.utils.dump_images import dump_dataflow_images
-from tpack.utils.patches import gen_stack_patches, stack_patches
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-__all__ = [
-    "draw_boxes",
-    "draw_text",
-    "dump_dataflow_images",
-    "gen_stack_patches",
-    "intensity_to_rgb",
-    "stack_patches",
-]
+import numpy as np
+
+from tpack.errors import ConfigError
+from tpack.utils.argtools import shape2d
+from tpack.utils.fs import atomic_write
+from tpack.utils.optional import import_optional
+
+__all__ = ["draw_boxes", "draw_text", "dump_dataflow_images", "gen_stack_patches", "intensity_to_rgb", "stack_patches"]
+
+
+_BOX_COLOUR = (180, 119, 31)
+
+
+def draw_text(
+    img: np.ndarray, pos: tuple[int, int], text: str, color: Sequence[int], font_scale: float = 0.4
+) -> np.ndarray:
+    """Return an image with text on it, white on a filled rectangle.
+
+    Args:
+        img: a BGR image in [0, 255]; it is not changed.
+        pos: (x, y) of the upper left corner. Text that would leave the image is moved inside.
+        text: one line.
+        color: of the rectangle, BGR.
+        font_scale: the size of the letters.
+
+    Raises:
+        DependencyError: OpenCV is not installed.
+    """
+    cv2 = import_optional("cv2", "vision")
+    image = _as_canvas(img)
+    font = cv2.FONT_HERSHEY_SIMPLEX
+    (width, height), below = cv2.getTextSize(text, font, font_scale, 1)
+    x = max(min(int(pos[0]), image.shape[1] - width), 0)
+    y = max(min(int(pos[1]), image.shape[0] - height - below), 0)
+    cv2.rectangle(image, (x, y), (x + width, y + height + below - 1), _colour(color), cv2.FILLED)
+    cv2.putText(image, text, (x, y + height), font, font_scale, (255, 255, 255), lineType=cv2.LINE_AA)
+    return image
+
+
+def draw_boxes(
+    im: np.ndarray, boxes: Any, labels: Sequence[str] | None = None, color: Sequence[int] | None = None
+) -> np.ndarray:
+    """Return an image with boxes on it, small ones above large ones.
+
+    Args:
+        im: a BGR image in [0, 255], or a grey one of shape (H, W); it is not changed.
+        boxes: of shape (N, 4), each row (x1, y1, x2, y2).
+        labels: a text for each box.
+        color: of all boxes, BGR.
+
+    Raises:
+        ConfigError: The boxes have another shape, a box is empty or outside the image, or the labels are not as many.
+        DependencyError: OpenCV is not installed.
+    """
+    cv2 = import_optional("cv2", "vision")
+    image = _as_canvas(im)
+    corners = _check_boxes(boxes, image.shape, labels)
+    colour = _colour(_BOX_COLOUR if color is None else color)
+    areas = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
+    for index in np.argsort(-areas, kind="stable"):
+        x1, y1, x2, y2 = (int(value) for value in corners[index])
+        if labels is not None:
+            image = draw_text(image, (x1, y1), labels[index], colour)
+        cv2.rectangle(image, (x1, y1), (x2, y2), colour, thickness=1)
+    return image
+
+
+def intensity_to_rgb(intensity: Any, cmap: str = "cubehelix", normalize: bool = False) -> np.ndarray:
+    """Return an image of intensities by one of matplotlib's colour maps.
+
+    Args:
+        intensity: of shape (H, W), in [0, 1]; values outside get the colours of the ends.
+        cmap: the name of the map.
+        normalize: stretch the least and greatest intensity to 0 and 1 first; equal ones become 0.
+
+    Returns:
+        Red, green and blue in [0, 255]: float32 of shape (H, W, 3).
+
+    Raises:
+        ConfigError: The shape is another one, or there is no such map.
+        DependencyError: matplotlib is not installed.
+    """
+    maps = import_optional("matplotlib", "plot").colormaps
+    values = np.asarray(intensity, np.float32)
+    if values.ndim != 2:
+        raise ConfigError(f"wanted intensities of shape (H, W), got {values.shape}")
+    if cmap not in maps:
+        raise ConfigError(f"matplotlib has no colour map {cmap!r}")
+    if normalize:
+        least, span = values.min(initial=np.inf), np.ptp(values) if values.size else 0.0
+        values = (values - least) / span if span > 0 else np.zeros_like(values)
+    return np.asarray(maps[cmap](values)[..., :3] * 255.0, np.float32)
+
+
+def _as_canvas(image: np.ndarray) -> np.ndarray:
+    """Return a copy that OpenCV can draw on in colours."""
+    copy = np.array(image, np.uint8, order="C")
+    if copy.ndim == 2:
+        copy = copy[:, :, np.newaxis]
+    if copy.ndim != 3 or copy.shape[2] not in (1, 3):
+        raise ConfigError(f"wanted an image of shape (H, W), (H, W, 1) or (H, W, 3), got {np.shape(image)}")
+    return np.repeat(copy, 3, axis=2) if copy.shape[2] == 1 else copy
+
+
+def _check_boxes(boxes: Any, shape: tuple[int, ...], labels: Sequence[str] | None) -> np.ndarray:
+    corners = np.asarray(boxes, np.float64)
+    if corners.ndim != 2 or corners.shape[1] != 4:
+        raise ConfigError(f"wanted boxes of shape (N, 4), got {corners.shape}")
+    if labels is not None and len(labels) != len(corners):
+        raise ConfigError(f"got {len(labels)} labels for {len(corners)} boxes: wanted as many")
+    for box in corners:
+        x1, y1, x2, y2 = box
+        if not (0 <= x1 < x2 <= shape[1] and 0 <= y1 < y2 <= shape[0]):
+            raise ConfigError(
+                f"the box {box.tolist()} is empty or outside of the image, which is {shape[1]} wide and {shape[0]} high"
+            )
+    return corners
+
+
+def _colour(color: Sequence[int]) -> tuple[int, ...]:
+    return tuple(int(value) for value in color)
+
+
+def stack_patches(
+    patch_list: Any,
+    nr_row: int,
+    nr_col: int,
+    border: int | None = None,
+    pad: bool = False,
+    bgcolor: int | Sequence[int] = 255,
+    viz: bool = False,
+    lclick_cb: Callable[..., Any] | None = None,
+) -> np.ndarray:
+    """Put images into a grid, row by row.
+
+    Args:
+        patch_list: images in [0, 255] of shape (H, W) or (H, W, C), a list or an array of them.
+        nr_row: rows of the grid.
+        nr_col: its columns.
+        border: pixels between images; 5 % of the smaller side unless given.
+        pad: let images be smaller than the largest: they are put in the middle of their place.
+        bgcolor: of what no image covers: a number, or one for each channel.
+        viz: not offered. tensorpack shows the grid in a window here; the OpenCV of the extra ``vision`` has none.
+        lclick_cb: not offered either.
+
+    Returns:
+        The grid, uint8 of shape (height, width, C).
+
+    Raises:
+        ConfigError: There are no images or more than places, their shapes differ, or a window is wanted.
+    """
+    if viz or lclick_cb is not None:
+        raise ConfigError("stack_patches opens no window: write what it returns to a file, with viz=False")
+    patches = _as_patches(patch_list)
+    if len(patches) > nr_row * nr_col:
+        raise ConfigError(f"{len(patches)} images do not fit into {nr_row} x {nr_col} places")
+    height, width = (max(patch.shape[axis] for patch in patches) for axis in (0, 1))
+    if not pad and any(patch.shape[:2] != (height, width) for patch in patches):
+        raise ConfigError("the images are of different sizes: wanted one size, or pad=True")
+    gap = int(0.05 * min(height, width)) if border is None else border
+    channels = patches[0].shape[2]
+    canvas = np.empty((nr_row * (height + gap) - gap, nr_col * (width + gap) - gap, channels), np.uint8)
+    canvas[:] = bgcolor
+    for index, patch in enumerate(patches):
+        row, column = divmod(index, nr_col)
+        top = row * (height + gap) + (height - patch.shape[0]) // 2
+        left = column * (width + gap) + (width - patch.shape[1]) // 2
+        canvas[top : top + patch.shape[0], left : left + patch.shape[1]] = patch
+    return canvas
+
+
+def gen_stack_patches(
+    patch_list: Any,
+    nr_row: int | None = None,
+    nr_col: int | None = None,
+    border: int | None = None,
+    max_width: int = 1000,
+    max_height: int = 1000,
+    bgcolor: int | Sequence[int] = 255,
+    viz: bool = False,
+    lclick_cb: Callable[..., Any] | None = None,
+) -> Iterator[np.ndarray]:
+    """Yield as many grids as the images need; the last one may have empty places.
+
+    Args:
+        patch_list: as for ``stack_patches``; images may be of different sizes.
+        nr_row: rows of a grid; as many as fit into ``max_height`` unless given.
+        nr_col: columns of a grid; as many as fit into ``max_width`` unless given.
+        border: as for ``stack_patches``.
+        max_width: in pixels.
+        max_height: in pixels.
+        bgcolor: as for ``stack_patches``.
+        viz: as for ``stack_patches``.
+        lclick_cb: as for ``stack_patches``.
+
+    Raises:
+        ConfigError: As for ``stack_patches``.
+    """
+    patches = _as_patches(patch_list)
+    height, width = (max(patch.shape[axis] for patch in patches) for axis in (0, 1))
+    gap = int(0.05 * min(height, width)) if border is None else border
+    rows = nr_row or max((max_height + gap) // (height + gap), 1)
+    columns = nr_col or max((max_width + gap) // (width + gap), 1)
+    for number in range(math.ceil(len(patches) / (rows * columns))):
+        part = patches[number * rows * columns : (number + 1) * rows * columns]
+        yield stack_patches(part, rows, columns, gap, pad=True, bgcolor=bgcolor, viz=viz, lclick_cb=lclick_cb)
+
+
+def _as_patches(patch_list: Any) -> list[np.ndarray]:
+    """Return the images with three dimensions each."""
+    patches = [np.asarray(patch) for patch in patch_list]
+    if not patches:
+        raise ConfigError("wanted at least one image to put into a grid, got none")
+    patches = [patch[:, :, np.newaxis] if patch.ndim == 2 else patch for patch in patches]
+    if any(patch.ndim != 3 for patch in patches) or len({patch.shape[2] for patch in patches}) > 1:
+        shapes = sorted({patch.shape for patch in patches})
+        raise ConfigError(f"wanted images of shape (H, W) or (H, W, C) with one number of channels, got {shapes}")
+    return patches
+
+
+def dump_dataflow_images(
+    df: Any,
+    index: int = 0,
+    batched: bool = True,
+    number: int = 1000,
+    output_dir: str | os.PathLike[str] | None = None,
+    scale: float = 1,
+    resize: int | Sequence[int] | None = None,
+    viz: int | Sequence[int] | None = None,
+    flipRGB: bool = False,  # noqa: N803 (tensorpack's name)
+) -> None:
+    """Write images as ``001.jpg``, ``002.jpg``, ... until there are enough or the data flow has ended.
+
+    Args:
+        df: the data flow; it is reset first.
+        index: which component of a data point holds images.
+        batched: whether it holds several, along the first dimension.
+        number: how many images to write at most.
+        output_dir: the directory; made if it is not there.
+        scale: what to multiply the values with, such as 255 for images in [0, 1].
+        resize: (width, height) to resize to, or one number for both.
+        viz: (rows, columns), or one number for both: write grids of so many images in place of the images. (tensorpack
+            shows them in windows.)
+        flipRGB: reverse the channels first, for images that are not BGR.
+
+    Raises:
+        ConfigError: There is no directory.
+        DependencyError: OpenCV is not installed.
+    """
+    if output_dir is None:
+        raise ConfigError("dump_dataflow_images writes files: wanted an output_dir")
+    cv2 = import_optional("cv2", "vision")
+    size = None if resize is None else tuple(shape2d(resize))
+    os.makedirs(output_dir, exist_ok=True)
+    df.reset_state()
+    images = (_prepare(cv2, image, scale, size, flipRGB) for image in _images(df, index, batched, number))
+    pages = images if viz is None else _grids(images, *shape2d(viz))
+    for count, page in enumerate(pages, 1):
+        encoded = cv2.imencode(".jpg", page)[1]
+        with atomic_write(os.path.join(output_dir, f"{count:03d}.jpg"), "wb") as file:
+            file.write(encoded.tobytes())
+
+
+def _images(df: Any, index: int, batched: bool, number: int) -> Iterator[np.ndarray]:
+    """Yield up to ``number`` images, and take no data point more than they need."""
+    if number <= 0:
+        return
+    count = 0
+    for dp in df:
+        for image in dp[index] if batched else [dp[index]]:
+            yield np.asarray(image)
+            count += 1
+            if count == number:
+                return
+
+
+def _prepare(cv2: Any, image: np.ndarray, scale: float, size: Any, flip: bool) -> np.ndarray:
+    if scale != 1:
+        image = image * scale
+    if image.dtype != np.uint8:
+        image = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    if size is not None:
+        image = cv2.resize(image, size)
+    return np.ascontiguousarray(image[:, :, ::-1]) if flip and image.ndim == 3 else image
+
+
+def _grids(images: Iterator[np.ndarray], rows: int, columns: int) -> Iterator[np.ndarray]:
+    waiting: list[np.ndarray] = []
+    for image in images:
+        waiting.append(image)
+        if len(waiting) == rows * columns:
+            yield stack_patches(waiting, rows, columns, pad=True)
+            waiting = []
+    if waiting:
+        yield stack_patches(waiting, rows, columns, pad=True)

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.flows import COUNT, Counting, same
 from tpack.dataflow.parallel.thread_map import MultiThreadMapData
 from tpack.errors import ConfigError
-from tpack.utils.cores import usable_cores
+from tpack.utils.concurrency import usable_cores
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from tpack.dataflow.parallel.payload import Payload
 from tpack.dataflow.parallel.streaming_stores import with_streaming_stores
-from tpack.utils.processes import mask_sigint
+from tpack.utils.concurrency import mask_sigint
 
 _BOOT = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task['path']; "

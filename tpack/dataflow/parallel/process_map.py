@@ -11,7 +11,7 @@ from tpack.dataflow.parallel.owned_workers import OwnedWorkers
 from tpack.dataflow.parallel.pool import MapPool
 from tpack.dataflow.parallel.process_pool import ProcessPool
 from tpack.dataflow.parallel.serve_map import serve_map
-from tpack.utils.cores import usable_cores
+from tpack.utils.concurrency import usable_cores
 
 
 class MultiProcessMapData(MapFlow):

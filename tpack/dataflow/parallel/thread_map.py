@@ -8,7 +8,7 @@ from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.parallel.map_flow import MapFlow
 from tpack.dataflow.parallel.pool import MapPool
 from tpack.dataflow.parallel.thread_pool import ThreadPool
-from tpack.utils.cores import usable_cores
+from tpack.utils.concurrency import usable_cores
 
 
 class MultiThreadMapData(MapFlow):

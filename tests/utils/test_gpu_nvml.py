@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.fake_nvml import FakeNVML, two_gpus
 from tpack.errors import DependencyError, DeviceError
-from tpack.utils.nvml import NVMLContext, visible_gpu_names
+from tpack.utils.gpu import NVMLContext, visible_gpu_names
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.once import execute_only_once, log_once
+from tpack.utils.argtools import execute_only_once, log_once
 
 
 def test_each_line_is_executed_once():

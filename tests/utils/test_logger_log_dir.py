@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.log_dir import check_action, prepare_log_dir
+from tpack.utils.logger import check_action, prepare_log_dir
 
 
 @pytest.fixture

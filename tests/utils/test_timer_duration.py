@@ -3,7 +3,7 @@
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.duration import humanize_time_delta
+from tpack.utils.timer import humanize_time_delta
 
 
 @pytest.mark.parametrize(

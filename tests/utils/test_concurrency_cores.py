@@ -2,7 +2,7 @@
 
 import os
 
-from tpack.utils.cores import usable_cores
+from tpack.utils.concurrency import usable_cores
 
 
 def test_cores_are_counted(monkeypatch):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tpack.utils.log_format import LineFormatter, StderrHandler
+from tpack.utils.logger import LineFormatter, StderrHandler
 
 
 class Terminal(io.StringIO):

@@ -5,7 +5,7 @@ import weakref
 
 import tensorflow.compat.v1 as tf
 
-from tpack.utils.memoize import graph_memoized, memoized, memoized_ignoreargs, memoized_method
+from tpack.utils.argtools import graph_memoized, memoized, memoized_ignoreargs, memoized_method
 
 
 class Thing:

@@ -13,8 +13,7 @@ import pytest
 
 from tests.helpers.source import ROOT
 from tpack.errors import ConfigError, WorkerError
-from tpack.utils.map_in_processes import map_in_processes
-from tpack.utils.process_map import pickled
+from tpack.utils.process_map import map_in_processes, pickled
 
 WAIT_SECS = 30
 

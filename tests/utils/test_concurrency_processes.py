@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.helpers.source import ROOT
-from tpack.utils.processes import enable_death_signal, ensure_proc_terminate, mask_sigint, start_proc_mask_signal
+from tpack.utils.concurrency import enable_death_signal, ensure_proc_terminate, mask_sigint, start_proc_mask_signal
 
 WAIT_SECS = 30
 FORK = multiprocessing.get_context("fork")
@@ -56,7 +56,7 @@ def finish(program, child):
 
 @pytest.mark.parametrize("ignore_term", [False, True], ids=["on SIGTERM", "on SIGKILL"])
 def test_ensured_process_ends_at_exit(ignore_term):
-    shorter = "import tpack.utils.processes as p; p._TERMINATE_SECS = 0.2\n"
+    shorter = "import tpack.utils.concurrency as p; p._TERMINATE_SECS = 0.2\n"
     program, child = start_program(f"{shorter}process = start({ignore_term}, False); ensure_proc_terminate([process])")
     assert finish(program, child)
     assert program.returncode == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tpack.dataflow.aside import written_aside
+from tpack.utils.fs import written_aside
 
 
 def test_file_takes_its_place_when_the_block_ends(tmp_path):

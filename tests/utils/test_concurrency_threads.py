@@ -7,7 +7,7 @@ import traceback
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.threads import LoopThread, StoppableThread
+from tpack.utils.concurrency import LoopThread, StoppableThread
 
 WAIT_SECS = 30
 

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.atomic import atomic_write
+from tpack.utils.fs import atomic_write
 
 
 @pytest.mark.parametrize(("mode", "content"), [("w", "grün\n"), ("wb", b"\0\1")])

@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.utils.session_thread import ShareSessionThread
+from tpack.utils.concurrency import ShareSessionThread
 
 
 def test_a_thread_runs_in_the_session(session8):

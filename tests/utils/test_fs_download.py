@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tpack.errors import ConfigError, InputError
-from tpack.utils.download import download
+from tpack.utils.fs import download
 
 CONTENT = b"0123456789" * 1000
 

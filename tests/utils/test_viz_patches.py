@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.patches import gen_stack_patches, stack_patches
+from tpack.utils.viz import gen_stack_patches, stack_patches
 
 
 def flat(value, height=2, width=3, channels=1):

@@ -8,7 +8,7 @@ import pytest
 
 from tpack.dataflow.from_list import DataFromList
 from tpack.errors import ConfigError
-from tpack.utils.dump_images import dump_dataflow_images
+from tpack.utils.viz import dump_dataflow_images
 
 
 def batches(num_batches=3, size=4):

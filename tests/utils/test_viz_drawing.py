@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import ConfigError, DependencyError
-from tpack.utils.drawing import draw_boxes, draw_text, intensity_to_rgb
+from tpack.utils.viz import draw_boxes, draw_text, intensity_to_rgb
 
 
 @pytest.fixture
