@@ -9,7 +9,7 @@ import numpy as np
 
 from tpack.dataflow import BatchData, FakeData, JoinData, MapData, imgaug
 from tpack.dataflow.dataset import ILSVRC12Files
-from tpack.dataflow.image_file import read_image
+from tpack.dataflow.images import read_image
 from tpack.dataflow.imgaug.generators import seed_generators
 from tpack.dataflow.parallel import MultiProcessMapData
 

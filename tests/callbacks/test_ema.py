@@ -14,7 +14,7 @@ from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.callbacks.min_max_saver import MinSaver
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import CallbackError, ConfigError
 from tpack.tfutils.sessinit import SmartInit
 from tpack.train.trainer import Trainer

@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers.flows import Counting
 from tpack.dataflow.batch_by_shape import BatchDataByShape
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, DataPointError, InputError
 
 SIZES = [1, 2, 1, 3, 2, 1, 3, 1]

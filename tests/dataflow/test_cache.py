@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.flows import Counting
 from tpack.dataflow.cache import CacheData
 from tpack.dataflow.from_iterable import DataFromIterable
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.state import StatelessError
 from tpack.errors import InputError
 

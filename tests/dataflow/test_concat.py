@@ -2,7 +2,7 @@
 
 from tests.helpers.flows import Counting
 from tpack.dataflow.concat import ConcatData
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 
 
 def test_points_of_one_flow_follow_those_of_the_other():

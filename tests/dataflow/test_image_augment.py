@@ -9,8 +9,8 @@ from tests.helpers.flows import Counting
 from tests.helpers.images import marked_pixel, picture
 from tpack.dataflow import imgaug
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.image_augment import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates
+from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import serialize

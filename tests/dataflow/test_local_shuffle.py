@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.flows import Broken, Counting
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.local_shuffle import LocallyShuffleData
+from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataExhaustedError, InputError
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.helpers.flows import Counting
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.mapping import MapData, MapDataComponent
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, DataPointError
 
 

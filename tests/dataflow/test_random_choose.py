@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.helpers.flows import Counting
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.random_choose import RandomChooseData
 from tpack.dataflow.repeat import RepeatedData
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.helpers.flows import Counting
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.random_mix import RandomMixData
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import DataExhaustedError
 
 

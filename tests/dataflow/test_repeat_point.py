@@ -3,9 +3,9 @@
 import pytest
 
 from tests.helpers.flows import Counting
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.held import freeze_points
 from tpack.dataflow.repeat_point import RepeatedDataPoint
+from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
 

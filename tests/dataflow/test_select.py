@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from tests.helpers.flows import Counting
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.select import SelectComponent
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, DataPointError
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.helpers.flows import Counting
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.mapping import MapData
+from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.speed import TestDataSpeed
 from tpack.errors import ConfigError, DataExhaustedError
 from tpack.utils.timer import Timer

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.flows import Broken
 from tests.helpers.stored_points import assert_same, flow_of, make_points, read_all
-from tpack.dataflow.tfrecord import write_record
+from tpack.dataflow.storage.tfrecord import write_record
 from tpack.dataflow.tfrecord_serializer import TFRecordSerializer
 from tpack.errors import InputError
 

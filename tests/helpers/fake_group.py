@@ -3,9 +3,9 @@
 from collections import deque
 
 from tpack.dataflow.parallel.failure import failure_of
-from tpack.dataflow.parallel.receiver import Message
 from tpack.dataflow.parallel.serve_flow import State
-from tpack.dataflow.parallel.wire import Kind
+from tpack.dataflow.parallel.transport.receiver import Message
+from tpack.dataflow.parallel.transport.wire import Kind
 
 
 def points(*values):

@@ -18,16 +18,16 @@ from tpack.dataflow.fake import FakeData
 from tpack.dataflow.fixed_size import FixedSizeData
 from tpack.dataflow.from_generator import DataFromGenerator
 from tpack.dataflow.from_iterable import DataFromIterable
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.inspect import PrintData
 from tpack.dataflow.join import JoinData
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.mapping import MapData, MapDataComponent
-from tpack.dataflow.print_data import PrintData
 from tpack.dataflow.random_choose import RandomChooseData
 from tpack.dataflow.random_mix import RandomMixData
 from tpack.dataflow.repeat import RepeatedData
 from tpack.dataflow.repeat_point import RepeatedDataPoint
 from tpack.dataflow.select import SelectComponent
+from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.speed import TestDataSpeed
 
 POINTS = [[k, str(k)] for k in range(COUNT)]

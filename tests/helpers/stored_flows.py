@@ -7,14 +7,14 @@ import tempfile
 import numpy as np
 
 from tests.helpers.flows import COUNT
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.hdf5_serializer import HDF5Serializer
-from tpack.dataflow.lmdb_data import LMDBData
 from tpack.dataflow.lmdb_serializer import LMDBSerializer
 from tpack.dataflow.mapping import MapData
-from tpack.dataflow.numpy_serializer import NumpySerializer
-from tpack.dataflow.svmlight import SVMLightData
-from tpack.dataflow.tfrecord import TFRecordData
+from tpack.dataflow.sources import DataFromList
+from tpack.dataflow.storage.lmdb import LMDBData
+from tpack.dataflow.storage.npz import NumpySerializer
+from tpack.dataflow.storage.svmlight import SVMLightData
+from tpack.dataflow.storage.tfrecord import TFRecordData
 from tpack.dataflow.tfrecord_serializer import TFRecordSerializer
 
 POINTS = [[np.full(3, k, "f4"), k] for k in range(COUNT)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 
 
 def make_points(count=7):

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 from tpack.tower.context import TowerContext
 from tpack.tower.tower_func import TowerFunc
 

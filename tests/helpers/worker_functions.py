@@ -10,7 +10,7 @@ import threading
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow
-from tpack.dataflow.parallel.wire import Kind
+from tpack.dataflow.parallel.transport.wire import Kind
 
 
 def echo(link, prefix):

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.dataflow.batch import BatchData
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config

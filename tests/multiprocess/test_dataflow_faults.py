@@ -20,13 +20,13 @@ from tests.helpers.source import ROOT
 from tests.helpers.worker_functions import Images, Sometimes, wait
 from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.from_generator import DataFromGenerator
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.parallel.process_map_batch import MultiProcessMapAndBatchData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.parallel.start_method import start_workers_by
 from tpack.dataflow.parallel.thread_map import MultiThreadMapData
 from tpack.dataflow.parallel.thread_runner import MultiThreadRunner
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, DataWorkerError, InputError
 
 SECS = 60

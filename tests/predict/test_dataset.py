@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers.predict_models import make_config, scores
 from tpack.dataflow.from_generator import DataFromGenerator
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, DataPointError
 from tpack.predict import DatasetPredictorBase, SimpleDatasetPredictor
 

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.predict_models import WEIGHTS, make_config, scores
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, DeviceError, WorkerError
 from tpack.predict import MultiProcessDatasetPredictor, SimpleDatasetPredictor, dataset
 from tpack.tfutils.sessinit import DictRestore, SmartInit

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.predict_models import make_config, scores
 from tpack.dataflow.from_generator import DataFromGenerator
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError, DataExhaustedError, InputError, TowerError
 from tpack.input_source.dataset import TFDatasetInput
 from tpack.input_source.feed import FeedInput

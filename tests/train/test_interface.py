@@ -7,8 +7,8 @@ import pytest
 from tests.helpers.toy_training import Line, Recorder, line_input, points
 from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.feed import FeedInput

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from tpack.dataflow.from_list import DataFromList
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import ConfigError
 from tpack.utils.viz import dump_dataflow_images
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.flow_list import FlowList
+from tpack.dataflow.combine import FlowList
 from tpack.dataflow.passes import Passes
 from tpack.dataflow.state import make_state, read_count, read_state
 

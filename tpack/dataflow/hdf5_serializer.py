@@ -9,7 +9,7 @@ import numpy as np
 
 from tpack.dataflow.aggregate import aggregate
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.hdf5 import HDF5Data
+from tpack.dataflow.storage.hdf5 import HDF5Data
 from tpack.errors import ConfigError, DataPointError
 from tpack.utils import logger
 from tpack.utils.fs import written_aside

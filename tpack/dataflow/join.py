@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.flow_list import FlowList
+from tpack.dataflow.combine import FlowList
 from tpack.dataflow.passes import Passes
 from tpack.dataflow.state import make_state, read_flag, read_state
 from tpack.errors import DataPointError

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from tpack.dataflow import tensorpack_format
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.checks import check_at_least
-from tpack.dataflow.lmdb_data import LMDBData, LMDBDataDecoder
 from tpack.dataflow.lmdb_file import LmdbFile
+from tpack.dataflow.storage import tensorpack_format
+from tpack.dataflow.storage.lmdb import LMDBData, LMDBDataDecoder
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
 from tpack.utils.fs import written_aside

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow
-from tpack.dataflow.flow_list import FlowList
+from tpack.dataflow.combine import FlowList
 from tpack.dataflow.passes import Passes
 from tpack.dataflow.state import make_state, read_flag, read_state, rng_from_state, rng_state
 from tpack.errors import ConfigError

@@ -3,9 +3,9 @@
 import os
 from typing import Any
 
-from tpack.dataflow import tensorpack_format
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.tfrecord import TFRecordData, write_record
+from tpack.dataflow.storage import tensorpack_format
+from tpack.dataflow.storage.tfrecord import TFRecordData, write_record
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
 from tpack.utils.fs import atomic_write

@@ -1,7 +1,7 @@
 """Data points from other processes or machines, brought into the graph."""
 
-from tpack.dataflow.remote import RemoteDataZMQ
-from tpack.dataflow.remote_options import RemoteOptions
+from tpack.dataflow.remote.flow import RemoteDataZMQ
+from tpack.dataflow.remote.options import RemoteOptions
 from tpack.input_source.queue_input import QueueInput
 
 _DEFAULT_OPTIONS = RemoteOptions()

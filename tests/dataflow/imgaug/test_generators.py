@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers.images import picture
 from tpack.dataflow.imgaug.augmentor_list import AugmentorList
-from tpack.dataflow.imgaug.brightness import Brightness
+from tpack.dataflow.imgaug.colors import Brightness
 from tpack.dataflow.imgaug.flip import Flip
 from tpack.dataflow.imgaug.generators import (
     generator_states,

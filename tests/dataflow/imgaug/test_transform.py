@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tpack.dataflow.imgaug.geometry import WarpAffineTransform
 from tpack.dataflow.imgaug.transform import (
     NoOpTransform,
     Transform,
@@ -10,7 +11,6 @@ from tpack.dataflow.imgaug.transform import (
     boxes_to_corners,
     corners_to_boxes,
 )
-from tpack.dataflow.imgaug.warp import WarpAffineTransform
 from tpack.errors import ConfigError, DataPointError
 
 QUARTER_TURN = np.array([[0, 1, 0], [-1, 0, 3]])

@@ -9,11 +9,11 @@ import pytest
 from tests.helpers.images import picture
 from tpack.dataflow.imgaug.crop import CropTransform
 from tpack.dataflow.imgaug.flip import FlipTransform, TransposeTransform
+from tpack.dataflow.imgaug.geometry import WarpAffineTransform
 from tpack.dataflow.imgaug.resize import ResizeTransform
 from tpack.dataflow.imgaug.transform import NoOpTransform, Transform
 from tpack.dataflow.imgaug.transform_factory import TransformFactory
 from tpack.dataflow.imgaug.transform_list import TransformList
-from tpack.dataflow.imgaug.warp import WarpAffineTransform
 from tpack.errors import ConfigError
 
 CROP, FLIP, RESIZE = CropTransform(2, 3, 10, 12), FlipTransform(10, 12), ResizeTransform(10, 12, 5, 24, 1)

@@ -3,7 +3,7 @@
 import threading
 
 from tpack.dataflow.parallel.flusher import Flusher
-from tpack.dataflow.parallel.wire import PeerGoneError
+from tpack.dataflow.parallel.transport.wire import PeerGoneError
 
 WAIT_SECS = 30
 

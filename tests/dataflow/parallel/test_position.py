@@ -5,9 +5,9 @@ from itertools import count
 import pytest
 
 from tests.helpers.flows import Counting
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.parallel import position as position_module
 from tpack.dataflow.parallel.position import Position, StateTaker, go_to
+from tpack.dataflow.sources import DataFromList
 from tpack.errors import InputError
 
 

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from tests.helpers.worker_functions import wait
-from tpack.dataflow.parallel.group import WorkerGroup
 from tpack.dataflow.parallel.members import GroupOptions
 from tpack.dataflow.parallel.process_pool import ProcessPool
 from tpack.dataflow.parallel.serve_map import serve_map
+from tpack.dataflow.parallel.workers.group import WorkerGroup
 from tpack.errors import DataPointError, DataWorkerError
 
 

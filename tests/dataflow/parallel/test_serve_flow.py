@@ -9,11 +9,11 @@ from tests.helpers.flows import COUNT, Broken, Counting
 from tests.helpers.served import served
 from tests.helpers.worker_functions import Images
 from tpack.dataflow.batch import BatchData
-from tpack.dataflow.from_list import DataFromList
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.position import Position
 from tpack.dataflow.parallel.serve_flow import Command, serve_flow
-from tpack.dataflow.parallel.wire import VIEW_BYTES, Kind
+from tpack.dataflow.parallel.transport.wire import VIEW_BYTES, Kind
+from tpack.dataflow.sources import DataFromList
 
 PASS = [(Kind.PACK, [k, str(k)]) for k in range(COUNT)]
 

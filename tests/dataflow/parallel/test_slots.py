@@ -5,8 +5,8 @@ import os
 import pytest
 
 from tpack.dataflow.parallel import slots as slots_module
-from tpack.dataflow.parallel.block import create_block
 from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES, Slots, split
+from tpack.dataflow.parallel.transport.slots import create_block
 from tpack.errors import InputError
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.helpers.fake_group import END, FakeGroup, begun, failure, points, state
 from tpack.dataflow.parallel.position import Position
-from tpack.dataflow.parallel.receiver import Message
 from tpack.dataflow.parallel.streams import ManyStreams, OneStream, send_command
-from tpack.dataflow.parallel.wire import Kind
+from tpack.dataflow.parallel.transport.receiver import Message
+from tpack.dataflow.parallel.transport.wire import Kind
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataWorkerError
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from tpack.dataflow.dataset.files import check_name, data_dir
 from tpack.dataflow.dataset.mat import load_mat
-from tpack.dataflow.image_file import read_image
+from tpack.dataflow.images import read_image
 from tpack.dataflow.indexed import IndexedDataFlow
 from tpack.errors import InputError
 

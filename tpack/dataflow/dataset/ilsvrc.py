@@ -9,8 +9,8 @@ import numpy as np
 
 from tpack.dataflow.dataset.files import check_name
 from tpack.dataflow.dataset.ilsvrc_meta import META_SOURCE, PARTS, ILSVRCMeta, check_structure
-from tpack.dataflow.dataset.image_list import LabelledFiles, list_class_dirs
-from tpack.dataflow.image_file import read_image
+from tpack.dataflow.dataset.image_lists import LabelledFiles, list_class_dirs
+from tpack.dataflow.images import read_image
 from tpack.errors import InputError
 from tpack.utils import logger
 

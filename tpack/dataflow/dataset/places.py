@@ -3,7 +3,7 @@
 import os
 
 from tpack.dataflow.dataset.files import check_name
-from tpack.dataflow.dataset.image_list import LabelledImageFiles, list_class_dirs
+from tpack.dataflow.dataset.image_lists import LabelledImageFiles, list_class_dirs
 
 _SOURCE = "http://data.csail.mit.edu/places/places365/places365standard_easyformat.tar"
 

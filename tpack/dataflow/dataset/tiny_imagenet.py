@@ -3,7 +3,7 @@
 import os
 
 from tpack.dataflow.dataset.files import check_name, find_file, read_lines
-from tpack.dataflow.dataset.image_list import LabelledImageFiles
+from tpack.dataflow.dataset.image_lists import LabelledImageFiles
 from tpack.errors import InputError
 
 _SOURCE = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"

@@ -2,14 +2,15 @@
 
 from tpack.dataflow.imgaug.augmentor_list import AugmentorList
 from tpack.dataflow.imgaug.base import ImageAugmentor
-from tpack.dataflow.imgaug.blur import GaussianBlur
-from tpack.dataflow.imgaug.brightness import Brightness, BrightnessScale, Contrast
 from tpack.dataflow.imgaug.color import Hue, Lighting, Saturation
+from tpack.dataflow.imgaug.colors import Brightness, BrightnessScale, Contrast
 from tpack.dataflow.imgaug.convert import ColorSpace, Grayscale, ToFloat32, ToUint8
 from tpack.dataflow.imgaug.crop import CenterCrop, CropTransform, RandomCrop, RandomCropRandomShape
 from tpack.dataflow.imgaug.cutout import RandomCutout
 from tpack.dataflow.imgaug.external import Albumentations, IAAugmentor
+from tpack.dataflow.imgaug.filters import GaussianBlur
 from tpack.dataflow.imgaug.flip import Flip, FlipTransform, Transpose
+from tpack.dataflow.imgaug.geometry import Affine, Shift
 from tpack.dataflow.imgaug.meta import Identity, MapImage, RandomApplyAug, RandomChooseAug, RandomOrderAug
 from tpack.dataflow.imgaug.noise import GaussianNoise, JpegNoise, SaltPepperNoise
 from tpack.dataflow.imgaug.normalize import MeanVarianceNormalize, MinMaxNormalize
@@ -22,7 +23,6 @@ from tpack.dataflow.imgaug.tone import Clip, Gamma
 from tpack.dataflow.imgaug.transform import Transform
 from tpack.dataflow.imgaug.transform_factory import TransformFactory
 from tpack.dataflow.imgaug.transform_list import TransformList
-from tpack.dataflow.imgaug.warp import Affine, Shift
 
 # The name that scripts know besides.
 Augmentor = ImageAugmentor

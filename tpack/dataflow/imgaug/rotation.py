@@ -8,8 +8,8 @@ import numpy as np
 
 from tpack.dataflow.imgaug.base import ImageAugmentor
 from tpack.dataflow.imgaug.checks import check_image, check_number, check_range
+from tpack.dataflow.imgaug.geometry import WarpAffineTransform
 from tpack.dataflow.imgaug.transform import Transform
-from tpack.dataflow.imgaug.warp import WarpAffineTransform
 from tpack.errors import ConfigError
 
 # What a length computed from sines may lack of a whole number.

@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from tpack.dataflow.parallel.wire import PeerGoneError
+from tpack.dataflow.parallel.transport.wire import PeerGoneError
 
 HOLD_SECS = 0.0005
 """How long a small data point may be held back."""

@@ -10,10 +10,10 @@ from tpack.dataflow.base import DataFlow, DataFlowTerminated, ProxyDataFlow
 from tpack.dataflow.checks import check_at_least
 from tpack.dataflow.guard import DataFlowReentrantGuard
 from tpack.dataflow.parallel.loose_map import LooseMap
+from tpack.dataflow.parallel.map_order import StrictMap
 from tpack.dataflow.parallel.options import check_map_func
 from tpack.dataflow.parallel.pool import MapPool
 from tpack.dataflow.parallel.position import Position
-from tpack.dataflow.parallel.strict_map import StrictMap
 from tpack.dataflow.state import StatelessError, make_state, read_count, read_flag, read_state
 from tpack.errors import InputError
 

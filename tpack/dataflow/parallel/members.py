@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tpack.dataflow.parallel.bootstrap import Serve, run_worker
-from tpack.dataflow.parallel.child import Child, Task, fork_child, spawn_child
 from tpack.dataflow.parallel.payload import write_payload
-from tpack.dataflow.parallel.receiver import Receiver
-from tpack.dataflow.parallel.sender import Sender
 from tpack.dataflow.parallel.start_method import StartMethod, check_fork
+from tpack.dataflow.parallel.transport.receiver import Receiver
+from tpack.dataflow.parallel.transport.sender import Sender
+from tpack.dataflow.parallel.workers.bootstrap import Serve, run_worker
+from tpack.dataflow.parallel.workers.child import Child, Task, fork_child, spawn_child
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from typing import Any
 
 from tpack.dataflow.base import DataFlowTerminated
-from tpack.dataflow.parallel.bootstrap import Serve
-from tpack.dataflow.parallel.group import WorkerGroup
 from tpack.dataflow.parallel.members import GroupOptions
 from tpack.dataflow.parallel.start_method import StartMethod, current_start_method
+from tpack.dataflow.parallel.workers.bootstrap import Serve
+from tpack.dataflow.parallel.workers.group import WorkerGroup
 from tpack.errors import InputError
 from tpack.utils.rng import get_rng
 

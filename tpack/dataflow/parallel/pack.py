@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.parallel.codec import ALIGNMENT, aligned
 from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES
+from tpack.dataflow.parallel.transport.codec import ALIGNMENT, aligned
 
 # Half of the smallest slot is for arrays, the other half for everything else.
 _ARRAY_BYTES = MIN_SLOT_BYTES // 2

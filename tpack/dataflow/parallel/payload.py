@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.parallel.codec import Encoded, decode
+from tpack.dataflow.parallel.transport.codec import Encoded, decode
 from tpack.errors import ConfigError, DataPointError
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.parallel.codec import aligned
+from tpack.dataflow.parallel.transport.codec import aligned
 
 REST_BYTES = 4096
 """What is kept free behind the arrays, for what is pickled."""

@@ -3,9 +3,9 @@
 from collections import deque
 from typing import Any
 
-from tpack.dataflow.parallel.group import WorkerGroup
 from tpack.dataflow.parallel.pool import MapPool, Result
-from tpack.dataflow.parallel.wire import Kind, PeerGoneError
+from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
+from tpack.dataflow.parallel.workers.group import WorkerGroup
 from tpack.errors import DataWorkerError
 
 

@@ -7,11 +7,11 @@ from typing import Any
 from tpack.dataflow.aggregate import aggregate
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.batch import BatchData
-from tpack.dataflow.parallel.bootstrap import Link
-from tpack.dataflow.parallel.built_point import BuiltPoint
 from tpack.dataflow.parallel.failure import failure_of
 from tpack.dataflow.parallel.position import Position, StateTaker, go_to
-from tpack.dataflow.parallel.wire import CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel.transport.building import BuiltPoint
+from tpack.dataflow.parallel.transport.wire import CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel.workers.bootstrap import Link
 from tpack.dataflow.placed_points import begin_batch
 
 

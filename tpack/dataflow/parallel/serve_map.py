@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tpack.dataflow.aggregate import aggregate
-from tpack.dataflow.parallel.bootstrap import Link
-from tpack.dataflow.parallel.built_point import BuiltPoint
 from tpack.dataflow.parallel.failure import failure_of
-from tpack.dataflow.parallel.wire import Kind, PeerGoneError
+from tpack.dataflow.parallel.transport.building import BuiltPoint
+from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
+from tpack.dataflow.parallel.workers.bootstrap import Link
 from tpack.dataflow.placed_points import begin_batch
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tpack.dataflow.parallel.block import Block, create_block
-from tpack.dataflow.parallel.wire import CANCEL, MAX_SLOTS
+from tpack.dataflow.parallel.transport.slots import Block, create_block
+from tpack.dataflow.parallel.transport.wire import CANCEL, MAX_SLOTS
 from tpack.errors import InputError
 
 MIN_SLOT_BYTES = 128 * 1024

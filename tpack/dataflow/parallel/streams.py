@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from tpack.dataflow.parallel.group import WorkerGroup
 from tpack.dataflow.parallel.position import Position
-from tpack.dataflow.parallel.receiver import Message
 from tpack.dataflow.parallel.serve_flow import Command
-from tpack.dataflow.parallel.wire import MAX_NUMBER, Kind
+from tpack.dataflow.parallel.transport.receiver import Message
+from tpack.dataflow.parallel.transport.wire import MAX_NUMBER, Kind
+from tpack.dataflow.parallel.workers.group import WorkerGroup
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataWorkerError
 

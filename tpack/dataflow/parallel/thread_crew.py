@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.parallel.mailbox import Mailbox, MailboxClosedError
+from tpack.dataflow.parallel.threads import Mailbox, MailboxClosedError
 from tpack.errors import DataWorkerError
 
 

@@ -5,8 +5,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tpack.dataflow.parallel.mailbox import Mailbox, MailboxClosedError
 from tpack.dataflow.parallel.pool import MapPool, Result
+from tpack.dataflow.parallel.threads import Mailbox, MailboxClosedError
 from tpack.errors import DataWorkerError
 
 

@@ -1,0 +1,115 @@
+"""What happens in a worker before and after it serves; run here, with the effects on this process taken away."""
+
+import multiprocessing
+import random
+import socket
+import sys
+
+import numpy as np
+import pytest
+
+from tpack.dataflow.parallel.transport.receiver import Receiver
+from tpack.dataflow.parallel.transport.wire import Kind
+from tpack.dataflow.parallel.workers import bootstrap
+from tpack.dataflow.parallel.workers.bootstrap import main, run_worker
+from tpack.dataflow.parallel.workers.child import Task
+from tpack.utils.rng import fix_rng_seed, get_rng
+
+
+@pytest.fixture
+def owner(monkeypatch):
+    """A task and the owner's end of the channel for results; the test process is as it was afterwards."""
+    lifelines = []
+    monkeypatch.setattr(bootstrap, "hang_on", lifelines.append)
+    monkeypatch.setattr(bootstrap, "keep_freed_memory", lambda: lifelines.append("heap"))
+    monkeypatch.setattr(multiprocessing.current_process(), "_name", "as it was")
+    states = random.getstate(), np.random.get_state()
+    results_here, results_there = socket.socketpair()
+    jobs_here, jobs_there = socket.socketpair()
+    task = Task("Owner-1", 1, 5, 99, results_there.detach(), jobs_there.detach(), 12345)
+    receiver = Receiver(results_here)
+    yield task, receiver, lifelines
+    receiver.close()
+    jobs_here.close()
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    fix_rng_seed(None)
+
+
+def test_worker_is_set_up_before_its_work_is_read(owner):
+    task, receiver, lifelines = owner
+    seen = []
+
+    def get_work():
+        seen.append((multiprocessing.current_process().name, random.random(), np.random.uniform()))
+        seen.append(get_rng().uniform())
+        return (lambda link, value: link.results.put([value])), (3,)
+
+    assert run_worker(task, get_work) == 1
+    assert lifelines == [12345, "heap"]
+    assert seen[0] == ("Owner-1", random.Random(99).random(), np.random.RandomState(99).uniform())
+    assert receiver.receive().kind == Kind.READY
+    assert receiver.receive().points == [[3]]
+
+
+def test_worker_whose_work_cannot_be_read_has_not_begun(owner):
+    task, receiver, _ = owner
+
+    def get_work():
+        raise ImportError("no such module")
+
+    assert run_worker(task, get_work) == 1
+    message = receiver.receive()
+    assert (message.kind, message.points[0].text) == (Kind.FATAL, "ImportError: no such module")
+
+
+def work_that_raises(error):
+    def serve(link):
+        raise error
+
+    return lambda: (serve, ())
+
+
+@pytest.mark.parametrize(("error", "code"), [(SystemExit(5), 5), (SystemExit("text"), 1), (SystemExit(), 1)], ids=repr)
+def test_exit_of_the_work_is_that_of_the_process(owner, error, code):
+    assert run_worker(owner[0], work_that_raises(error)) == code
+
+
+def test_exception_is_sent_and_the_process_has_failed(owner):
+    task, receiver, _ = owner
+    assert run_worker(task, work_that_raises(OSError("gone"))) == 1
+    assert receiver.receive().kind == Kind.READY
+    message = receiver.receive()
+    assert (message.kind, message.points[0].text) == (Kind.FATAL, "OSError: gone")
+
+
+def test_exception_that_nobody_listens_to_is_printed(owner, capsys):
+    task, receiver, _ = owner
+
+    def serve(link):
+        receiver.close()
+        raise OSError("gone")
+
+    assert run_worker(task, lambda: (serve, ())) == 1
+    assert "OSError: gone" in capsys.readouterr().err
+
+
+def test_end_of_the_owner_is_a_good_end(owner):
+    task, receiver, _ = owner
+
+    def serve(link):
+        receiver.close()
+        link.results.send(Kind.END)
+
+    assert run_worker(task, lambda: (serve, ())) == 0
+
+
+def test_main_ends_the_process_with_the_code(monkeypatch):
+    monkeypatch.setattr(bootstrap, "run_worker", lambda task, get_work: task.index)
+    monkeypatch.setattr(sys, "argv", [])
+    task = {"name": "", "index": 4, "capacity": 1, "seed": 1, "results": 1, "jobs": 1, "lifeline": 1}
+    payload = {"descriptor": 0, "size": 0, "rest_start": 0, "rest_size": 0}
+    with pytest.raises(SystemExit) as caught:
+        main({"argv": ["script", "x"], "task": task, "payload": payload})
+    assert caught.value.code == 4
+    assert sys.argv == ["script", "x"]

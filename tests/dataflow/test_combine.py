@@ -1,0 +1,113 @@
+"""What flows that combine flows share."""
+
+import pytest
+
+from tests.helpers.flows import Counting
+from tpack.dataflow.combine import FlowList
+from tpack.dataflow.concat import ConcatData
+from tpack.dataflow.join import JoinData
+from tpack.dataflow.mapping import MapData
+from tpack.dataflow.random_choose import RandomChooseData
+from tpack.dataflow.random_mix import RandomMixData
+from tpack.dataflow.sources import DataFromList
+from tpack.dataflow.state import StatelessError
+from tpack.errors import ConfigError, InputError
+
+every_kind = pytest.mark.parametrize("kind", [ConcatData, JoinData, RandomChooseData, RandomMixData])
+
+
+def two_lists():
+    return [DataFromList([[1], [2]], shuffle=False), DataFromList([[3], [4]], shuffle=False)]
+
+
+def ready(kind):
+    ds = kind(two_lists())
+    ds.reset_state()
+    return ds
+
+
+@every_kind
+@pytest.mark.parametrize("flows", [[], None, 3, Counting()])
+def test_what_is_no_list_of_flows_is_refused(kind, flows):
+    with pytest.raises(ConfigError, match=f"{kind.__name__} got .*: wanted a list of at least one DataFlow"):
+        kind(flows)
+
+
+@every_kind
+def test_entry_that_is_no_flow_is_named(kind):
+    with pytest.raises(ConfigError, match=f"{kind.__name__} got a list at place 1: wanted a DataFlow"):
+        kind([Counting(), [1]])
+
+
+@every_kind
+def test_flow_that_stands_twice_is_reset_once_and_has_no_position(kind):
+    inner = Counting()
+    ds = kind([inner, inner])
+    ds.reset_state()
+    assert inner.num_resets == 1
+    assert len(list(ds)) >= 7
+    with pytest.raises(StatelessError, match="one flow stands in its list more than once"):
+        ds.state_dict()
+
+
+@every_kind
+def test_flow_without_a_position_is_named(kind):
+    ds = kind([Counting(), *two_lists()])
+    ds.reset_state()
+    with pytest.raises(StatelessError, match="Counting cannot tell its position"):
+        ds.state_dict()
+
+
+@every_kind
+def test_state_of_another_number_of_flows_is_refused(kind):
+    state = ready(kind).state_dict()
+    with pytest.raises(InputError, match=f"{kind.__name__} has 2 flows, and got the state of another number of them"):
+        ready(kind).load_state_dict({**state, "flows": state["flows"][:1]})
+
+
+@every_kind
+def test_state_that_fits_the_first_flow_alone_changes_nothing(kind):
+    ds = ready(kind)
+    points = iter(ds)
+    next(points)
+    state = ds.state_dict()
+    other = ready(kind)
+    before = [inner.state_dict() for inner in other.df_lists]
+    with pytest.raises(InputError, match="DataFromList got the state of a Counting"):
+        other.load_state_dict({**state, "flows": [state["flows"][0], {"flow": "Counting"}]})
+    assert [inner.state_dict() for inner in other.df_lists] == before
+
+
+@every_kind
+def test_flows_are_closed_when_a_pass_is_broken_off(kind):
+    open_passes = []
+
+    class Watched(Counting):
+        def __iter__(self):
+            open_passes.append(self)
+            try:
+                yield from super().__iter__()
+            finally:
+                open_passes.remove(self)
+
+    ds = kind([Watched(), Watched()])
+    ds.reset_state()
+    points = iter(ds)
+    next(points)
+    assert open_passes
+    points.close()
+    assert open_passes == []
+
+
+def test_it_is_a_base_and_no_flow():
+    with pytest.raises(TypeError, match="__iter__"):
+        FlowList([Counting()])
+
+
+@every_kind
+def test_flow_that_stands_inside_two_has_no_position(kind):
+    inner = DataFromList([[k] for k in range(7)], shuffle=False)
+    ds = kind([MapData(inner, list), kind([MapData(inner, list)])])
+    ds.reset_state()
+    with pytest.raises(StatelessError, match="more than once, maybe inside others; wanted flows of their own"):
+        ds.state_dict()

@@ -1,0 +1,69 @@
+"""A data point that is made where it will be read: its arrays lie in the slot that it is sent in, and are not copied.
+
+Making it may take long, as gathering a batch does. Meanwhile other messages may be sent; and when it cannot be made,
+the slot is free again.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.parallel.place import REST_BYTES, Place, size_bytes
+from tpack.dataflow.parallel.transport.codec import Encoded
+from tpack.dataflow.parallel.transport.sender import OpenSlot, Sender
+
+
+class BuiltPoint:
+    """One data point at a time that is made and sent, or given up."""
+
+    def __init__(self, sender: Sender) -> None:
+        """Have none yet.
+
+        Args:
+            sender: what sends it.
+        """
+        self._sender = sender
+        # There is a slot from the first array on.
+        self._opened: OpenSlot | None = None
+        self._place = Place(np.empty(0, np.uint8))
+
+    def empty(self, shape: Any, dtype: Any) -> np.ndarray:
+        """Return an array as ``np.empty`` does, in shared memory if there is room; the first one waits for a slot.
+
+        Nothing may change the array after ``send`` or ``give_up``.
+
+        Raises:
+            PeerGoneError: The other process is gone.
+            CancelledError: The consumer does not want the rest of the pass.
+            InputError: There is not enough shared memory.
+        """
+        if self._opened is None and not np.dtype(dtype).hasobject:
+            self._opened = self._sender.open_slot(size_bytes(shape, dtype) + REST_BYTES)
+            self._place = Place(self._opened.memory)
+        return self._place.empty(shape, dtype)
+
+    def send(self, point: Any) -> None:
+        """Send the data point, whose arrays may be those that ``empty`` has made, or parts of them, or others.
+
+        Args:
+            point: the point; the next one begins.
+
+        Raises:
+            DataPointError: It cannot be pickled. The slot is free again, as with the exceptions of ``empty``.
+        """
+        try:
+            encoded = Encoded(point)
+        except BaseException:
+            self.give_up()
+            raise
+        opened, place = self._opened, self._place
+        self._opened = None
+        encoded.place(place.start_of, place.end)
+        # Where an array had no room, the next point shall have it.
+        self._sender.put_encoded(encoded, opened, REST_BYTES if place.is_short else 0)
+
+    def give_up(self) -> None:
+        """Drop what was made; the next point begins."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            self._sender.give_up(opened)

@@ -1,0 +1,220 @@
+"""The consumer's end of a channel: data points from shared memory, as views of it or as copies.
+
+A large array is handed out as a view: the slot it lies in goes back to the producer with the first look for a message
+after nobody uses the array any more. Small arrays are copied, since a copy costs less than keeping a slot, and so is
+everything when few slots are left: two always go round, so that a consumer that keeps what it gets cannot stop the
+producer.
+"""
+
+import array
+import contextlib
+import os
+import socket
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.parallel.lent import LentSlots
+from tpack.dataflow.parallel.pack import unpack
+from tpack.dataflow.parallel.slots import split
+from tpack.dataflow.parallel.transport.codec import ArraySpec, decode
+from tpack.dataflow.parallel.transport.slots import Block
+from tpack.dataflow.parallel.transport.wire import CANCEL, MAX_LENT, RECORD, RETURN, VIEW_BYTES, Kind, PeerGoneError
+from tpack.errors import InputError
+
+_CIRCULATING_SLOTS = 2
+_READ_BYTES = 4096
+_MAX_DESCRIPTORS = 16
+_DESCRIPTORS = array.array("i")
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+@dataclass(frozen=True)
+class Message:
+    """What came.
+
+    Attributes:
+        kind: what it is.
+        points: data points, or the object that was sent.
+        number: the number of the command, if it is an answer to one.
+    """
+
+    kind: Kind
+    points: list[Any]
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class _Generation:
+    """Slots of one size. What came in them keeps them, also when there are others already."""
+
+    number: int
+    slots: list[np.ndarray] = field(default_factory=list)
+
+
+class Receiver:
+    """Receives what a ``Sender`` sends.
+
+    Args:
+        sock: a stream socket, connected to that of the sender.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._unread = b""
+        self._descriptors: deque[int] = deque()
+        self._records: deque[tuple[_Generation, int, int, int, int, int]] = deque()
+        self._generation = _Generation(0)
+        self._lent = LentSlots()
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when something comes or the other process is gone."""
+        return self._sock.fileno()
+
+    @property
+    def has_message(self) -> bool:
+        """Whether something came that was not taken."""
+        return bool(self._records)
+
+    def fill(self, *, wait: bool) -> bool:
+        """Read what came.
+
+        Args:
+            wait: whether to wait until there is something.
+
+        Returns:
+            False if there is nothing and never will be: the other process is gone.
+
+        Raises:
+            InputError: Memory came that cannot be opened.
+        """
+        self.return_unused()
+        while True:
+            try:
+                data = self._read_some(0 if wait else socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            except ConnectionResetError:
+                return False
+            self._split(data)
+            # New memory comes by itself, and what lies in it may be there already.
+            if self._records or not data:
+                return bool(data)
+
+    def _split(self, data: bytes) -> None:
+        """Split what was read into records."""
+        unread = self._unread + data
+        whole = len(unread) // RECORD.size * RECORD.size
+        self._unread = unread[whole:]
+        for record in RECORD.iter_unpack(unread[:whole]):
+            if record[0] == Kind.BLOCK:
+                self._add_block(*record[1:])
+            else:
+                self._records.append((self._generation, *record))
+
+    def _read_some(self, flags: int) -> bytes:
+        """Read from the socket; keep the descriptors that come along."""
+        space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * _DESCRIPTORS.itemsize)
+        # Not socket.recv_fds, which forgets the flags it is given.
+        data, extras, _, _ = self._sock.recvmsg(_READ_BYTES, space, flags | _CLOSE_ON_EXEC)
+        for level, kind, content in extras:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                descriptors = array.array(_DESCRIPTORS.typecode)
+                descriptors.frombytes(content[: len(content) // _DESCRIPTORS.itemsize * _DESCRIPTORS.itemsize])
+                self._descriptors += descriptors
+        return data
+
+    def take(self) -> Message:
+        """Return what came first.
+
+        Raises:
+            IndexError: Nothing came that was not taken.
+        """
+        self.return_unused()
+        generation, kind, slot, points, start, size = self._records.popleft()
+        if size == 0:
+            return Message(Kind(kind), [None] * points, start)
+        read = self._unpack if kind == Kind.PACK else self._decode
+        return Message(Kind(kind), read(generation, slot, start, size))
+
+    def receive(self) -> Message:
+        """Return what comes next; wait for it.
+
+        Raises:
+            PeerGoneError: The other process is gone.
+        """
+        while not self._records:
+            if not self.fill(wait=True):
+                raise PeerGoneError("the process that the data points come from is gone")
+        return self.take()
+
+    def return_unused(self) -> None:
+        """Give back the slots that were lent and that nobody uses any more."""
+        for generation, slot in self._lent.pop_unused():
+            self._give_back(generation, slot)
+
+    def cancel(self, number: int) -> None:
+        """Tell the producer to give up the pass. What it sent before still comes.
+
+        Args:
+            number: the producer sends again when it is told to resume with this number.
+        """
+        with contextlib.suppress(OSError):
+            self._sock.sendall(RETURN.pack(CANCEL, number))
+
+    def close(self) -> None:
+        """Close the channel. Arrays that were handed out stay as they are."""
+        self._sock.close()
+        self._records.clear()
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+
+    def _add_block(self, number: int, count: int, slot_bytes: int, is_new: int) -> None:
+        """Map slots that the producer has made."""
+        if not self._descriptors:
+            # The kernel drops descriptors that a process has no number left for.
+            raise InputError(
+                "shared memory came from another process and could not be opened: this process has as many files open "
+                "as it may (`ulimit -n`); wanted a higher limit, or fewer workers"
+            )
+        descriptor = self._descriptors.popleft()
+        try:
+            block = Block(descriptor, slot_bytes * count)
+        finally:
+            os.close(descriptor)
+        if is_new:
+            self._generation = _Generation(number)
+        self._generation.slots.extend(split(block, count))
+
+    def _unpack(self, generation: _Generation, slot: int, start: int, size: int) -> list[Any]:
+        points = unpack(generation.slots[slot], start, size)
+        self._give_back(generation.number, slot)
+        return points
+
+    def _decode(self, generation: _Generation, slot: int, start: int, size: int) -> list[Any]:
+        memory = generation.slots[slot]
+        lent: list[np.ndarray] = []
+
+        def take(spec: ArraySpec) -> np.ndarray:
+            if not lent and spec.size_bytes >= VIEW_BYTES and self._may_lend(generation):
+                lent.append(self._lent.lend(generation.number, slot, memory))
+            if lent and spec.size_bytes >= VIEW_BYTES:
+                return spec.view(lent[0])
+            return np.array(spec.view(memory), order="K")
+
+        point = decode(memory, start, size, take)
+        if not lent:
+            self._give_back(generation.number, slot)
+        return [point]
+
+    def _may_lend(self, generation: _Generation) -> bool:
+        """Tell whether one more slot can be missed."""
+        of_this = self._lent.count(generation.number)
+        return len(self._lent) < MAX_LENT and of_this < len(generation.slots) - _CIRCULATING_SLOTS
+
+    def _give_back(self, generation: int, slot: int) -> None:
+        """Tell the producer that a slot is free."""
+        with contextlib.suppress(OSError):
+            self._sock.sendall(RETURN.pack(generation, slot))

@@ -1,0 +1,298 @@
+"""The producer's end of a channel: data points go into shared memory, and a short record says where.
+
+Small points are gathered into packs, and a pack is sent when it is full or a moment has passed since the last message;
+so there are some thousand messages a second at most, however small the points, and none is held back for longer than
+that moment, even if the next point never comes.
+"""
+
+import functools
+import socket
+import threading
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tpack.dataflow.parallel.flusher import HOLD_SECS, Flusher
+from tpack.dataflow.parallel.pack import Layout, Pack
+from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES, Slots
+from tpack.dataflow.parallel.transport.codec import Encoded
+from tpack.dataflow.parallel.transport.wire import (
+    CANCEL,
+    MAX_LENT,
+    RECORD,
+    RETURN,
+    VIEW_BYTES,
+    CancelledError,
+    Kind,
+    PeerGoneError,
+)
+
+_READ_BYTES = 4096
+_GONE = "the process that the data points go to is gone"
+
+
+class OpenSlot(NamedTuple):
+    """A slot that a data point is being made in.
+
+    Attributes:
+        generation: its generation.
+        slot: its number.
+        memory: its memory, as an array of bytes.
+    """
+
+    generation: int
+    slot: int
+    memory: np.ndarray
+
+
+class Sender:
+    """Sends data points to one other process.
+
+    Args:
+        sock: a stream socket, connected to that of a ``Receiver``.
+        capacity: how many data points may be on their way; a few more if they are sent in packs.
+        has_flusher: whether a thread sends what is held back. Without it the owner calls ``flush`` before it waits.
+    """
+
+    def __init__(self, sock: socket.socket, capacity: int, *, has_flusher: bool) -> None:
+        self._sock = sock
+        self._capacity = capacity
+        self._slots = Slots(functools.partial(_announce, sock), capacity + MAX_LENT)
+        # By generation and slot: the number of data points in the message, and whether the consumer may keep it for
+        # long. Of the latter so many are not counted as it may keep.
+        self._on_their_way: dict[tuple[int, int], tuple[int, bool]] = {}
+        self._waiting = 0
+        self._kept = 0
+        self._unread = b""
+        self._layout: Layout | None = None
+        self._pack: Pack | None = None
+        self._pack_slot = 0
+        self._dropped = 0
+        self._last_sent = 0.0
+        self._lock = threading.Lock()
+        self._flusher = Flusher(self.flush) if has_flusher else None
+        # The numbers of the last wish to cancel, and of the last one that was answered by going on.
+        self._cancelled = self._resumed = 0
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when slots come back or the other process is gone."""
+        return self._sock.fileno()
+
+    def put(self, point: Any) -> None:
+        """Send a data point, or None; wait for room.
+
+        Raises:
+            PeerGoneError: The other process is gone.
+            CancelledError: The consumer does not want the rest of the pass.
+            DataPointError: The point cannot be pickled.
+            InputError: There is not enough shared memory.
+        """
+        with self._lock:
+            self._put(point, wait=True)
+
+    def try_put(self, point: Any) -> bool:
+        """Send a data point as ``put`` does, or return False if there is no room for it now."""
+        with self._lock:
+            if self._pack is None:
+                self._read_returns(wait=False)
+            return self._put(point, wait=False)
+
+    def open_slot(self, size_bytes: int) -> OpenSlot:
+        """Take a slot that a data point is made in, for ``put_encoded`` or ``give_up``; wait for one.
+
+        Args:
+            size_bytes: its least size.
+
+        Raises:
+            PeerGoneError: As in ``put``, and so do the others.
+        """
+        with self._lock:
+            # Nothing is held back by waiting here.
+            self._flush()
+            slot = self._wait_for_slot(max(size_bytes, MIN_SLOT_BYTES))
+            return OpenSlot(self._slots.generation, slot, self._slots.memory(slot))
+
+    def put_encoded(self, encoded: Encoded, opened: OpenSlot | None, spare_bytes: int = 0) -> None:
+        """Send a data point, after what was put before.
+
+        Args:
+            encoded: the point, with the arrays placed that were made in the slot.
+            opened: the slot; it is not the caller's any more. If the point is too large for it, or there is none, the
+                point is copied into another.
+            spare_bytes: how many bytes that one should have besides.
+        """
+        with self._lock:
+            self._flush()
+            if opened is not None:
+                # Something large that was sent meanwhile may have begun another generation.
+                if (
+                    opened.generation == self._slots.generation
+                    and encoded.size_bytes <= opened.memory.size - spare_bytes
+                ):
+                    self._write(Kind.POINT, opened.slot, encoded, 1)
+                    return
+                self._slots.give_back(opened.generation, opened.slot)
+            encoded.place(lambda array: None, 0)
+            self._write(Kind.POINT, self._wait_for_slot(encoded.size_bytes + spare_bytes), encoded, 1)
+
+    def give_up(self, opened: OpenSlot) -> None:
+        """Take back a slot in which nothing is to be sent."""
+        with self._lock:
+            self._slots.give_back(opened.generation, opened.slot)
+
+    def send(self, kind: Kind, obj: Any = None, *, number: int = 0) -> None:
+        """Send something that is no data point, after those that were put.
+
+        Args:
+            kind: what it is.
+            obj: what is sent; None if there is nothing but the kind and the number.
+            number: a number that needs no slot.
+        """
+        with self._lock:
+            self._flush()
+            if obj is None:
+                self._send_record(kind, 0, 0, number, 0)
+                return
+            encoded = Encoded(obj)
+            # A consumer that has cancelled still takes what comes.
+            self._write(kind, self._wait_for_slot(encoded.size_bytes, is_wanted=True), encoded, 0)
+
+    def flush(self) -> None:
+        """Send what is held back."""
+        with self._lock:
+            self._flush()
+
+    def resume(self, number: int) -> None:
+        """Forget what was put and not sent before the consumer cancelled, and send again from now on.
+
+        Args:
+            number: the number of the cancellation, which may still be on its way to here.
+        """
+        with self._lock:
+            if self._pack is not None:
+                self._slots.give_back(self._slots.generation, self._pack_slot)
+            self._pack, self._dropped = None, 0
+            self._resumed = self._cancelled = number
+
+    def close(self) -> None:
+        """Close the channel; what is held back is not sent."""
+        if self._flusher is not None:
+            self._flusher.stop()
+        self._sock.close()
+
+    def _put(self, point: Any, *, wait: bool) -> bool:
+        if self._cancelled != self._resumed:
+            raise CancelledError
+        if self._pack is None and point is None:
+            self._dropped += 1
+        elif self._pack is None or not self._pack.add(point):
+            self._flush()
+            return self._put_first(point, wait=wait)
+        self._flush_if_due(self._pack)
+        return True
+
+    def _put_first(self, point: Any, *, wait: bool) -> bool:
+        """Begin a pack with a point, or send the point in a message of its own."""
+        if not wait and not (self._may_send and self._slots.can_take):
+            return False
+        if self._layout is None or not self._layout.takes(point):
+            self._layout = Layout(point)
+        encoded = None if self._layout.takes(point) else Encoded(point)
+        slot = self._take(MIN_SLOT_BYTES if encoded is None else encoded.size_bytes, wait=wait)
+        if slot is None:
+            return False
+        if encoded is not None:
+            self._write(Kind.POINT, slot, encoded, 1)
+            return True
+        self._pack, self._pack_slot = Pack(self._layout, self._slots.memory(slot), max(1, self._capacity // 4)), slot
+        self._pack.add(point)
+        self._flush_if_due(self._pack)
+        return True
+
+    def _flush_if_due(self, pack: Pack | None) -> None:
+        if (pack is not None and pack.is_full) or time.monotonic() - self._last_sent >= HOLD_SECS:
+            self._flush()
+        elif self._flusher is not None and not self._flusher.is_expected:
+            self._flusher.expect()
+
+    def _flush(self) -> None:
+        if self._pack is not None:
+            pack, self._pack = self._pack, None
+            start, size = pack.finish()
+            self._count(self._pack_slot, pack.count, False)
+            self._send_record(Kind.PACK, self._pack_slot, pack.count, start, size)
+        if self._dropped:
+            count, self._dropped = self._dropped, 0
+            self._send_record(Kind.DROPPED, 0, count, 0, 0)
+
+    def _write(self, kind: Kind, slot: int, encoded: Encoded, points: int) -> None:
+        encoded.write(self._slots.memory(slot))
+        self._count(slot, points, encoded.largest_array >= VIEW_BYTES)
+        self._send_record(kind, slot, points, encoded.rest_start, encoded.rest_size)
+
+    def _count(self, slot: int, points: int, is_kept: bool) -> None:
+        """Count a message as on its way."""
+        self._on_their_way[self._slots.generation, slot] = points, is_kept
+        self._waiting += 0 if is_kept else points
+        self._kept += is_kept
+
+    def _send_record(self, kind: Kind, slot: int, points: int, start: int, size: int) -> None:
+        self._last_sent = time.monotonic()
+        try:
+            self._sock.sendall(RECORD.pack(kind, slot, points, start, size))
+        except OSError as error:
+            raise PeerGoneError(_GONE) from error
+        self._read_returns(wait=False)
+
+    @property
+    def _may_send(self) -> bool:
+        """Whether fewer data points than allowed are on their way."""
+        return self._waiting + max(0, self._kept - MAX_LENT) < self._capacity
+
+    def _take(self, size_bytes: int, *, wait: bool) -> int | None:
+        """Return a free slot; if there is none, wait for one or return None."""
+        if wait:
+            return self._wait_for_slot(size_bytes)
+        return self._slots.take(size_bytes) if self._may_send else None
+
+    def _wait_for_slot(self, size_bytes: int, *, is_wanted: bool = False) -> int:
+        """Return a free slot, as soon as there is one."""
+        while True:
+            if self._cancelled != self._resumed and not is_wanted:
+                raise CancelledError
+            slot = self._slots.take(size_bytes) if self._may_send else None
+            if slot is not None:
+                return slot
+            self._read_returns(wait=True)
+
+    def _read_returns(self, *, wait: bool) -> None:
+        """Take note of the slots that came back."""
+        try:
+            received = self._sock.recv(_READ_BYTES, 0 if wait else socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise PeerGoneError(_GONE) from error
+        if not received:
+            raise PeerGoneError(_GONE)
+        received = self._unread + received
+        whole = len(received) // RETURN.size * RETURN.size
+        self._unread = received[whole:]
+        for generation, slot in RETURN.iter_unpack(received[:whole]):
+            if generation == CANCEL:
+                self._cancelled = slot
+                continue
+            points, is_kept = self._on_their_way.pop((generation, slot))
+            self._waiting -= 0 if is_kept else points
+            self._kept -= is_kept
+            self._slots.give_back(generation, slot)
+
+
+def _announce(sock: socket.socket, descriptor: int, generation: int, count: int, slot_bytes: int, is_new: bool) -> None:
+    """Send a block of slots."""
+    record = RECORD.pack(Kind.BLOCK, generation, count, slot_bytes, int(is_new))
+    try:
+        socket.send_fds(sock, [record], [descriptor])
+    except OSError as error:
+        raise PeerGoneError(_GONE) from error

@@ -1,0 +1,3 @@
+"""Data points from other machines, over ZeroMQ."""
+
+__all__: list[str] = []

@@ -1,0 +1,240 @@
+"""Data points that come from other processes or machines, over ZeroMQ.
+
+One end sends a flow, the other is a flow. Either may bind, and several may send to one. Data points travel as
+``tpack.utils.serialize`` makes them, never as pickles, so that who sends can at worst be refused. Nothing leaves this
+machine without keys.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tpack.dataflow.base import DataFlow, DataFlowTerminated
+from tpack.dataflow.checks import check_at_least
+from tpack.dataflow.remote.options import RemoteOptions, check_address
+from tpack.dataflow.remote.sockets import Endpoint, drain_events, open_sockets, rejections
+from tpack.dataflow.repeat import RepeatedData
+from tpack.errors import ConfigError, DataPointError, InputError
+from tpack.utils import logger, serialize
+from tpack.utils.optional import import_optional
+
+# How long at most until a flow that waits notices that it is interrupted.
+_POLL_SECS = 0.2
+# After this many refused messages only every so many are logged.
+_LOGGED_REFUSALS = 10
+_DEFAULT_OPTIONS = RemoteOptions()
+
+
+@dataclass
+class RemoteStats:
+    """What came, since the flow was made.
+
+    Attributes:
+        num_points: data points.
+        num_malformed: messages that were none.
+        num_oversized: messages larger than allowed. One of more than twice that size ends its connection instead.
+        num_connects: peers that connected.
+        num_disconnects: peers that went away, were silent for too long, or sent what was far too large.
+        num_rejected: peers that were not let in, since they had no or other keys.
+    """
+
+    num_points: int = 0
+    num_malformed: int = 0
+    num_oversized: int = 0
+    num_connects: int = 0
+    num_disconnects: int = 0
+    num_rejected: int = 0
+
+
+class RemoteDataZMQ(DataFlow):
+    """Yield the data points that others send with `send_dataflow_zmq`, without end.
+
+    Sockets are open while it is iterated. Data points that were sent and not taken are lost, so it has no position.
+    ``stats`` counts what came and what was refused.
+    """
+
+    def __init__(
+        self,
+        addr1: str,
+        addr2: str | None = None,
+        hwm: int = 50,
+        bind: bool = True,
+        options: RemoteOptions = _DEFAULT_OPTIONS,
+    ) -> None:
+        """Make the flow.
+
+        Args:
+            addr1: an address such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
+            addr2: another one, to get data points from both.
+            hwm: how many data points wait in each connection.
+            bind: whether to bind the addresses rather than to connect to them.
+            options: keys, limits and time limits.
+
+        Raises:
+            ConfigError: An address is none, or reaches beyond this machine and ``options`` has no keys.
+        """
+        addresses = [addr1] if addr2 is None else [addr1, addr2]
+        self._addresses = [check_address(type(self).__name__, address, options) for address in addresses]
+        hwm = check_at_least(self, "hwm", hwm)
+        self._endpoints = [Endpoint("PULL", address, hwm, bind, options) for address in self._addresses]
+        self._options = options
+        self._is_interrupted = False
+        self._num_to_be_closed = 0
+        self.stats = RemoteStats()
+
+    def reset_state(self) -> None:
+        """Allow iteration after an interruption."""
+        self._is_interrupted = False
+
+    def interrupt(self) -> None:
+        """Let the iteration in another thread end with `DataFlowTerminated`, also while it waits for data."""
+        self._is_interrupted = True
+
+    def __iter__(self) -> Iterator[Any]:
+        """Open the sockets and yield what comes.
+
+        Raises:
+            InputError: An address cannot be bound.
+            DataFlowTerminated: No data point came within the time limit, or the flow was interrupted.
+            DependencyError: The package ``pyzmq`` is not installed.
+        """
+        zmq = import_optional("zmq", "zmq")
+        with open_sockets(*self._endpoints) as sockets:
+            monitors = [socket.get_monitor_socket() for socket in sockets]
+            try:
+                for message in self._messages(zmq, sockets, monitors):
+                    point = self._decode(message)
+                    if point is not None:
+                        self.stats.num_points += 1
+                        yield point
+            finally:
+                for socket in sockets:
+                    socket.disable_monitor()
+
+    def _messages(self, zmq: Any, sockets: list[Any], monitors: list[Any]) -> Iterator[memoryview]:
+        """Yield messages, from all sockets in turn, and keep count of the peers."""
+        poller = zmq.Poller()
+        for socket in [*sockets, *monitors]:
+            poller.register(socket, zmq.POLLIN)
+        waits_since = time.monotonic()
+        while True:
+            ready = dict(poller.poll(1000 * _POLL_SECS))
+            for monitor in monitors:
+                if monitor in ready:
+                    self._count_peers(zmq, monitor)
+            num_before = self.stats.num_points
+            for socket in sockets:
+                if socket in ready:
+                    yield socket.recv(copy=False).buffer
+            if self.stats.num_points > num_before:
+                waits_since = time.monotonic()
+            self._check_wait(waits_since)
+
+    def _check_wait(self, waits_since: float) -> None:
+        """Raise if waiting is to end."""
+        if self._is_interrupted:
+            raise DataFlowTerminated(f"{self} was interrupted: call reset_state() to iterate it again")
+        limit = self._options.timeout_secs
+        if limit is not None and time.monotonic() - waits_since > limit:
+            num_peers = self.stats.num_connects - self.stats.num_disconnects
+            raise DataFlowTerminated(
+                f"no data point came to {self} for {limit} seconds, from {num_peers} connected peers"
+            )
+
+    def _count_peers(self, zmq: Any, monitor: Any) -> None:
+        """Count who came and went, and say when the last peer has gone."""
+        stats = self.stats
+        for event in drain_events(zmq, monitor):
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                stats.num_connects += 1
+            elif event in rejections(zmq):
+                stats.num_rejected += 1
+                self._num_to_be_closed += 1
+            elif event == zmq.EVENT_DISCONNECTED and self._num_to_be_closed > 0:
+                # The connection of a peer that was not let in.
+                self._num_to_be_closed -= 1
+            elif event == zmq.EVENT_DISCONNECTED:
+                stats.num_disconnects += 1
+                if stats.num_disconnects == stats.num_connects:
+                    logger.warning("%s: the last of its %d peers is gone", self, stats.num_connects)
+
+    def _decode(self, message: memoryview) -> Any:
+        """Return the data point in a message; None if it is refused."""
+        if message.nbytes > self._options.max_message_bytes:
+            self.stats.num_oversized += 1
+            self._log_refusal(f"it has {message.nbytes} bytes, more than {self._options.max_message_bytes}")
+            return None
+        try:
+            point = serialize.loads(message)
+        except InputError as error:
+            return self._refuse_malformed(str(error))
+        if not isinstance(point, (list, dict)):
+            return self._refuse_malformed(f"it holds a {type(point).__name__}: wanted a list or a dict")
+        return point
+
+    def _refuse_malformed(self, reason: str) -> None:
+        self.stats.num_malformed += 1
+        self._log_refusal(reason)
+
+    def _log_refusal(self, reason: str) -> None:
+        count = self.stats.num_malformed + self.stats.num_oversized
+        if count <= _LOGGED_REFUSALS or count % 1000 == 0:
+            logger.warning("%s refused a message, the %d. of them: %s", self, count, reason)
+
+    def __str__(self) -> str:
+        return f"RemoteDataZMQ({', '.join(self._addresses)})"
+
+
+def send_dataflow_zmq(
+    df: DataFlow,
+    addr: str,
+    hwm: int = 50,
+    format: str | None = None,
+    bind: bool = False,
+    options: RemoteOptions = _DEFAULT_OPTIONS,
+) -> None:
+    """Send the data points of a flow, pass after pass, to a `RemoteDataZMQ`. It never returns.
+
+    Args:
+        df: the flow; ``reset_state`` is called first.
+        addr: an address such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
+        hwm: how many data points wait in each connection until sending waits.
+        format: must be None. (In tensorpack there are formats for operations in C++.)
+        bind: whether to bind the address rather than to connect to it.
+        options: keys, limits and time limits.
+
+    Raises:
+        ConfigError: The address is none, or reaches beyond this machine and ``options`` has no keys; or a format.
+        InputError: The address cannot be bound.
+        DataPointError: A data point cannot be serialized, or is larger than allowed.
+        DataExhaustedError: A pass has no data point.
+        DataFlowTerminated: Nobody took a data point within the time limit.
+        DependencyError: The package ``pyzmq`` is not installed.
+    """
+    check_address("send_dataflow_zmq", addr, options)
+    if format is not None:
+        raise ConfigError(f"send_dataflow_zmq got format={format!r}: wanted None, which is read by RemoteDataZMQ")
+    check_at_least(df, "hwm", hwm)
+    zmq = import_optional("zmq", "zmq")
+    df.reset_state()
+    with open_sockets(Endpoint("PUSH", addr, hwm, bind, options)) as (socket,):
+        socket.sndtimeo = -1 if options.timeout_secs is None else int(1000 * options.timeout_secs)
+        logger.info("Sending %s to %s", type(df).__name__, addr)
+        for index, point in enumerate(RepeatedData(df, -1)):
+            message = _encode(point, index, options)
+            try:
+                socket.send(message, copy=False)
+            except zmq.Again as error:
+                limit = options.timeout_secs
+                raise DataFlowTerminated(f"nobody at {addr} took data point {index} for {limit} seconds") from error
+
+
+def _encode(point: Any, index: int, options: RemoteOptions) -> bytes:
+    """Return the message of a data point."""
+    message = serialize.dumps(point)
+    if len(message) > options.max_message_bytes:
+        raise DataPointError(
+            f"data point {index} makes a message of {len(message)} bytes: wanted {options.max_message_bytes} at most"
+        )
+    return message

@@ -1,0 +1,3 @@
+"""Files of data points: LMDB, HDF5, TFRecord, NumPy, SVMLight."""
+
+__all__: list[str] = []
