@@ -7,8 +7,7 @@ import pytest
 
 from tests.helpers.flows import Counting, Unsized
 from tpack.dataflow.batch import BatchData
-from tpack.dataflow.from_generator import DataFromGenerator
-from tpack.dataflow.sources import DataFromList
+from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataPointError
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from tests.helpers.flows import Counting
 from tpack.dataflow.cache import CacheData
-from tpack.dataflow.from_iterable import DataFromIterable
-from tpack.dataflow.sources import DataFromList
+from tpack.dataflow.sources import DataFromIterable, DataFromList
 from tpack.dataflow.state import StatelessError
 from tpack.errors import InputError
 

@@ -3,12 +3,8 @@
 import pytest
 
 from tests.helpers.flows import Counting
-from tpack.dataflow.combine import FlowList
-from tpack.dataflow.concat import ConcatData
-from tpack.dataflow.join import JoinData
+from tpack.dataflow.combine import ConcatData, FlowList, JoinData, RandomChooseData, RandomMixData
 from tpack.dataflow.mapping import MapData
-from tpack.dataflow.random_choose import RandomChooseData
-from tpack.dataflow.random_mix import RandomMixData
 from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.flow_members import CHAINS, SOURCES, WRAPPERS, flow_types, wrapped
 from tests.helpers.flows import Broken, Counting, Unsized
-from tpack.dataflow.fixed_size import FixedSizeData
+from tpack.dataflow.repeat import FixedSizeData
 from tpack.errors import ConfigError
 from tpack.utils.rng import fix_rng_seed
 

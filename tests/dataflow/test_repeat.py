@@ -6,8 +6,8 @@ import pytest
 
 from tests.helpers.flows import Counting
 from tpack.dataflow.base import UnknownLengthError
-from tpack.dataflow.from_iterable import DataFromIterable
 from tpack.dataflow.repeat import RepeatedData
+from tpack.dataflow.sources import DataFromIterable
 from tpack.errors import ConfigError, DataExhaustedError
 
 

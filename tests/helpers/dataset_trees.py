@@ -9,7 +9,7 @@ import scipy.io
 from sklearn.datasets import load_digits
 
 from tests.helpers.dataset_files import idx_bytes, mean_blob, write_jpeg
-from tpack.dataflow.dataset import cifar, cifar_files
+from tpack.dataflow.dataset import cifar
 
 _IDX_PREFIXES = {"train": "train", "test": "t10k"}
 _BSDS_SHAPE = 321, 481
@@ -17,7 +17,7 @@ _BSDS_SHAPE = 321, 481
 
 def write_cifar(folder, monkeypatch, rng, *, num_classes=10, per_file=60):
     """Write the binary version with fewer images, and let the flows expect so many."""
-    form = {10: cifar_files.CIFAR10, 100: cifar_files.CIFAR100}[num_classes]
+    form = {10: cifar.CIFAR10, 100: cifar.CIFAR100}[num_classes]
     form = replace(form, files={part: (*names, per_file) for part, (*names, _) in form.files.items()})
     monkeypatch.setitem(cifar._FORMATS, num_classes, form)
     (folder / form.binary_dir).mkdir(parents=True)

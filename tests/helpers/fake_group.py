@@ -2,10 +2,10 @@
 
 from collections import deque
 
-from tpack.dataflow.parallel.failure import failure_of
-from tpack.dataflow.parallel.serve_flow import State
+from tpack.dataflow.parallel.process_runner import State
 from tpack.dataflow.parallel.transport.receiver import Message
 from tpack.dataflow.parallel.transport.wire import Kind
+from tpack.dataflow.parallel.workers.bootstrap import failure_of
 
 
 def points(*values):

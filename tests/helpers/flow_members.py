@@ -10,25 +10,14 @@ from tests.helpers.foreign import Loader
 from tests.helpers.stored_flows import FLOWS as STORED
 from tpack.dataflow.adapters import AdaptedData
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
-from tpack.dataflow.batch import BatchData
-from tpack.dataflow.batch_by_shape import BatchDataByShape
+from tpack.dataflow.batch import BatchData, BatchDataByShape
 from tpack.dataflow.cache import CacheData
-from tpack.dataflow.concat import ConcatData
-from tpack.dataflow.fake import FakeData
-from tpack.dataflow.fixed_size import FixedSizeData
-from tpack.dataflow.from_generator import DataFromGenerator
-from tpack.dataflow.from_iterable import DataFromIterable
-from tpack.dataflow.inspect import PrintData
-from tpack.dataflow.join import JoinData
+from tpack.dataflow.combine import ConcatData, JoinData, RandomChooseData, RandomMixData
+from tpack.dataflow.inspect import PrintData, TestDataSpeed
 from tpack.dataflow.local_shuffle import LocallyShuffleData
-from tpack.dataflow.mapping import MapData, MapDataComponent
-from tpack.dataflow.random_choose import RandomChooseData
-from tpack.dataflow.random_mix import RandomMixData
-from tpack.dataflow.repeat import RepeatedData
-from tpack.dataflow.repeat_point import RepeatedDataPoint
-from tpack.dataflow.select import SelectComponent
-from tpack.dataflow.sources import DataFromList
-from tpack.dataflow.speed import TestDataSpeed
+from tpack.dataflow.mapping import MapData, MapDataComponent, SelectComponent
+from tpack.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
+from tpack.dataflow.sources import DataFromGenerator, DataFromIterable, DataFromList, FakeData
 
 POINTS = [[k, str(k)] for k in range(COUNT)]
 

@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.dataflow.from_generator import DataFromGenerator
+from tpack.dataflow.sources import DataFromGenerator
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig

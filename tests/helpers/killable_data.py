@@ -18,7 +18,7 @@ from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.local_shuffle import LocallyShuffleData
-from tpack.dataflow.parallel.thread_map import MultiThreadMapData
+from tpack.dataflow.parallel.threads import MultiThreadMapData
 from tpack.dataflow.sources import DataFromList
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.train.interface import launch_train_with_config

@@ -11,9 +11,9 @@ import sys
 
 import numpy as np
 
-from tpack.dataflow.from_generator import DataFromGenerator
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunnerZMQ
+from tpack.dataflow.sources import DataFromGenerator
 
 
 def points(hangs):

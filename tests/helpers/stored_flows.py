@@ -7,15 +7,13 @@ import tempfile
 import numpy as np
 
 from tests.helpers.flows import COUNT
-from tpack.dataflow.hdf5_serializer import HDF5Serializer
-from tpack.dataflow.lmdb_serializer import LMDBSerializer
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.sources import DataFromList
-from tpack.dataflow.storage.lmdb import LMDBData
+from tpack.dataflow.storage.hdf5 import HDF5Serializer
+from tpack.dataflow.storage.lmdb import LMDBData, LMDBSerializer
 from tpack.dataflow.storage.npz import NumpySerializer
 from tpack.dataflow.storage.svmlight import SVMLightData
-from tpack.dataflow.storage.tfrecord import TFRecordData
-from tpack.dataflow.tfrecord_serializer import TFRecordSerializer
+from tpack.dataflow.storage.tfrecord import TFRecordData, TFRecordSerializer
 
 POINTS = [[np.full(3, k, "f4"), k] for k in range(COUNT)]
 

@@ -19,14 +19,11 @@ from tests.helpers.leaks import SHARED_MEMORY
 from tests.helpers.source import ROOT
 from tests.helpers.worker_functions import Images, Sometimes, wait
 from tpack.dataflow.base import DataFlowTerminated
-from tpack.dataflow.from_generator import DataFromGenerator
-from tpack.dataflow.parallel.process_map import MultiProcessMapData
-from tpack.dataflow.parallel.process_map_batch import MultiProcessMapAndBatchData
+from tpack.dataflow.parallel.process_map import MultiProcessMapAndBatchData, MultiProcessMapData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
-from tpack.dataflow.parallel.start_method import start_workers_by
-from tpack.dataflow.parallel.thread_map import MultiThreadMapData
-from tpack.dataflow.parallel.thread_runner import MultiThreadRunner
-from tpack.dataflow.sources import DataFromList
+from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
+from tpack.dataflow.parallel.workers.child import start_workers_by
+from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataWorkerError, InputError
 
 SECS = 60
@@ -251,7 +248,7 @@ def test_fork_in_a_process_with_threads_is_refused_and_without_them_needs_no_pic
     program = (
         "import threading; from tests.helpers.flows import Counting\n"
         "from tpack.dataflow.parallel.process_map import MultiProcessMapData\n"
-        "from tpack.dataflow.parallel.start_method import start_workers_by\n"
+        "from tpack.dataflow.parallel.workers.child import start_workers_by\n"
         "lock = threading.Lock()\n"
         "with start_workers_by('fork'):\n"
         "    ds = MultiProcessMapData(Counting(), 2, lambda point: point if lock else None, strict=True)\n"

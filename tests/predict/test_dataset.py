@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.predict_models import make_config, scores
-from tpack.dataflow.from_generator import DataFromGenerator
-from tpack.dataflow.sources import DataFromList
+from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataPointError
 from tpack.predict import DatasetPredictorBase, SimpleDatasetPredictor
 

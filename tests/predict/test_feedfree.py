@@ -7,8 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.predict_models import make_config, scores
-from tpack.dataflow.from_generator import DataFromGenerator
-from tpack.dataflow.sources import DataFromList
+from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, DataExhaustedError, InputError, TowerError
 from tpack.input_source.dataset import TFDatasetInput
 from tpack.input_source.feed import FeedInput

@@ -3,8 +3,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_training import Line, line_input, points
 from tpack.callbacks.base import CallbackFactory
-from tpack.dataflow.from_generator import DataFromGenerator
-from tpack.dataflow.sources import DataFromList
+from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession

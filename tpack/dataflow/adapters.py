@@ -2,19 +2,38 @@
 
 What an object can do is what counts: be iterated, have a length, tell its position. That fits a PyTorch ``DataLoader``
 or data set, torchdata's ``StatefulDataLoader``, a grain data set or loader, and a Hugging Face data set.
+
+The ways to read a foreign iterable from a place on: by index, by the position it tells, or by dropping points.
+
+Positions that objects of other libraries tell, as bytes and back, without pickling and without importing anything.
+
+Such a position is made of dicts, lists, tuples, numbers, strings and now and then a tensor of PyTorch. Each comes back
+as what it was.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sized
+import copy
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, UnknownLengthError
-from tpack.dataflow.foreign_reader import Reader, is_indexed, open_reader
-from tpack.dataflow.foreign_state import is_tensor, thaw_state
-from tpack.dataflow.passes import Pass, Passes, leave
-from tpack.dataflow.state import make_state, read_count, read_flag, read_state
-from tpack.errors import ConfigError
+from tpack.dataflow.state import (
+    Pass,
+    Passes,
+    StatelessError,
+    leave,
+    make_state,
+    read_count,
+    read_flag,
+    read_state,
+    skip,
+)
+from tpack.errors import ConfigError, DataPointError, InputError
+from tpack.utils import serialize
+
+_DICT, _LIST, _TUPLE, _TENSOR, _PLAIN = "dict", "list", "tuple", "tensor", "plain"
 
 
 def as_dataflow(obj: Any) -> DataFlow:
@@ -157,3 +176,154 @@ def _to_arrays(value: Any) -> Any:
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return np.asarray(value)
     return value
+
+
+class Reader:
+    """Points of one pass, read by an object that does not tell where it is."""
+
+    def __init__(self, points: Iterator[Any]) -> None:
+        """Read from an iterator."""
+        self.points = points
+
+    def own(self) -> bytes | None:
+        """Return the object's own position, after the last point that was taken; None if it tells none."""
+        return None
+
+    def own_at_end(self) -> bytes | None:
+        """Return the object's own position after the pass, where it knows more than that a new one begins."""
+        return None
+
+
+class IteratorReader(Reader):
+    """Points of an iterator with ``get_state`` and ``set_state``, such as one of grain."""
+
+    def __init__(self, points: Any, own: bytes | None) -> None:
+        """Send the iterator to a position, if one is given."""
+        super().__init__(points)
+        self._iterator = points
+        if own is not None:
+            points.set_state(thaw_state(points, own))
+
+    def own(self) -> bytes | None:
+        """Return the iterator's position."""
+        return freeze_state(self._iterator, self._iterator.get_state())
+
+
+class LoaderReader(Reader):
+    """Points of an iterable with ``state_dict`` and ``load_state_dict``, such as a ``StatefulDataLoader``."""
+
+    def __init__(self, iterable: Any, own: bytes | None) -> None:
+        """Send the iterable to a position, if one is given.
+
+        Of one with ``set_epoch``, as those of Hugging Face, it is a copy: they would begin all later passes there, too.
+        """
+        self._loader = iterable
+        if own is not None:
+            self._loader = copy.deepcopy(iterable) if hasattr(iterable, "set_epoch") else iterable
+            self._loader.load_state_dict(thaw_state(iterable, own))
+        super().__init__(iter(self._loader))
+
+    def own(self) -> bytes | None:
+        """Return the iterable's position."""
+        return freeze_state(self._loader, self._loader.state_dict())
+
+    def own_at_end(self) -> bytes | None:
+        """Return the iterable's position: it may hold what the order of the next pass is drawn from."""
+        return self.own()
+
+
+def open_reader(owner: Any, iterable: Any, start: int, own: bytes | None) -> Reader:
+    """Begin a pass over a foreign iterable.
+
+    Args:
+        owner: the flow that reads, for messages.
+        iterable: the object.
+        start: how many points were taken before.
+        own: the object's own position there, if it told one.
+
+    Raises:
+        InputError: Points are to be dropped and there are too few, or ``own`` is none.
+    """
+    if hasattr(iterable, "state_dict") and hasattr(iterable, "load_state_dict"):
+        return LoaderReader(iterable, own)
+    if is_indexed(iterable):
+        return Reader(iterable[index] for index in range(start, len(iterable)))
+    points = iter(iterable)
+    if hasattr(points, "get_state") and hasattr(points, "set_state"):
+        return IteratorReader(points, own)
+    skip(owner, points, start)
+    return Reader(points)
+
+
+def is_indexed(obj: Any) -> bool:
+    """Tell whether data points can be read by their numbers."""
+    if not (hasattr(obj, "__len__") and hasattr(obj, "__getitem__")):
+        return False
+    # The last is what PyTorch's loaders look for in a data set, and Hugging Face's has.
+    return isinstance(obj, Sequence) or not hasattr(obj, "__iter__") or hasattr(obj, "__getitems__")
+
+
+def freeze_state(owner: Any, state: Any) -> bytes:
+    """Turn a foreign position into bytes.
+
+    Args:
+        owner: whose position it is, for the message.
+        state: the position.
+
+    Raises:
+        StatelessError: It holds something else than the above.
+    """
+    try:
+        return serialize.dumps(_freeze(state))
+    except DataPointError as error:
+        raise StatelessError(f"the position of a {type(owner).__name__} cannot be kept: {error}") from error
+
+
+def thaw_state(owner: Any, frozen: Any) -> Any:
+    """Turn bytes from ``freeze_state`` back into a position.
+
+    Raises:
+        InputError: They are something else, or hold a tensor and PyTorch is not imported.
+    """
+    message = f"the bytes that should be the position of a {type(owner).__name__} are none"
+    if not isinstance(frozen, bytes):
+        raise InputError(f"{message}, but a {type(frozen).__name__}")
+    try:
+        return _thaw(serialize.loads(frozen))
+    except (InputError, TypeError, ValueError) as error:
+        raise InputError(f"{message}: {error}") from error
+
+
+def _freeze(value: Any) -> list[Any]:
+    """Return a pair of what a value is and what it holds."""
+    if isinstance(value, Mapping):
+        return [_DICT, [[_freeze(key), _freeze(held)] for key, held in value.items()]]
+    if isinstance(value, (list, tuple)):
+        return [_TUPLE if isinstance(value, tuple) else _LIST, [_freeze(held) for held in value]]
+    if is_tensor(value):
+        return [_TENSOR, value.detach().cpu().numpy()]
+    return [_PLAIN, value]
+
+
+def _thaw(pair: Any) -> Any:
+    """Return the value that a pair stands for."""
+    kind, held = pair
+    if kind == _DICT:
+        return {_thaw(key): _thaw(value) for key, value in held}
+    if kind in (_LIST, _TUPLE):
+        values = [_thaw(value) for value in held]
+        return values if kind == _LIST else tuple(values)
+    return _make_tensor(held) if kind == _TENSOR else held
+
+
+def is_tensor(value: Any) -> bool:
+    """Tell whether a value can do what a tensor of PyTorch can."""
+    return hasattr(value, "detach") and hasattr(value, "numpy")
+
+
+def _make_tensor(array: np.ndarray) -> Any:
+    """Return an array as a tensor; what gets it has imported the library already."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        raise InputError("there is a tensor of PyTorch in it, which is not imported")
+    return torch.from_numpy(array)

@@ -3,10 +3,18 @@
 A data point is a list or tuple of components (arrays, numbers, strings), or a dict of them. Flows are combined by
 wrapping: ``BatchData(MapData(source, func), 32)`` is a DataFlow again. Every flow has the same methods, and whoever
 iterates it calls ``reset_state`` once before, in the process that iterates.
+
+Checks of arguments that several flows share.
+
+A guard against two iterations of one flow at the same time.
+
+Most flows allow that. One that keeps its position between iterations does not: the two would take each other's data.
 """
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -164,3 +172,45 @@ def length_or_none(ds: DataFlow) -> int | None:
         return len(ds)
     except NotImplementedError:
         return None
+
+
+def check_at_least(owner: Any, name: str, value: Any, minimum: int = 1) -> int:
+    """Return ``value`` as an integer.
+
+    Args:
+        owner: whose argument it is, for the message.
+        name: the argument.
+        value: its value.
+        minimum: the least value that is allowed.
+
+    Raises:
+        ConfigError: It is no integer, or less than the minimum.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+        raise ConfigError(f"{type(owner).__name__} got {name}={value!r}: wanted an integer of at least {minimum}")
+    return int(value)
+
+
+class DataFlowReentrantGuard:
+    """A ``with`` block that only one iteration can be in; it pickles as a free one."""
+
+    def __init__(self, owner: str) -> None:
+        """Make a free guard.
+
+        Args:
+            owner: what is guarded, for the message.
+        """
+        self._owner = owner
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return type(self), (self._owner,)
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise InputError(f"{self._owner} is being iterated already: wanted one iteration at a time")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lock.release()

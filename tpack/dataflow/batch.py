@@ -1,21 +1,45 @@
-"""Data points put together into batches."""
+"""Data points put together into batches.
 
-from collections.abc import Callable, Iterator, Sequence
+Batches of data points of one shape, for flows whose data points are of several.
+
+From a list of data points to one data point that is a batch.
+
+The points must be alike: the same components, each of one dtype and one shape. What differs is refused and named, and
+never cast or broadcast: a batch of other numbers than the data is found late.
+
+Data points on their way into a batch: large arrays are copied to their place in it as the points come.
+
+Until a batch is whole, its points have to be kept. Kept as they came, each array holds on to memory of its own: the
+next is made in memory that the system has to provide anew, page by page, which costs more than copying, and all of them
+have left the processor's cache when they are put together. So only the copies are kept. With small arrays it is the
+other way round: keeping them and copying all at once is faster.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tpack.dataflow.aggregate import aggregate
-from tpack.dataflow.base import DataFlow, ProxyDataFlow, length_or_none
-from tpack.dataflow.checks import check_at_least
-from tpack.dataflow.passes import Passes
-from tpack.dataflow.placed_points import begin_batch
-from tpack.dataflow.state import make_state, read_flag, read_state
-from tpack.errors import ConfigError
+import numpy as np
+
+from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, check_at_least, length_or_none
+from tpack.dataflow.state import Passes, freeze_points, make_state, read_flag, read_state, thaw_points
+from tpack.errors import ConfigError, DataPointError, InputError
+
+# The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
+_DTYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
+
+_OBJECT = np.dtype(object)
+_INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
+# From this size on copying at once is faster.
+_LARGE_BYTES = 4096
+
+# A batch size may be far more than there are points, to have all of them in one batch.
+_MAX_ARRAY_BYTES = 1 << 30
 
 
 class BatchData(ProxyDataFlow):
     """Yield batches: data points like those of ``ds``, whose components have one more dimension, the first.
 
-    See ``tpack.dataflow.aggregate`` for what a batch of each type is. Unlike in tensorpack, components of unlike dtype
+    See ``tpack.dataflow.batch`` for what a batch of each type is. Unlike in tensorpack, components of unlike dtype
     are refused, where the dtype of the first would decide and cut the others' digits off.
     """
 
@@ -106,5 +130,280 @@ class BatchData(ProxyDataFlow):
 
     @staticmethod
     def aggregate_batch(data_holder: Sequence[Any], use_list: bool = False) -> Any:
-        """Make a batch of a list of data points, as ``tpack.dataflow.aggregate.aggregate`` does."""
+        """Make a batch of a list of data points, as ``tpack.dataflow.batch.aggregate`` does."""
         return aggregate(data_holder, use_list=use_list)
+
+
+class BatchDataByShape(ProxyDataFlow):
+    """Yield batches of data points in which one component has the same shape.
+
+    Points wait until there are enough of their shape, also from one pass to the next. Those of a rare shape may wait
+    for ever: there should be few shapes. Only one pass at a time is allowed. Its position includes the points that
+    wait.
+    """
+
+    def __init__(self, ds: DataFlow, batch_size: int, idx: int | str) -> None:
+        """Make the flow.
+
+        Args:
+            ds: a flow of lists, tuples or dicts.
+            batch_size: the number of data points of a batch.
+            idx: the component whose shape matters: its place, or its key in a dict.
+
+        Raises:
+            ConfigError: The batch size is less than 1.
+        """
+        super().__init__(ds)
+        self.batch_size = check_at_least(self, "batch_size", batch_size)
+        self.idx = idx
+        self._guard = DataFlowReentrantGuard(type(self).__name__)
+        self._waiting: dict[tuple[int, ...], list[Any]] = {}
+
+    def __len__(self) -> int:
+        """Return how many batches a pass makes on average if no point waits for ever; one may make less or more."""
+        return len(self.ds) // self.batch_size
+
+    def reset_state(self) -> None:
+        """Reset the wrapped flow and forget the points that wait."""
+        super().reset_state()
+        self._waiting = {}
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin a pass.
+
+        Raises:
+            InputError: Another pass has not ended.
+            DataPointError: A data point has no such component, or those of a batch differ in other components.
+        """
+        with self._guard:
+            for number, point in enumerate(self.ds):
+                shape = self._shape_of(point, f"data point {number}")
+                group = self._waiting.setdefault(shape, [])
+                group.append(point)
+                if len(group) == self.batch_size:
+                    del self._waiting[shape]
+                    yield aggregate(group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the wrapped flow and the points that wait.
+
+        Raises:
+            StatelessError: A point that waits cannot be serialized, or the wrapped flow cannot tell its position.
+        """
+        waiting = [point for group in self._waiting.values() for point in group]
+        return make_state(self, ds=self.ds.state_dict(), points=freeze_points(self, waiting))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind of flow or of larger batches; nothing was changed.
+        """
+        inner, frozen = read_state(self, state, "ds", "points")
+        waiting: dict[tuple[int, ...], list[Any]] = {}
+        for number, point in enumerate(thaw_points(self, frozen)):
+            waiting.setdefault(self._shape_of(point, f"data point {number} of a state"), []).append(point)
+        longest = max(map(len, waiting.values()), default=0)
+        if longest >= self.batch_size:
+            raise InputError(
+                f"the state of a BatchDataByShape has {longest} data points of one shape that wait for a batch of "
+                f"{self.batch_size}: it was saved with larger batches"
+            )
+        self.ds.load_state_dict(inner)
+        self._waiting = waiting
+
+    def _shape_of(self, point: Any, name: str) -> tuple[int, ...]:
+        """Return the shape that a point is grouped by."""
+        if not isinstance(point, (list, tuple, Mapping)):
+            raise DataPointError(f"{name} is a {type(point).__name__}: wanted a list, a tuple or a dict")
+        try:
+            return np.shape(point[self.idx])  # type: ignore[index]
+        except (LookupError, TypeError, ValueError) as error:
+            raise DataPointError(f"{name} has no component {self.idx!r} with a shape: {error}") from error
+
+
+def aggregate(
+    points: Sequence[Any],
+    *,
+    use_list: bool = False,
+    first_index: int = 0,
+    empty: Callable[..., np.ndarray] = np.empty,
+) -> Any:
+    """Make a batch of data points.
+
+    Args:
+        points: the data points, at least one: all lists or tuples, or all dicts. In a `PlacedPoints` the arrays are
+            made already.
+        use_list: whether a component of the batch is the list of the points' components, and not an array; then they
+            may be of any type and shape.
+        first_index: the index of the first point in its pass, for messages.
+        empty: called with a shape and a dtype to get the memory of an array; not for arrays of numbers or of objects.
+
+    Returns:
+        A list, or a dict with the keys of the points, of arrays with a new first dimension. Python's bool, int and
+        float become bool, int32 and float32; strings and bytes become arrays of objects.
+
+    Shapes:
+        B data points with a component of shape S become an array of shape [B, *S].
+
+    Raises:
+        ConfigError: There is no data point.
+        DataPointError: The points have unlike components, or one that no array can be made of.
+    """
+    if not points:
+        raise ConfigError("a batch of 0 data points cannot be made: wanted at least one")
+    if isinstance(points[0], Mapping):
+        keys: list[Hashable] = list(points[0])
+        _check_keys(points, first_index)
+        columns: list[Any] = [[point[key] for point in points] for key in keys]
+    else:
+        _check_lengths(points, first_index)
+        columns = [list(column) for column in zip(*points, strict=True)]
+        keys = list(range(len(columns)))
+    if not use_list:
+        placed = points.arrays if isinstance(points, PlacedPoints) else {}
+        columns = [
+            _stack(column, key, first_index, placed.get(key), empty) for key, column in zip(keys, columns, strict=True)
+        ]
+    return dict(zip(keys, columns, strict=True)) if isinstance(points[0], Mapping) else columns
+
+
+def _check_keys(points: Sequence[Any], first_index: int) -> None:
+    """Refuse points that are no dicts with the keys of the first."""
+    for index, point in enumerate(points, first_index):
+        if not isinstance(point, Mapping):
+            raise DataPointError(f"data point {index} is a {type(point).__name__}, and data point {first_index} a dict")
+        if point.keys() != points[0].keys():
+            raise DataPointError(
+                f"data point {index} has the components {list(point)}, and data point {first_index} {list(points[0])}"
+            )
+
+
+def _check_lengths(points: Sequence[Any], first_index: int) -> None:
+    """Refuse points that are no lists or tuples with as many components as the first."""
+    for index, point in enumerate(points, first_index):
+        if not isinstance(point, (list, tuple)):
+            raise DataPointError(f"data point {index} is a {type(point).__name__}: wanted a list, a tuple or a dict")
+        if len(point) != len(points[0]):
+            raise DataPointError(
+                f"data point {index} has {len(point)} components, and data point {first_index} has {len(points[0])}"
+            )
+
+
+def _stack(
+    values: list[Any],
+    key: Hashable,
+    first_index: int,
+    placed: np.ndarray | None,
+    empty: Callable[..., np.ndarray],
+) -> np.ndarray:
+    """Make one array of a component of all points, unless it was placed: then those that are alike are rows of it."""
+    if not _are_alike(values):
+        _check_alike(values, key, first_index)
+    if placed is not None:
+        return placed[: len(values)]
+    dtype, shape = _kind(values[0], key, first_index)
+    if not shape:
+        return np.array(values, dtype)
+    # As np.stack, without its view for each value: less than half its time for small arrays.
+    if dtype.hasobject:
+        return np.concatenate(values).reshape(len(values), *shape)
+    memory = empty((len(values) * shape[0], *shape[1:]), dtype)
+    return np.concatenate(values, out=memory).reshape(len(values), *shape)
+
+
+def _are_alike(values: list[Any]) -> bool:
+    """Tell at small cost whether values are arrays of one kind, or integers in range; False leaves it open."""
+    types = set(map(type, values))
+    if types == {np.ndarray}:
+        dtype, shape = values[0].dtype, values[0].shape
+        return all(value.shape == shape and value.dtype == dtype for value in values)
+    return types == {int} and min(values) >= _INT32_MIN and max(values) <= _INT32_MAX
+
+
+def _check_alike(values: list[Any], key: Hashable, first_index: int) -> None:
+    """Refuse a component that has another dtype or shape than in the first point, or none at all."""
+    dtype, shape = _kind(values[0], key, first_index)
+    for index, value in enumerate(values, first_index):
+        other_dtype, other_shape = _kind(value, key, index)
+        if (other_dtype, other_shape) != (dtype, shape):
+            raise DataPointError(
+                f"component {key!r} of data point {index} has shape {other_shape} and dtype {other_dtype}, and of data "
+                f"point {first_index} shape {shape} and dtype {dtype}: a batch wants them alike; or use use_list=True"
+            )
+
+
+def _kind(value: Any, key: Hashable, index: int) -> tuple[np.dtype, tuple[int, ...]]:
+    """Return dtype and shape that a component has in an array."""
+    if isinstance(value, (str, bytes)):
+        return _OBJECT, ()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype, value.shape
+    if type(value) not in _DTYPES:
+        raise DataPointError(
+            f"component {key!r} of data point {index} is a {type(value).__name__}: "
+            "an array is made of arrays, numbers or strings; or use use_list=True"
+        )
+    if type(value) is int and not _INT32_MIN <= value <= _INT32_MAX:
+        raise DataPointError(f"component {key!r} of data point {index} is {value}, which is no int32: use np.int64")
+    return _DTYPES[type(value)], ()
+
+
+class PlacedPoints(list[Any]):
+    """A list of data points, to be given to ``tpack.dataflow.batch``; large arrays in them are rows of ``arrays``.
+
+    What is unlike the first point is kept as it came, so that it is refused as in any other list.
+    """
+
+    def __init__(self, arrays: dict[Any, np.ndarray], *, are_dicts: bool) -> None:
+        """Have no point yet.
+
+        Args:
+            arrays: by place or key of a component, an array with a row for each point that is to come.
+            are_dicts: whether the points are dicts, and not lists or tuples.
+        """
+        super().__init__()
+        self.arrays = arrays
+        self._are_dicts = are_dicts
+
+    def append(self, point: Any) -> None:
+        """Add a point; the arrays in it that were copied may be changed afterwards."""
+        is_like = isinstance(point, Mapping) if self._are_dicts else isinstance(point, (list, tuple))
+        super().append(self._place(point) if is_like else point)
+
+    def _place(self, point: Any) -> Any:
+        """Return a point with rows in the place of arrays that they are like."""
+        placed: Any = dict(point) if self._are_dicts else list(point)
+        for key, array in self.arrays.items():
+            is_there = key in placed if self._are_dicts else key < len(placed)
+            value = placed[key] if is_there else None
+            if isinstance(value, np.ndarray) and value.shape == array.shape[1:] and value.dtype == array.dtype:
+                placed[key] = array[len(self), ...]
+                placed[key][...] = value
+        return placed
+
+
+def begin_batch(first: Any, size: int, empty: Callable[..., np.ndarray] = np.empty) -> list[Any]:
+    """Return an empty list to gather the data points of a batch in.
+
+    Args:
+        first: the first of them, which is not put into the list. It may be anything: what is no data point is refused
+            when the batch is made.
+        size: how many points the batch has at most.
+        empty: called with a shape and a dtype to get the memory of an array.
+
+    Returns:
+        A `PlacedPoints` if there are large arrays of numbers in the point, and else a plain list.
+    """
+    are_dicts = isinstance(first, Mapping)
+    items: Any = first.items() if are_dicts else enumerate(first) if isinstance(first, (list, tuple)) else ()
+    large = [(key, value) for key, value in items if _is_large(value, size)]
+    if not large:
+        return []
+    return PlacedPoints({key: empty((size, *value.shape), value.dtype) for key, value in large}, are_dicts=are_dicts)
+
+
+def _is_large(value: Any, size: int) -> bool:
+    """Tell whether a component of so many points is copied when they come."""
+    is_array = isinstance(value, np.ndarray) and not value.dtype.hasobject
+    return is_array and value.nbytes >= _LARGE_BYTES and value.nbytes * size <= _MAX_ARRAY_BYTES

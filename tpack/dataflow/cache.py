@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
-from tpack.dataflow.passes import Pass, Passes, leave, skip
 from tpack.dataflow.state import (
+    Pass,
+    Passes,
     StatelessError,
+    leave,
     make_state,
     read_count,
     read_flag,
     read_state,
     rng_from_state,
     rng_state,
+    skip,
 )
 from tpack.errors import InputError
 

@@ -1,13 +1,33 @@
-"""What the flows that combine several flows share: the list of them, and their positions."""
+"""What the flows that combine several flows share: the list of them, and their positions.
 
-from collections.abc import Iterator, Sequence
+Flows one after the other.
+
+Flows side by side.
+
+Each data point from a flow that is drawn for it.
+
+All data points of several flows, evenly mixed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tpack.dataflow.base import DataFlow
-from tpack.dataflow.passes import leave
-from tpack.dataflow.state import StatelessError
-from tpack.errors import ConfigError, InputError
+import numpy as np
+
+from tpack.dataflow.base import DataFlow, RNGDataFlow
+from tpack.dataflow.state import (
+    Passes,
+    StatelessError,
+    leave,
+    make_state,
+    read_count,
+    read_flag,
+    read_state,
+    rng_from_state,
+    rng_state,
+)
+from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 
 
 class FlowList(DataFlow):
@@ -107,3 +127,306 @@ def _parts(ds: DataFlow) -> Iterator[DataFlow]:
     for part in inside:
         if isinstance(part, DataFlow):
             yield from _parts(part)
+
+
+class ConcatData(FlowList):
+    """Yield all data points of the first flow, then all of the second, and so on."""
+
+    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
+        """Make the flow.
+
+        Args:
+            df_lists: the flows.
+
+        Raises:
+            ConfigError: It is no list of DataFlows, or an empty one.
+        """
+        super().__init__(df_lists)
+        self._passes: Passes[int] = Passes(0)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.df_lists))
+
+    def __iter__(self) -> Iterator[Any]:
+        # Passes that were broken off in flows that are not reached yet must not be gone on with.
+        for ds in self.df_lists[self._passes.next_start + 1 :]:
+            ds.end_pass()
+        one = self._passes.begin()
+        while one.value < len(self.df_lists):
+            yield from self.df_lists[one.value]
+            one.value += 1
+        self._passes.end(one)
+
+    def reset_state(self) -> None:
+        """Reset each flow once and forget the position."""
+        super().reset_state()
+        self._passes.reset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return which flow is being iterated, and its position."""
+        return make_state(self, which=self._passes.value, flows=self._flow_states())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind or number of flows; nothing was changed.
+        """
+        which, flows = read_state(self, state, "which", "flows")
+        which = read_count(self, "which", which, at_most=len(self.df_lists) - 1)
+        self._load_flow_states(flows)
+        self._passes.go_to(which)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        self._passes.reset()
+        super().end_pass()
+
+
+class JoinData(FlowList):
+    """Yield data points with the components of one data point of each flow; end when the first flow ends.
+
+    Lists and tuples become one list, in the order of the flows; dicts become one dict.
+    """
+
+    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
+        """Make the flow.
+
+        Args:
+            df_lists: the flows.
+
+        Raises:
+            ConfigError: It is no list of DataFlows, or an empty one.
+        """
+        super().__init__(df_lists)
+        # Whether a point was yielded, so that the flows' own passes have begun.
+        self._passes: Passes[bool] = Passes(False)
+
+    def __len__(self) -> int:
+        return min(map(len, self.df_lists))
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin a pass.
+
+        Raises:
+            DataPointError: The data points of the flows are not all lists or tuples, nor all dicts with unlike keys.
+        """
+        one = self._passes.begin()
+        with self._iterators(is_resumed=one.value) as iterators:
+            # Not zip(strict=True): that some flows are longer is allowed.
+            for number, parts in enumerate(zip(*iterators, strict=False)):
+                point = _join(parts, number)
+                one.value = True
+                yield point
+        if self._passes.end(one):
+            super().end_pass()
+
+    def reset_state(self) -> None:
+        """Reset each flow once and forget the position."""
+        super().reset_state()
+        self._passes.reset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the positions of the flows."""
+        return make_state(self, flows=self._flow_states(), has_begun=self._passes.value)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind or number of flows; nothing was changed.
+        """
+        flows, has_begun = read_state(self, state, "flows", "has_begun")
+        has_begun = read_flag(self, "has_begun", has_begun)
+        self._load_flow_states(flows)
+        self._passes.go_to(has_begun)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        self._passes.reset()
+        super().end_pass()
+
+
+def _join(parts: Sequence[Any], number: int) -> Any:
+    """Make one data point of several."""
+    if all(isinstance(part, (list, tuple)) for part in parts):
+        return [component for part in parts for component in part]
+    if not all(isinstance(part, Mapping) for part in parts):
+        kinds = [type(part).__name__ for part in parts]
+        raise DataPointError(f"data points {number} of the flows are {kinds}: wanted lists and tuples, or dicts alone")
+    joined = {key: component for part in parts for key, component in part.items()}
+    if len(joined) < sum(map(len, parts)):
+        raise DataPointError(f"data points {number} of the flows have keys in common: {[list(part) for part in parts]}")
+    return joined
+
+
+class RandomChooseData(FlowList, RNGDataFlow):
+    """Draw a flow for each data point, and end when the flow that was drawn has ended.
+
+    The length is not known. Wrap flows in ``RepeatedData(ds, -1)`` to never end.
+    """
+
+    def __init__(self, df_lists: Sequence[DataFlow] | Sequence[tuple[DataFlow, float]]) -> None:
+        """Make the flow.
+
+        Args:
+            df_lists: the flows, which are equally likely; or pairs of a flow and its probability.
+
+        Raises:
+            ConfigError: It is neither, or the probabilities do not sum up to 1.
+        """
+        flows, probabilities = _split(df_lists)
+        super().__init__(flows)
+        # What is no number is neither less nor more than another.
+        if not (min(probabilities) >= 0 and abs(sum(probabilities) - 1) <= 1e-6):
+            raise ConfigError(f"RandomChooseData got the probabilities {probabilities}: wanted such that sum up to 1")
+        # Divided by the sum, so that no draw lies behind the last.
+        self._bounds = np.cumsum(probabilities) / np.sum(probabilities)
+        self._passes: Passes[bool] = Passes(False)
+
+    def __iter__(self) -> Iterator[Any]:
+        one = self._passes.begin()
+        with self._iterators(is_resumed=one.value) as iterators:
+            is_more = True
+            while is_more:
+                which = int(np.searchsorted(self._bounds, self.rng.random_sample(), side="right"))
+                is_more = False
+                for point in iterators[which]:
+                    is_more = one.value = True
+                    yield point
+                    break
+        if self._passes.end(one):
+            FlowList.end_pass(self)
+
+    def reset_state(self) -> None:
+        """Get a new generator, reset each flow once and forget the position."""
+        RNGDataFlow.reset_state(self)
+        FlowList.reset_state(self)
+        self._passes.reset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the generator and the positions of the flows."""
+        rng, flows = rng_state(self.rng), self._flow_states()
+        return make_state(self, rng=rng, flows=flows, has_begun=self._passes.value)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind or number of flows; nothing was changed.
+        """
+        saved_rng, flows, has_begun = read_state(self, state, "rng", "flows", "has_begun")
+        rng, has_begun = rng_from_state(saved_rng), read_flag(self, "has_begun", has_begun)
+        self._load_flow_states(flows)
+        self.rng = rng
+        self._passes.go_to(has_begun)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        self._passes.reset()
+        super().end_pass()
+
+
+def _split(df_lists: Any) -> tuple[list[Any], list[float]]:
+    """Return flows and their probabilities; what is neither a flow nor a pair is taken for a flow."""
+    if not isinstance(df_lists, (list, tuple)) or not df_lists:
+        raise ConfigError(f"RandomChooseData got {df_lists!r:.100}: wanted a list of at least one DataFlow")
+    pairs = [entry for entry in df_lists if isinstance(entry, (list, tuple)) and len(entry) == 2]
+    if not pairs:
+        return list(df_lists), [1 / len(df_lists)] * len(df_lists)
+    if len(pairs) < len(df_lists):
+        raise ConfigError("RandomChooseData got flows with and without a probability: wanted it for all or none")
+    try:
+        return [ds for ds, _ in pairs], [float(probability) for _, probability in pairs]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"RandomChooseData got a probability that is no number: {error}") from error
+
+
+class RandomMixData(FlowList, RNGDataFlow):
+    """Yield the data points of all flows, in a random order that keeps the order of those of one flow.
+
+    Every such order is as likely as any other, so that a flow of twice the length comes up twice as often from the
+    first data point to the last. Each flow must yield as many data points as its length says.
+    """
+
+    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
+        """Make the flow.
+
+        Args:
+            df_lists: the flows, each of known length.
+
+        Raises:
+            ConfigError: It is no list of DataFlows, or an empty one.
+            UnknownLengthError: A flow does not know its length.
+        """
+        super().__init__(df_lists)
+        self._lengths = [len(ds) for ds in df_lists]
+        self._passes: Passes[int] = Passes(0)
+        self._begun_with: list[Any] = []
+
+    def __len__(self) -> int:
+        return sum(self._lengths)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin a pass.
+
+        Raises:
+            DataExhaustedError: A flow ended before its length.
+        """
+        begun_with = rng_state(self.rng)
+        order = self._draw_order()
+        one = self._passes.begin()
+        self._begun_with = begun_with
+        with self._iterators(is_resumed=one.value > 0) as iterators:
+            for which in order[one.value :].tolist():
+                point = self._next(iterators[which], which)
+                one.value += 1
+                yield point
+        if self._passes.end(one):
+            FlowList.end_pass(self)
+
+    def reset_state(self) -> None:
+        """Get a new generator, reset each flow once and forget the position."""
+        RNGDataFlow.reset_state(self)
+        FlowList.reset_state(self)
+        self._passes.reset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how many points were taken, what their order was drawn from, and the positions of the flows."""
+        kind, keys, *rest = self._begun_with if self._passes.has_newest else rng_state(self.rng)
+        return make_state(self, index=self._passes.value, rng=[kind, np.array(keys), *rest], flows=self._flow_states())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind or number of flows; nothing was changed.
+        """
+        index, saved_rng, flows = read_state(self, state, "index", "rng", "flows")
+        index, rng = read_count(self, "index", index, at_most=len(self)), rng_from_state(saved_rng)
+        self._load_flow_states(flows)
+        self.rng = rng
+        self._passes.go_to(index)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        if self._passes.is_sent:
+            # The order of the pass that is given up was drawn in the run that this one goes on with.
+            self._draw_order()
+        self._passes.reset()
+        super().end_pass()
+
+    def _draw_order(self) -> np.ndarray:
+        """Return which flow each data point of a pass is from."""
+        order = np.repeat(np.arange(len(self.df_lists), dtype=np.int32), self._lengths)
+        self.rng.shuffle(order)
+        return order
+
+    def _next(self, points: Iterator[Any], which: int) -> Any:
+        """Return the next data point of a flow."""
+        for point in points:
+            return point
+        raise DataExhaustedError(
+            f"RandomMixData: the {type(self.df_lists[which]).__name__} at place {which} ended before the "
+            f"{self._lengths[which]} data points that its length promised"
+        )

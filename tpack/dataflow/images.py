@@ -1,15 +1,31 @@
-"""Images read from files."""
+"""Images read from files.
+
+Flows that augment the images in data points, and what belongs to them.
+
+Their position is that of the wrapped flow together with the generators of the augmentors, so that a run that goes on
+sees the very images that it would have seen.
+"""
 
 import os
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tpack.dataflow.base import DataFlow, ProxyDataFlow
+from tpack.dataflow.imgaug.base import AugmentorList, ImageAugmentor
+from tpack.dataflow.imgaug.generators import generator_states, read_generator_states, set_generators
 from tpack.dataflow.imgaug.resize import Resize
-from tpack.dataflow.indexed import IndexedDataFlow
+from tpack.dataflow.mapping import Point
 from tpack.dataflow.opencv import opencv
+from tpack.dataflow.sources import IndexedDataFlow
+from tpack.dataflow.state import make_state, read_state
 from tpack.errors import ConfigError, InputError
+from tpack.utils import logger
+
+_ALL_LOGGED = 10
+_LOGGED_EVERY = 100
 
 
 class ImageFromFile(IndexedDataFlow):
@@ -74,3 +90,171 @@ def read_image(path: str, channel: int = 3) -> np.ndarray:
     if image is None:
         raise InputError(f"{path}: its {content.size} bytes are no image that OpenCV can read")
     return image[:, :, np.newaxis] if channel == 1 else image
+
+
+class _AugmentingDataFlow(ProxyDataFlow):
+    """The base of the three flows: augmentors, their generators, and what happens when they fail."""
+
+    def __init__(self, ds: DataFlow, augmentors: Any, copy: bool, catch_exceptions: bool) -> None:
+        super().__init__(ds)
+        self.augs = _as_list(augmentors)
+        self._copy = copy
+        self._catch_exceptions = catch_exceptions
+        self._num_caught = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, point in enumerate(self.ds):
+            try:
+                augmented = self._augment(Point(number, point))
+            except Exception:
+                if not self._catch_exceptions:
+                    raise
+                self._report(number)
+            else:
+                yield augmented
+
+    @abstractmethod
+    def _augment(self, point: Point) -> Any:
+        """Return the data point augmented."""
+
+    def _own(self, image: Any) -> Any:
+        """Return an array that augmentors may change."""
+        return image.copy() if self._copy and isinstance(image, np.ndarray) else image
+
+    def _report(self, number: int) -> None:
+        """Log the exception that is being handled: each of the first ones, and then one in a hundred."""
+        self._num_caught += 1
+        if self._num_caught <= _ALL_LOGGED or self._num_caught % _LOGGED_EVERY == 0:
+            name, count = type(self).__name__, self._num_caught
+            logger.exception("%s dropped data point %d of this pass; that makes %d", name, number, count)
+
+    def reset_state(self) -> None:
+        """Reset the wrapped flow and the augmentors."""
+        super().reset_state()
+        self.augs.reset_state()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the wrapped flow and the generators of the augmentors."""
+        return make_state(self, ds=self.ds.state_dict(), augmentors=generator_states(self.augs))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Send the wrapped flow to a position, and give the augmentors the generators that they had there."""
+        inner, states = read_state(self, state, "ds", "augmentors")
+        generators = read_generator_states(self.augs, states)
+        self.ds.load_state_dict(inner)
+        set_generators(self.augs, generators)
+
+
+class AugmentImageComponent(_AugmentingDataFlow):
+    """Augment the image in each data point."""
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        augmentors: Sequence[ImageAugmentor] | ImageAugmentor,
+        index: int | str = 0,
+        copy: bool = True,
+        catch_exceptions: bool = False,
+    ) -> None:
+        """Make the flow.
+
+        Args:
+            ds: a flow of lists, tuples or dicts.
+            augmentors: the augmentors, one after the other.
+            index: which component is the image: its place, or its key in a dict.
+            copy: whether the augmentors get a copy of the image. Those of tpack change nothing they get, so without it
+                nothing is lost unless one of your own does, and no time is spent on copying.
+            catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
+        """
+        super().__init__(ds, augmentors, copy, catch_exceptions)
+        self.index = index
+
+    def _augment(self, point: Point) -> Any:
+        return point.replace({self.index: self.augs.augment(self._own(point.get(self.index)))})
+
+
+class AugmentImageCoordinates(_AugmentingDataFlow):
+    """Augment the image in each data point, and move its coordinates alike."""
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        augmentors: Sequence[ImageAugmentor] | ImageAugmentor,
+        img_index: int | str = 0,
+        coords_index: int | str = 1,
+        copy: bool = True,
+        catch_exceptions: bool = False,
+    ) -> None:
+        """Make the flow.
+
+        Args:
+            ds: a flow of lists, tuples or dicts.
+            augmentors: the augmentors, one after the other.
+            img_index: which component is the image: its place, or its key in a dict.
+            coords_index: which component holds coordinates: floats of shape (N, 2), as `imgaug.Transform` takes them.
+            copy: see `AugmentImageComponent`; coordinates are copied in any case.
+            catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
+        """
+        super().__init__(ds, augmentors, copy, catch_exceptions)
+        self.img_index = img_index
+        self.coords_index = coords_index
+
+    def _augment(self, point: Point) -> Any:
+        coords = point.get(self.coords_index)
+        image, transform = self.augs.augment_return_params(self._own(point.get(self.img_index)))
+        return point.replace({self.img_index: image, self.coords_index: transform.apply_coords(coords)})
+
+
+class AugmentImageComponents(_AugmentingDataFlow):
+    """Augment several images of each data point alike, such as an image and its mask, and move coordinates with them.
+
+    What is done is decided on the first image; the others must have its height and width wherever that matters.
+    """
+
+    def __init__(
+        self,
+        ds: DataFlow,
+        augmentors: Sequence[ImageAugmentor] | ImageAugmentor,
+        index: Sequence[int | str] = (0, 1),
+        coords_index: int | str | Sequence[int | str] = (),
+        copy: bool = True,
+        catch_exceptions: bool = False,
+    ) -> None:
+        """Make the flow.
+
+        Args:
+            ds: a flow of lists, tuples or dicts.
+            augmentors: the augmentors, one after the other.
+            index: which components are images; at least one.
+            coords_index: which components hold coordinates.
+            copy: see `AugmentImageComponent`; coordinates are copied in any case.
+            catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
+
+        Raises:
+            ConfigError: No component is an image.
+        """
+        super().__init__(ds, augmentors, copy, catch_exceptions)
+        self.index = _as_tuple(index)
+        self.coords_index = _as_tuple(coords_index)
+        if not self.index:
+            raise ConfigError("AugmentImageComponents got index=(): wanted at least one component that is an image")
+
+    def _augment(self, point: Point) -> Any:
+        first, *others = self.index
+        coords = {place: point.get(place) for place in self.coords_index}
+        image, transform = self.augs.augment_return_params(self._own(point.get(first)))
+        images = {place: transform.apply_image(self._own(point.get(place))) for place in others}
+        moved = {place: transform.apply_coords(value) for place, value in coords.items()}
+        return point.replace({first: image, **images, **moved})
+
+
+def _as_list(augmentors: Any) -> AugmentorList:
+    """Return augmentors as one."""
+    if isinstance(augmentors, AugmentorList):
+        return augmentors
+    return AugmentorList([augmentors] if isinstance(augmentors, ImageAugmentor) else augmentors)
+
+
+def _as_tuple(index: Any) -> tuple[Any, ...]:
+    """Return places of components as a tuple."""
+    return (index,) if isinstance(index, (int, str)) else tuple(index)

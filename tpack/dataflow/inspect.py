@@ -1,12 +1,24 @@
-"""A look at the first data points that pass."""
+"""A look at the first data points that pass.
 
-from collections.abc import Iterator
+A data point as a few lines of text: types, shapes and ranges instead of all the numbers.
+
+How many data points a second a flow gives.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, ProxyDataFlow
-from tpack.dataflow.checks import check_at_least
-from tpack.dataflow.describe_point import describe_point
+import numpy as np
+
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, check_at_least
+from tpack.dataflow.state import leave, make_state, read_flag, read_state
+from tpack.errors import DataExhaustedError
 from tpack.utils import logger
+from tpack.utils.progress import get_tqdm
+from tpack.utils.timer import Timer
+
+_MAX_TEXT = 60
 
 
 class PrintData(ProxyDataFlow):
@@ -46,3 +58,121 @@ class PrintData(ProxyDataFlow):
                 logger.info("Data point %d of %s: %s", self._num_logged, self.name, text)
                 self._num_logged += 1
             yield point
+
+
+def describe_point(value: Any, max_depth: int = 3, max_list: int = 3) -> str:
+    """Return a line for each component of a data point, and for what is nested in it.
+
+    Args:
+        value: the data point, or anything else.
+        max_depth: how deep to go into lists, tuples and dicts; the point itself is the first level.
+        max_list: how many elements of each to show.
+    """
+    return "\n".join(_lines("", value, max_depth, max_list))
+
+
+def _lines(label: str, value: Any, depth: int, max_list: int) -> list[str]:
+    """Return the lines of a value: one for itself, and the indented ones of what it holds."""
+    lines = [f"{label}{_summary(value)}"]
+    items = list(value.items()) if isinstance(value, Mapping) else []
+    if isinstance(value, (list, tuple)):
+        items = list(enumerate(value))
+    if not items or depth == 0:
+        return lines
+    for key, held in islice(items, max_list):
+        lines += ["  " + line for line in _lines(f"{key!r}: ", held, depth - 1, max_list)]
+    if len(items) > max_list:
+        lines.append(f"  ... {len(items) - max_list} more")
+    return lines
+
+
+def _summary(value: Any) -> str:
+    """Return one line about a value, without what it holds."""
+    if isinstance(value, np.ndarray):
+        return f"array of {value.dtype}, shape {value.shape}{_range_of(value)}"
+    if isinstance(value, (list, tuple, Mapping)):
+        return f"{type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + '...'}"
+
+
+def _range_of(array: np.ndarray) -> str:
+    """Return the range of an array of numbers, and how many of them are none."""
+    if array.dtype.kind not in "biuf" or array.size == 0:
+        return ""
+    if array.dtype.kind != "f":
+        return f", {array.min()} to {array.max()}"
+    finite = array[np.isfinite(array)]
+    text = f", {finite.min():.4g} to {finite.max():.4g}" if finite.size else ""
+    return text if finite.size == array.size else f"{text}, {array.size - finite.size} not finite"
+
+
+class TestDataSpeed(ProxyDataFlow):
+    """Measure the speed of a flow: on ``start()``, or once before its first pass if it is put among other flows."""
+
+    # The name is well known; pytest must not take it for a test.
+    __test__ = False
+
+    def __init__(self, ds: DataFlow, size: int = 5000, warmup: int = 0) -> None:
+        """Make the flow.
+
+        Args:
+            ds: the flow to measure.
+            size: how many data points to time; fewer if the flow ends before.
+            warmup: how many data points to take before the clock starts.
+
+        Raises:
+            ConfigError: ``size`` is less than 1 or ``warmup`` less than 0.
+        """
+        super().__init__(ds)
+        self.test_size = check_at_least(self, "size", size)
+        self.warmup = check_at_least(self, "warmup", warmup, 0)
+        self._is_measured = False
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._is_measured:
+            self._measure()
+        yield from self.ds
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the wrapped flow, and whether it was measured."""
+        return make_state(self, ds=self.ds.state_dict(), is_measured=self._is_measured)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Send the wrapped flow to a position; it is measured again only if it was not before.
+
+        Raises:
+            InputError: The state is of another kind of flow; nothing was changed.
+        """
+        inner, is_measured = read_state(self, state, "ds", "is_measured")
+        is_measured = read_flag(self, "is_measured", is_measured)
+        self.ds.load_state_dict(inner)
+        self._is_measured = is_measured
+
+    def start(self) -> float:
+        """Reset the flow, measure it with a progress bar, log and return the speed.
+
+        Returns:
+            Data points a second.
+
+        Raises:
+            DataExhaustedError: The flow ended before the clock started.
+        """
+        self.reset_state()
+        return self._measure()
+
+    def _measure(self) -> float:
+        """Measure a flow that is reset."""
+        self._is_measured = True
+        points = iter(self.ds)
+        taken = sum(1 for _ in islice(points, self.warmup))
+        timer = Timer()
+        count = sum(1 for _ in get_tqdm(islice(points, self.test_size), total=self.test_size))
+        seconds = timer.seconds()
+        leave(points)
+        self.ds.end_pass()
+        if count == 0:
+            raise DataExhaustedError(f"{type(self.ds).__name__} ended after {taken} data points: none is left to time")
+        speed = count / max(seconds, 1e-9)
+        logger.info("%s: %d data points, %.1f a second", type(self.ds).__name__, count, speed)
+        return speed

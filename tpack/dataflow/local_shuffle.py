@@ -6,12 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
-from tpack.dataflow.checks import check_at_least
-from tpack.dataflow.guard import DataFlowReentrantGuard
-from tpack.dataflow.held import freeze_points, thaw_points
+from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, RNGDataFlow, check_at_least
 from tpack.dataflow.repeat import RepeatedData
-from tpack.dataflow.state import make_state, read_count, read_state, rng_from_state, rng_state
+from tpack.dataflow.state import (
+    freeze_points,
+    make_state,
+    read_count,
+    read_state,
+    rng_from_state,
+    rng_state,
+    thaw_points,
+)
 from tpack.errors import InputError
 
 

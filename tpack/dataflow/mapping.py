@@ -1,11 +1,16 @@
-"""Data points changed, or dropped, by a function."""
+"""Data points changed, or dropped, by a function.
 
-from collections.abc import Callable, Iterator
+Some components of each data point, in a chosen order.
+
+Data points whose components are read and replaced, and what is said where a point has no such component.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
-from tpack.dataflow.point import Point
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, DataPointError
 
 
 class MapData(ProxyDataFlow):
@@ -72,3 +77,75 @@ def _check_callable(owner: DataFlow, func: Any) -> Callable[[Any], Any]:
     if not callable(func):
         raise ConfigError(f"{type(owner).__name__} got func={func!r}: wanted a function of one argument")
     return func
+
+
+def SelectComponent(ds: DataFlow, idxs: Sequence[int]) -> DataFlow:  # noqa: N802 (the name that scripts use)
+    """Return a flow of lists of some components of each data point, in the order given.
+
+    Args:
+        ds: a flow of lists, tuples or dicts.
+        idxs: which components: their places, or their keys in a dict. One may come more than once.
+
+    Raises:
+        ConfigError: ``idxs`` is no list or is empty. A data point without such a component raises DataPointError when
+            it is reached.
+
+    Example:
+        SelectComponent(ds, [1, 0])  # of [image, label] to [label, image]
+    """
+    if not isinstance(idxs, (list, tuple)) or not idxs:
+        raise ConfigError(f"SelectComponent got idxs={idxs!r}: wanted a list of at least one place")
+    return MapData(ds, partial(_select, list(idxs)))
+
+
+def _select(idxs: list[Any], point: Any) -> list[Any]:
+    """Return a list of components."""
+    try:
+        return [point[index] for index in idxs]
+    except (LookupError, TypeError) as error:
+        kind = type(point).__name__
+        raise DataPointError(f"a data point, a {kind}, has not all of the components {idxs}: {error!r}") from error
+
+
+class Point:
+    """A data point, and its number in the pass for messages."""
+
+    def __init__(self, number: int, components: Any) -> None:
+        """Look at a data point.
+
+        Args:
+            number: its number in the pass.
+            components: the point.
+
+        Raises:
+            DataPointError: It is no list, tuple or dict.
+        """
+        if not isinstance(components, (list, tuple, Mapping)):
+            kind = type(components).__name__
+            raise DataPointError(f"data point {number} is a {kind}: wanted a list, a tuple or a dict")
+        self._number = number
+        self._components: Any = components
+
+    def get(self, index: int | str) -> Any:
+        """Return a component.
+
+        Args:
+            index: its place, or its key in a dict.
+
+        Raises:
+            DataPointError: There is none such.
+        """
+        try:
+            return self._components[index]
+        except (LookupError, TypeError) as error:
+            is_dict = isinstance(self._components, Mapping)
+            has = f"the keys {list(self._components)}" if is_dict else f"{len(self._components)} components"
+            raise DataPointError(f"data point {self._number} has no component {index!r}: it has {has}") from error
+
+    def replace(self, components: Mapping[Any, Any]) -> Any:
+        """Return a new point, a list or a dict, with other components in some places."""
+        is_dict = isinstance(self._components, Mapping)
+        changed: Any = dict(self._components) if is_dict else list(self._components)
+        for index, value in components.items():
+            changed[index] = value
+        return changed

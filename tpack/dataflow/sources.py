@@ -1,10 +1,125 @@
-"""Data points that are in memory already."""
+"""Data points that are in memory already.
 
-from collections.abc import Sequence
+Data points from anything that Python can iterate.
+
+Data points from a generator function.
+
+Data points from a queue that somebody else fills.
+
+Flows over data that can be read at any place: a list, an array in a file.
+
+Such a flow says how many data points there are and reads one of them; order, passes and positions are the same for all.
+
+Data points made of random numbers, to try and to time what comes after the data.
+"""
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any
 
-from tpack.dataflow.indexed import IndexedDataFlow
-from tpack.errors import ConfigError
+import numpy as np
+
+from tpack.dataflow.base import DataFlow, RNGDataFlow, UnknownLengthError, check_at_least
+from tpack.dataflow.state import (
+    Passes,
+    leave,
+    make_state,
+    read_count,
+    read_flag,
+    read_state,
+    rng_from_state,
+    rng_state,
+    skip,
+)
+from tpack.errors import ConfigError, DataExhaustedError, InputError
+
+
+class IndexedDataFlow(RNGDataFlow):
+    """Yield numbered data points, in a new random order on each pass or in their own.
+
+    Its position is the number of points taken and, with ``shuffle``, the generator as it was when the pass began: going
+    to one costs one shuffle, however far it is.
+    """
+
+    def __init__(self, shuffle: bool) -> None:
+        """Make the flow.
+
+        Args:
+            shuffle: whether each pass has a new order.
+        """
+        self.shuffle = shuffle
+        self._passes: Passes[int] = Passes(0)
+        self._begun_with: list[Any] | None = None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of data points."""
+
+    @abstractmethod
+    def _read(self, index: int) -> Any:
+        """Return a data point."""
+
+    def reset_state(self) -> None:
+        """Get a new generator and forget the position."""
+        super().reset_state()
+        self._passes.reset()
+
+    def __iter__(self) -> Iterator[Any]:
+        begun_with = rng_state(self.rng) if self.shuffle else None
+        one = self._passes.begin()
+        self._begun_with = begun_with
+        for point in self._points(one.value):
+            one.value += 1
+            yield point
+        self._passes.end(one)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how many points were taken, and what their order was drawn from."""
+        rng = None
+        if self.shuffle:
+            rng = copy.deepcopy(self._begun_with) if self._passes.has_newest else rng_state(self.rng)
+        return make_state(self, index=self._passes.value, rng=rng, size=len(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind of flow, of other data or of another order; nothing was changed.
+        """
+        index, rng, size = read_state(self, state, "index", "rng", "size")
+        if size != len(self):
+            raise InputError(
+                f"{type(self).__name__} got a state over {size} data points and has {len(self)}: the data has changed"
+            )
+        if (rng is not None) != bool(self.shuffle):
+            raise InputError(
+                f"{type(self).__name__} has shuffle={self.shuffle}, and got the state of one with {not self.shuffle}"
+            )
+        index = read_count(self, "index", index, at_most=len(self))
+        if rng is not None:
+            self.rng = rng_from_state(rng)
+        self._passes.go_to(index)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        if self._passes.is_sent:
+            # The order of the pass that is given up was drawn in the run that this one goes on with.
+            self._draw_order()
+        self._passes.reset()
+
+    def _points(self, start: int) -> Iterator[Any]:
+        """Yield the data points of a pass, without the first ``start``."""
+        for index in self._draw_order()[start:].tolist():
+            yield self._read(index)
+
+    def _draw_order(self) -> np.ndarray:
+        """Return the indices in the order of a pass."""
+        order = np.arange(len(self))
+        if self.shuffle:
+            self.rng.shuffle(order)
+        return order
 
 
 class DataFromList(IndexedDataFlow):
@@ -33,3 +148,307 @@ class DataFromList(IndexedDataFlow):
 
     def _read(self, index: int) -> Any:
         return self.lst[index]
+
+
+class DataFromIterable(DataFlow):
+    """Yield what an iterable yields.
+
+    An iterator, such as a generator, can usually be gone through only once: a pass goes on where the last one stopped.
+    A later pass that finds nothing is an error, since training would otherwise go on without data.
+
+    To go to a position, it takes and drops what was taken before. The iterable must therefore yield the same again in
+    another process, which a set of strings for example does not.
+    """
+
+    def __init__(self, iterable: Iterable[Any]) -> None:
+        """Make the flow.
+
+        Args:
+            iterable: what to iterate; if it has a length, that is the flow's.
+
+        Raises:
+            ConfigError: It cannot be iterated.
+        """
+        if not hasattr(iterable, "__iter__"):
+            raise ConfigError(f"{type(self).__name__} got a {type(iterable).__name__}: wanted an iterable")
+        self._iterable = iterable
+        self._was_begun = False
+        self._passes: Passes[int] = Passes(0)
+        # Of an iterator, over all passes: how many points were taken, and how many are to be dropped first.
+        self._num_taken = 0
+        self._num_to_skip = 0
+
+    def __len__(self) -> int:
+        if not isinstance(self._iterable, Sized):
+            raise UnknownLengthError(f"the {type(self._iterable).__name__} in {type(self).__name__} has no length")
+        return len(self._iterable)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin a pass.
+
+        Raises:
+            DataExhaustedError: The iterable is an iterator, and an earlier pass has used it up.
+        """
+        was_begun, self._was_begun = self._was_begun, True
+        one = self._passes.begin()
+        points = iter(self._iterable)
+        self._skip(points, one.value)
+        # Not ``yield from``, which would close a generator with this one, when a pass is broken off.
+        for point in points:
+            one.value += 1
+            self._num_taken += 1
+            yield point
+        self._passes.end(one)
+        if one.value == 0 and was_begun and self._is_iterator():
+            raise DataExhaustedError(
+                f"{type(self).__name__} got an iterator and an earlier pass has used it up: wanted what can be "
+                "iterated again, such as a list, or a generator function for DataFromGenerator"
+            )
+
+    def reset_state(self) -> None:
+        """Forget the position; an iterator stays where it is."""
+        self._passes.reset()
+        self._num_to_skip = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how many points were taken."""
+        taken = self._num_taken + self._num_to_skip if self._is_iterator() else 0
+        return make_state(self, index=self._passes.value, taken=taken, was_begun=self._was_begun)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position: the next pass drops what was taken before.
+
+        Raises:
+            InputError: The state is of another kind of flow, or lies before the place of an iterator; nothing was
+                changed. The next pass raises it if the iterable ends too early.
+        """
+        index, taken, was_begun = read_state(self, state, "index", "taken", "was_begun")
+        index, taken = read_count(self, "index", index), read_count(self, "taken", taken)
+        was_begun = read_flag(self, "was_begun", was_begun)
+        if self._is_iterator() and taken < self._num_taken:
+            raise InputError(
+                f"{type(self).__name__} was to go on after data point {taken} of an iterator that has given "
+                f"{self._num_taken}: an iterator cannot go back"
+            )
+        self._was_begun = was_begun
+        self._num_to_skip = taken - self._num_taken if self._is_iterator() else 0
+        self._passes.go_to(index)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass; an iterator stays where it is."""
+        self._passes.reset()
+
+    def _is_iterator(self) -> bool:
+        return isinstance(self._iterable, Iterator)
+
+    def _skip(self, points: Iterator[Any], num_taken_in_pass: int) -> None:
+        """Drop the points that were taken before the interruption."""
+        if self._is_iterator():
+            count, self._num_to_skip = self._num_to_skip, 0
+            skip(self, points, count)
+            self._num_taken += count
+        else:
+            skip(self, points, num_taken_in_pass)
+
+
+class DataFromGenerator(DataFlow):
+    """Call a generator function for each pass and yield what it yields. The length is not known.
+
+    To go to a position, it takes and drops what was taken before in that pass. The function must therefore yield the
+    same in another process: one that draws random numbers of its own, or counts its calls, does not.
+    """
+
+    def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
+        """Make the flow.
+
+        Args:
+            gen: a function without arguments that returns an iterable, typically a generator function; or an iterable,
+                as ``DataFromIterable`` takes.
+
+        Raises:
+            ConfigError: It is neither.
+        """
+        if not callable(gen) and not hasattr(gen, "__iter__"):
+            raise ConfigError(f"DataFromGenerator got a {type(gen).__name__}: wanted a generator function")
+        self._gen = gen if callable(gen) else DataFromIterable(gen)
+        self._passes: Passes[int] = Passes(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        one = self._passes.begin()
+        is_function = callable(self._gen)
+        points = iter(self._gen() if callable(self._gen) else self._gen)
+        try:
+            skip(self, points, one.value if is_function else 0)
+            for point in points:
+                one.value += 1
+                yield point
+        finally:
+            leave(points)
+        self._passes.end(one)
+
+    def reset_state(self) -> None:
+        """Forget the position."""
+        self._passes.reset()
+        if isinstance(self._gen, DataFromIterable):
+            self._gen.reset_state()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how many points were taken."""
+        inner = self._gen.state_dict() if isinstance(self._gen, DataFromIterable) else None
+        return make_state(self, index=self._passes.value, iterable=inner)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position: the next pass drops what was taken before.
+
+        Raises:
+            InputError: The state is of another kind of flow; nothing was changed. The next pass raises it if it ends
+                too early.
+        """
+        index, inner = read_state(self, state, "index", "iterable")
+        index = read_count(self, "index", index)
+        if isinstance(self._gen, DataFromIterable):
+            self._gen.load_state_dict(inner)
+        elif inner is not None:
+            raise InputError("DataFromGenerator has a function, and got the state of one with an iterable")
+        self._passes.go_to(index)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        self._passes.reset()
+        if isinstance(self._gen, DataFromIterable):
+            self._gen.end_pass()
+
+
+class DataFromQueue(DataFlow):
+    """Yield what is got from a queue, without end.
+
+    What was got is gone, so it has no position and no length. A pass waits for as long as the queue is empty.
+    """
+
+    def __init__(self, queue: Any) -> None:
+        """Make the flow.
+
+        Args:
+            queue: a ``queue.Queue``, a ``multiprocessing.Queue`` or anything else with ``get()``.
+
+        Raises:
+            ConfigError: It has no ``get()``.
+        """
+        if not callable(getattr(queue, "get", None)):
+            raise ConfigError(f"DataFromQueue got a {type(queue).__name__}: wanted a queue, with a method get()")
+        self.queue = queue
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield self.queue.get()
+
+
+@dataclass(frozen=True)
+class _Component:
+    """Shape, type and range of one component."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    domain: tuple[float, float]
+
+    def draw(self, rng: np.random.RandomState) -> np.ndarray:
+        """Draw an array uniformly from the range, its upper end excluded (but for rounding)."""
+        return np.asarray(rng.uniform(*self.domain, size=self.shape)).astype(self.dtype)
+
+
+class FakeData(RNGDataFlow):
+    """Yield lists of uniform random arrays of given shapes and types."""
+
+    def __init__(
+        self,
+        shapes: Sequence[Sequence[int]],
+        size: int = 1000,
+        random: bool = True,
+        dtype: Any = "float32",
+        domain: Any = (0, 1),
+    ) -> None:
+        """Make the flow.
+
+        Args:
+            shapes: the shape of each component.
+            size: the number of data points of a pass.
+            random: whether each data point is drawn anew. Otherwise one is drawn for each pass and yielded again and
+                again, which costs nothing.
+            dtype: numpy's name of the type; or a list of one for each component.
+            domain: the least number and the end of the range; or a list of one such pair for each component.
+
+        Raises:
+            ConfigError: A type, a shape or a range makes no sense, or a list has not one entry for each component.
+        """
+        self._size = check_at_least(self, "size", size)
+        self._random = random
+        count = len(shapes)
+        dtypes: Sequence[Any] = dtype if isinstance(dtype, (list, tuple)) else [dtype] * count
+        is_pair = not all(map(np.iterable, domain))
+        domains: Sequence[Any] = [domain] * count if is_pair else domain
+        for name, values in (("dtype", dtypes), ("domain", domains)):
+            if len(values) != count:
+                raise ConfigError(f"FakeData got {count} shapes and {len(values)} of {name}: wanted one for each")
+        self._components = [_make(k, *spec) for k, spec in enumerate(zip(shapes, dtypes, domains, strict=True))]
+        self._passes: Passes[int] = Passes(0)
+        # What the one data point of the newest pass was drawn from.
+        self._begun_with: list[Any] = []
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[list[np.ndarray]]:
+        begun_with = [] if self._random else rng_state(self.rng)
+        fixed = None if self._random else self._draw()
+        one = self._passes.begin()
+        self._begun_with = begun_with
+        while one.value < self._size:
+            point = self._draw() if fixed is None else fixed
+            one.value += 1
+            yield point
+        self._passes.end(one)
+
+    def reset_state(self) -> None:
+        """Get a new generator and forget the position."""
+        super().reset_state()
+        self._passes.reset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how many points were taken, and the generator that the next ones are drawn from."""
+        is_drawn_once = self._passes.has_newest and not self._random
+        rng = copy.deepcopy(self._begun_with) if is_drawn_once else rng_state(self.rng)
+        return make_state(self, index=self._passes.value, rng=rng)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind of flow or of another size; nothing was changed.
+        """
+        index, rng = read_state(self, state, "index", "rng")
+        index = read_count(self, "index", index, at_most=self._size)
+        self.rng = rng_from_state(rng)
+        self._passes.go_to(index)
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        if self._passes.is_sent and not self._random:
+            # The point of the pass that is given up was drawn in the run that this one goes on with.
+            self._draw()
+        self._passes.reset()
+
+    def _draw(self) -> list[np.ndarray]:
+        return [component.draw(self.rng) for component in self._components]
+
+
+def _make(index: int, shape: Sequence[int], dtype: Any, domain: Sequence[float]) -> _Component:
+    """Check and gather what is known of one component."""
+    try:
+        component = _Component(tuple(map(int, shape)), np.dtype(dtype), (float(domain[0]), float(domain[1])))
+    except (TypeError, ValueError, IndexError) as error:
+        raise ConfigError(f"FakeData component {index}: {shape=}, {dtype=}, {domain=}: {error}") from error
+    if min(component.shape, default=0) < 0 or not component.domain[0] <= component.domain[1]:
+        raise ConfigError(
+            f"FakeData component {index}: {shape=}, {domain=}: wanted sizes of at least 0 and a range (low, high)"
+        )
+    return component

@@ -3,16 +3,29 @@
 A state is a dict of numbers, strings, arrays, lists and dicts, which `tpack.utils.serialize` takes. It names the flow
 it belongs to: a state that is loaded into another kind of flow is refused before anything changes. Nothing in a state
 is shared with the flow that gave it.
+
+Where the newest pass over a flow is, kept so that it can be told, and a later pass can begin there.
+
+A flow may be iterated by several loops at a time, may be left in the middle and begun again. Its position is that of
+the pass that was begun last. Each pass therefore holds a value of its own, and the flow knows which pass is the newest.
+
+Data points that a flow keeps back, as a part of its state.
+
+A flow that shuffles in a buffer cannot get the points in it again: they are from many places of the wrapped flow. They
+are then put into the state themselves, as bytes.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tpack.errors import InputError
+from tpack.errors import DataPointError, InputError
+from tpack.utils import serialize
 
 _FLOW = "flow"
+Value = TypeVar("Value")
 
 
 class StatelessError(InputError, NotImplementedError):
@@ -108,3 +121,125 @@ def rng_from_state(state: Any) -> np.random.RandomState:
     except (TypeError, ValueError, LookupError) as error:
         raise InputError(f"{state!r:.100} is no state of a generator of random numbers: {error}") from error
     return rng
+
+
+class Pass(Generic[Value]):
+    """One pass; ``value`` says where it is, in the flow's own terms: a number or a tuple, never changed in place."""
+
+    def __init__(self, value: Value) -> None:
+        """Begin at a value."""
+        self.value = value
+
+
+class Passes(Generic[Value]):
+    """The passes over one flow."""
+
+    def __init__(self, first: Value) -> None:
+        """Have no pass yet.
+
+        Args:
+            first: where a pass begins that was not sent to another place.
+        """
+        self._first = first
+        self._start = first
+        self._newest: Pass[Value] | None = None
+
+    @property
+    def value(self) -> Value:
+        """Where the newest pass is; or, if there is none or it has ended, where the next begins."""
+        return self._start if self._newest is None else self._newest.value
+
+    @property
+    def next_start(self) -> Value:
+        """Where the next pass begins."""
+        return self._start
+
+    @property
+    def has_newest(self) -> bool:
+        """Whether a pass was begun and has not ended, be it one that nobody goes on with."""
+        return self._newest is not None
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the next pass is to begin in the middle: ``go_to`` was called and no pass begun since."""
+        return self._newest is None and self._start != self._first
+
+    def begin(self) -> Pass[Value]:
+        """Begin a pass, which is the newest from now on."""
+        self._newest = Pass(self._start)
+        self._start = self._first
+        return self._newest
+
+    def end(self, ended: Pass[Value]) -> bool:
+        """Say that a pass has ended; return whether it was the newest."""
+        is_newest = self._newest is ended
+        if is_newest:
+            self._newest = None
+        return is_newest
+
+    def go_to(self, value: Value) -> None:
+        """Let the next pass begin somewhere, and forget the newest."""
+        self._newest = None
+        self._start = value
+
+    def reset(self) -> None:
+        """Let the next pass begin where passes begin, and forget the newest."""
+        self.go_to(self._first)
+
+
+def skip(owner: Any, points: Iterator[Any], count: int) -> None:
+    """Take data points that were taken before the interruption, and drop them.
+
+    Args:
+        owner: the flow that yields them, for the message.
+        points: what to take them from.
+        count: how many.
+
+    Raises:
+        InputError: There are less.
+    """
+    found = sum(1 for _ in islice(points, count))
+    if found < count:
+        raise InputError(
+            f"{type(owner).__name__} was to go on after {count} data points and has only {found}: the data has changed"
+        )
+
+
+def leave(points: Iterator[Any]) -> None:
+    """Close an iterator that is not gone on with, if it is of a kind that can be closed, as generators are."""
+    close = getattr(points, "close", None)
+    if close is not None:
+        close()
+
+
+def freeze_points(owner: Any, points: Sequence[Any]) -> bytes:
+    """Turn data points into bytes.
+
+    Args:
+        owner: the flow that keeps them, for the message.
+        points: the data points.
+
+    Raises:
+        StatelessError: A data point is made of what cannot be serialized.
+    """
+    try:
+        return serialize.dumps([[isinstance(point, tuple), point] for point in points])
+    except DataPointError as error:
+        raise StatelessError(
+            f"{type(owner).__name__} cannot tell its position, with the data points that it keeps back: {error}"
+        ) from error
+
+
+def thaw_points(owner: Any, frozen: Any) -> list[Any]:
+    """Turn bytes from ``freeze_points`` back into data points.
+
+    Raises:
+        InputError: They are something else.
+    """
+    message = f"the state of a {type(owner).__name__} holds no data points where it should"
+    if not isinstance(frozen, bytes):
+        raise InputError(f"{message}, but a {type(frozen).__name__}")
+    try:
+        return [tuple(point) if is_tuple else point for is_tuple, point in serialize.loads(frozen)]
+    except (InputError, TypeError, ValueError) as error:
+        raise InputError(f"{message}: {error}") from error

@@ -6,7 +6,7 @@ from tests.helpers.toy_inference import flow, make_trainer, uneven_batches
 from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.inferencers import ClassificationError, Inferencer, ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner, InferenceRunnerBase
-from tpack.dataflow.from_generator import DataFromGenerator
+from tpack.dataflow.sources import DataFromGenerator
 from tpack.errors import CallbackError, ConfigError, DataExhaustedError, TowerError
 from tpack.input_source.feed import FeedInput
 

@@ -7,8 +7,7 @@ import pytest
 
 from tests.helpers.images import picture
 from tpack.dataflow.dataset import cifar
-from tpack.dataflow.dataset.cifar import Cifar10, Cifar100, CifarBase
-from tpack.dataflow.dataset.cifar_files import CIFAR10, CIFAR100
+from tpack.dataflow.dataset.cifar import CIFAR10, CIFAR100, Cifar10, Cifar100, CifarBase
 from tpack.errors import ConfigError, InputError
 
 KINDS = {10: Cifar10, 100: Cifar100}

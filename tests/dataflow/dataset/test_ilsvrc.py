@@ -6,8 +6,7 @@ import pytest
 
 from tests.helpers.dataset_files import write_jpeg
 from tests.helpers.images import picture
-from tpack.dataflow.dataset.ilsvrc import ILSVRC12, ILSVRC12Files
-from tpack.dataflow.dataset.ilsvrc_meta import ILSVRCMeta
+from tpack.dataflow.dataset.ilsvrc import ILSVRC12, ILSVRC12Files, ILSVRCMeta
 from tpack.errors import ConfigError, InputError
 
 SYNSETS = ["n01440764", "n01443537", "n01484850"]

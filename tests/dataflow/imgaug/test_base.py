@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from tests.helpers.images import picture
-from tpack.dataflow.imgaug.base import ImageAugmentor
+from tpack.dataflow.imgaug.base import ImageAugmentor, UnsupportedTransformError
 from tpack.dataflow.imgaug.crop import CropTransform
 from tpack.dataflow.imgaug.meta import RandomApplyAug
-from tpack.dataflow.imgaug.transform import UnsupportedTransformError
 from tpack.utils.rng import fix_rng_seed
 
 

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from tests.helpers.images import picture
-from tpack.dataflow.imgaug.augmentor_list import AugmentorList
+from tpack.dataflow.imgaug.base import AugmentorList
 from tpack.dataflow.imgaug.colors import Brightness
-from tpack.dataflow.imgaug.flip import Flip
+from tpack.dataflow.imgaug.filters import GaussianNoise
 from tpack.dataflow.imgaug.generators import (
     generator_states,
     read_generator_states,
     seed_generators,
     set_generators,
 )
+from tpack.dataflow.imgaug.geometry import Flip
 from tpack.dataflow.imgaug.meta import RandomApplyAug, RandomChooseAug, RandomOrderAug
-from tpack.dataflow.imgaug.noise import GaussianNoise
 from tpack.errors import InputError
 from tpack.utils import serialize
 

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from tests.helpers.images import picture, seeded
-from tpack.dataflow.imgaug.base import ImageAugmentor
+from tpack.dataflow.imgaug.base import ImageAugmentor, UnsupportedTransformError
 from tpack.dataflow.imgaug.crop import RandomCrop
-from tpack.dataflow.imgaug.flip import Flip
+from tpack.dataflow.imgaug.geometry import Flip
 from tpack.dataflow.imgaug.meta import Identity, MapImage, RandomApplyAug, RandomChooseAug, RandomOrderAug, _Choice
 from tpack.dataflow.imgaug.resize import Resize
-from tpack.dataflow.imgaug.transform import UnsupportedTransformError
 from tpack.errors import ConfigError
 
 BLACK = np.zeros((4, 5), np.float32)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.helpers.images import picture
+from tpack.dataflow.imgaug.base import UnsupportedTransformError
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, PhotometricTransform, map_values, to_dtype_of
-from tpack.dataflow.imgaug.transform import UnsupportedTransformError
 from tpack.errors import DataPointError
 
 

@@ -104,7 +104,7 @@ def test_length_that_is_forged_with_its_checksum_is_not_believed(tmp_path):
         write_record(file, b"x")
     data = bytearray((tmp_path / "a").read_bytes())
     length = (10 * 2**30).to_bytes(8, "little")
-    checksum = importlib.import_module("tpack.utils.crc32c").masked_crc32c(length).to_bytes(4, "little")
+    checksum = importlib.import_module("tpack.dataflow.storage.tfrecord").masked_crc32c(length).to_bytes(4, "little")
     (tmp_path / "a").write_bytes(length + checksum + data[12:])
     with pytest.raises(InputError, match=r"it ends at byte 10737418256 of 17"):
         TFRecordData(tmp_path / "a")

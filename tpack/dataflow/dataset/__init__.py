@@ -4,12 +4,10 @@ from tpack.dataflow.dataset.bsds500 import BSDS500
 from tpack.dataflow.dataset.caltech101 import Caltech101Silhouettes
 from tpack.dataflow.dataset.cifar import Cifar10, Cifar100, CifarBase
 from tpack.dataflow.dataset.digits import Digits
-from tpack.dataflow.dataset.ilsvrc import ILSVRC12, ILSVRC12Files
-from tpack.dataflow.dataset.ilsvrc_meta import ILSVRCMeta
+from tpack.dataflow.dataset.ilsvrc import ILSVRC12, ILSVRC12Files, ILSVRCMeta
+from tpack.dataflow.dataset.image_lists import Places365Standard, TinyImageNet
 from tpack.dataflow.dataset.mnist import FashionMnist, Mnist
-from tpack.dataflow.dataset.places import Places365Standard
 from tpack.dataflow.dataset.svhn import SVHNDigit
-from tpack.dataflow.dataset.tiny_imagenet import TinyImageNet
 
 __all__ = [
     "BSDS500",

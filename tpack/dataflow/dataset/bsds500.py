@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.dataset.files import check_name, data_dir
-from tpack.dataflow.dataset.mat import load_mat
+from tpack.dataflow.dataset.files import check_name, data_dir, load_mat
 from tpack.dataflow.images import read_image
-from tpack.dataflow.indexed import IndexedDataFlow
+from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
 
 _SOURCE = "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/resources.html"

@@ -4,9 +4,8 @@ import os
 
 import numpy as np
 
-from tpack.dataflow.dataset.files import check_name, data_dir, find_file
-from tpack.dataflow.dataset.labelled_images import UnitImages
-from tpack.dataflow.dataset.mat import load_mat
+from tpack.dataflow.dataset.files import check_name, data_dir, find_file, load_mat
+from tpack.dataflow.dataset.image_lists import UnitImages
 from tpack.errors import InputError
 
 _FILE = "caltech101_silhouettes_28_split1.mat"

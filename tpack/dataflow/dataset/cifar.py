@@ -1,17 +1,82 @@
-"""Small photographs: 32 x 32 pixels in colour, ten or a hundred classes."""
+"""Small photographs: 32 x 32 pixels in colour, ten or a hundred classes.
 
+The files of CIFAR-10 and CIFAR-100, in the two versions that are published.
+
+The binary version is taken where it is there: it cannot hold anything but images and labels. The one that is called the
+Python version is made of pickles, which are read by `tpack.dataflow.dataset.cifar`.
+
+A reader of pickles that hold numbers, text, lists, dicts and arrays, and that can make nothing else.
+
+A pickle is a program, and loading one from elsewhere runs whatever its author wanted. This reader knows the three names
+by which an array is written, and each of them stands for a class of this file, which only keeps what it is given: no
+code of numpy, or of anybody else, is called before all is checked.
+"""
+
+import math
 import os
+import pickle
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.dataset.cifar_files import CIFAR10, CIFAR100, read_label_names, read_part
-from tpack.dataflow.dataset.files import check_name, data_dir
-from tpack.dataflow.dataset.labelled_images import LabelledImages, mean_image
-from tpack.errors import ConfigError
+from tpack.dataflow.dataset.files import check_name, data_dir, find_file, read_bytes, read_lines
+from tpack.dataflow.dataset.image_lists import LabelledImages, mean_image
+from tpack.errors import ConfigError, InputError
 
-_FORMATS = {10: CIFAR10, 100: CIFAR100}
 _PARTS = ("train", "test")
+_CHANNELS, _SIDE = 3, 32
+_IMAGE_SIZE = _CHANNELS * _SIDE * _SIDE
+_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
+_MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
+_DTYPES = frozenset((b"u1", "u1"))
+_MAX_ERROR_CHARS = 200
+
+
+@dataclass(frozen=True)
+class CifarFormat:
+    """What the two versions of one of the data sets look like."""
+
+    binary_dir: str
+    python_dir: str
+    # By part: the files of the binary version and of the other one, and how many images each of them holds.
+    files: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]]
+    label_bytes: int
+    """The bytes before each image in a binary file; the last one is the label."""
+    label_key: str
+    names_files: tuple[str, str]
+    names_key: str
+    source: str
+    num_classes: int
+
+
+CIFAR10 = CifarFormat(
+    binary_dir="cifar-10-batches-bin",
+    python_dir="cifar-10-batches-py",
+    files={
+        "train": (tuple(f"{name}.bin" for name in _BATCHES), _BATCHES, 10000),
+        "test": (("test_batch.bin",), ("test_batch",), 10000),
+    },
+    label_bytes=1,
+    label_key="labels",
+    names_files=("batches.meta.txt", "batches.meta"),
+    names_key="label_names",
+    source="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    num_classes=10,
+)
+CIFAR100 = CifarFormat(
+    binary_dir="cifar-100-binary",
+    python_dir="cifar-100-python",
+    files={"train": (("train.bin",), ("train",), 50000), "test": (("test.bin",), ("test",), 10000)},
+    label_bytes=2,
+    label_key="fine_labels",
+    names_files=("fine_label_names.txt", "meta"),
+    names_key="fine_label_names",
+    source="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+    num_classes=100,
+)
+_FORMATS = {10: CIFAR10, 100: CIFAR100}
 
 
 class CifarBase(LabelledImages):
@@ -96,3 +161,153 @@ class Cifar100(CifarBase):
     ) -> None:
         """Make the flow; see `CifarBase`."""
         super().__init__(train_or_test, shuffle, dir, 100)
+
+
+def read_part(form: CifarFormat, folder: str, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the images, uint8 of shape (N, 32, 32, 3) in red, green and blue, and the labels of a part.
+
+    Args:
+        form: which data set.
+        folder: the directory that holds one of the two versions, or is one.
+        part: ``"train"`` or ``"test"``.
+
+    Raises:
+        InputError: A file is missing, or its content is not what was published.
+    """
+    binary_names, python_names, count = form.files[part]
+    images, labels = [], []
+    for binary_name, python_name in zip(binary_names, python_names, strict=True):
+        path = find_file(folder, _places(form, binary_name, python_name), form.source)
+        read = _read_binary if path.endswith(".bin") else _read_pickle
+        pixels, found = read(form, path, count)
+        if found.max() >= form.num_classes:
+            raise InputError(f"{path} holds the label {found.max()}: wanted 0 to {form.num_classes - 1}")
+        images.append(pixels.reshape(count, _CHANNELS, _SIDE, _SIDE).transpose(0, 2, 3, 1))
+        labels.append(found)
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def read_label_names(form: CifarFormat, folder: str) -> list[str]:
+    """Return the names of the classes.
+
+    Raises:
+        InputError: The file is missing, or holds another number of names.
+    """
+    path = find_file(folder, _places(form, *form.names_files), form.source)
+    names = read_lines(path) if path.endswith(".txt") else load_arrays(path).get(form.names_key)
+    if not isinstance(names, list) or len(names) != form.num_classes:
+        found = f"{len(names)} names" if isinstance(names, list) else f"no {form.names_key}"
+        raise InputError(f"{path} holds {found} of classes: wanted {form.num_classes}")
+    return names
+
+
+def _places(form: CifarFormat, binary_name: str, python_name: str) -> list[str]:
+    """Return where a file may be, from the directory that the user gave."""
+    binary = [os.path.join(form.binary_dir, binary_name), binary_name]
+    return [*binary, os.path.join(form.python_dir, python_name), python_name]
+
+
+def _read_binary(form: CifarFormat, path: str, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pixels and labels of a file of records, each of labels and an image."""
+    record = form.label_bytes + _IMAGE_SIZE
+    content = np.frombuffer(read_bytes(path, count * record), np.uint8).reshape(count, record)
+    return content[:, form.label_bytes :], content[:, form.label_bytes - 1]
+
+
+def _read_pickle(form: CifarFormat, path: str, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pixels and labels of a pickle."""
+    content = load_arrays(path)
+    pixels, labels = content.get("data"), _as_labels(content.get(form.label_key))
+    found = pixels.shape if isinstance(pixels, np.ndarray) else None
+    if not isinstance(pixels, np.ndarray) or found != (count, _IMAGE_SIZE) or labels is None or len(labels) != count:
+        num_labels = None if labels is None else len(labels)
+        raise InputError(
+            f"{path} holds data of shape {found} and {num_labels} {form.label_key}: wanted ({count}, {_IMAGE_SIZE}) "
+            f"and {count}"
+        )
+    return pixels, labels
+
+
+def _as_labels(labels: Any) -> np.ndarray | None:
+    """Return a list of labels as an array, or None if it is none."""
+    is_list = isinstance(labels, list) and all(type(label) is int and 0 <= label < 256 for label in labels)
+    return np.array(labels, np.uint8) if is_list else None
+
+
+class _DtypeShell:
+    """What stands for a dtype while it is read."""
+
+    def __init__(self, name: Any = None, *flags: Any) -> None:
+        self.name = name
+
+    def __setstate__(self, state: Any) -> None:
+        """Ignore byte order and alignment, which single bytes do not have."""
+
+
+class _ArrayShell:
+    """What stands for an array while it is read; also for its class, which is given as an argument."""
+
+    def __init__(self, *args: Any) -> None:
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        """Keep the version, shape, dtype, memory order and bytes."""
+        self.state = state
+
+
+_CLASSES = {"ndarray": _ArrayShell, "dtype": _DtypeShell, "_reconstruct": _ArrayShell}
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Finds nothing but the three names."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        """Return what stands for a name.
+
+        Raises:
+            UnpicklingError: It is none of the three.
+        """
+        if module_name in _MODULES and global_name in _CLASSES:
+            return _CLASSES[global_name]
+        raise pickle.UnpicklingError(f"it wants {module_name}.{global_name}, and only arrays are allowed")
+
+
+def load_arrays(path: str) -> dict[str, Any]:
+    """Return the dict in a pickle, with text as str and arrays of unsigned bytes as arrays.
+
+    Args:
+        path: the file, written by Python 2, or by Python 3 with protocol 3 or 4.
+
+    Raises:
+        InputError: The file holds something else, or is damaged.
+    """
+    try:
+        with open(path, "rb") as file:
+            found = _ArrayUnpickler(file, encoding="bytes").load()
+    except Exception as error:
+        # Damaged pickles raise almost anything.
+        text = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS]
+        raise InputError(f"{path} is no pickle of arrays that can be read: {text}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds a {type(found).__name__}: wanted a dict")
+    return {_as_text(key): _as_array(path, key, value) for key, value in found.items()}
+
+
+def _as_text(key: Any) -> str:
+    """Return a key or a name as text; Python 2 wrote bytes."""
+    return key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
+
+
+def _as_array(path: str, key: Any, value: Any) -> Any:
+    """Return the array that a shell stands for, text in lists as str, and other values as they are."""
+    if isinstance(value, list):
+        return [_as_text(member) if isinstance(member, bytes) else member for member in value]
+    if not isinstance(value, _ArrayShell):
+        return value
+    try:
+        _, shape, dtype, is_fortran, content = value.state
+        if dtype.name not in _DTYPES or not isinstance(content, bytes) or math.prod(shape) != len(content):
+            raise ValueError(f"shape {shape}, dtype {dtype.name!r}")
+        return np.frombuffer(content, np.uint8).reshape(shape, order="F" if is_fortran else "C")
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path} holds no array of unsigned bytes in {_as_text(key)!r}: {error}") from error

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tpack.dataflow.dataset.files import check_name
-from tpack.dataflow.dataset.labelled_images import UnitImages
+from tpack.dataflow.dataset.image_lists import UnitImages
 from tpack.utils.optional import import_optional
 
 _NUM_TRAIN = 1437

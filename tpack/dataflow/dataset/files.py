@@ -1,4 +1,7 @@
-"""Files of data sets: where they are looked for, and what is said when one is missing or is not what was published."""
+"""Files of data sets: where they are looked for, and what is said when one is missing or is not what was published.
+
+The files of MATLAB, version 5, which some data sets are published in. Read by SciPy, which the extra brings.
+"""
 
 import gzip
 import os
@@ -8,6 +11,7 @@ from typing import Any
 
 from tpack.errors import ConfigError, InputError
 from tpack.utils.fs import get_dataset_path
+from tpack.utils.optional import import_optional
 
 
 def data_dir(given: str | os.PathLike[str] | None, default_name: str) -> str:
@@ -96,3 +100,25 @@ def check_same_length(images_path: str, images: Sized, labels_path: str, labels:
         raise InputError(
             f"{images_path} holds {len(images)} images and {labels_path} {len(labels)} labels: wanted as many"
         )
+
+
+def load_mat(path: str, *names: str) -> list[Any]:
+    """Return variables of a file.
+
+    Args:
+        path: the file.
+        *names: the variables.
+
+    Raises:
+        InputError: The file cannot be read, or lacks a variable.
+    """
+    scipy_io = import_optional("scipy.io", "examples")
+    try:
+        found = scipy_io.loadmat(path, variable_names=list(names))
+    except Exception as error:
+        # What SciPy raises on damaged files is of many kinds.
+        raise InputError(f"{path} is no MATLAB file that can be read: {type(error).__name__}: {error}") from error
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(f"{path} has no variable {', '.join(missing)}: it is damaged or another file")
+    return [found[name] for name in names]

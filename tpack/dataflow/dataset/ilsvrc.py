@@ -1,4 +1,9 @@
-"""The photographs of ILSVRC 2012, which is what "ImageNet" mostly means: a thousand classes."""
+"""The photographs of ILSVRC 2012, which is what "ImageNet" mostly means: a thousand classes.
+
+What the images of ILSVRC 2012 are: the lists that everybody numbers the thousand classes by.
+
+The mean image of ILSVRC 2012, as Caffe wrote it: a message of protocol buffers, of which four numbers are wanted.
+"""
 
 import os
 import xml.etree.ElementTree as ElementTree
@@ -7,15 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.dataset.files import check_name
-from tpack.dataflow.dataset.ilsvrc_meta import META_SOURCE, PARTS, ILSVRCMeta, check_structure
+from tpack.dataflow.dataset.files import check_name, data_dir, find_file, read_bytes, read_lines
 from tpack.dataflow.dataset.image_lists import LabelledFiles, list_class_dirs
 from tpack.dataflow.images import read_image
-from tpack.errors import InputError
+from tpack.dataflow.opencv import opencv
+from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
 
 _SOURCE = "https://image-net.org/challenges/LSVRC/2012"
 _BOX_EDGES = ("xmin", "ymin", "xmax", "ymax")
+META_SOURCE = "http://dl.caffe.berkeleyvision.org/caffe_ilsvrc12.tar.gz"
+PARTS = ("train", "val", "test")
+STRUCTURES = ("original", "train")
+# The numbers of the fields: channels, height, width, and the values.
+_CHANNELS, _HEIGHT, _WIDTH, _DATA = 2, 3, 4, 5
+
+_VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
 
 
 class ILSVRC12Files(LabelledFiles):
@@ -117,3 +129,171 @@ def _read_box(path: str) -> np.ndarray:
         return np.array([float(edge) for edge in edges if edge is not None], np.float32).reshape(4)
     except (ElementTree.ParseError, ValueError, OSError) as error:
         raise InputError(f"{path} holds no object with a box of {', '.join(_BOX_EDGES)}: {error}") from error
+
+
+class ILSVRCMeta:
+    """The content of ``caffe_ilsvrc12.tar.gz``: synsets.txt, synset_words.txt, train.txt, val.txt, test.txt."""
+
+    def __init__(self, dir: str | os.PathLike[str] | None = None) -> None:
+        """Say where the files are; each is read when it is asked for.
+
+        Args:
+            dir: the directory; None is ``ilsvrc_metadata`` below `get_dataset_path()`.
+        """
+        self.dir = data_dir(dir, "ilsvrc_metadata")
+
+    def get_synset_1000(self) -> dict[int, str]:
+        """Return the synset, such as ``"n01440764"``, by the number of its class."""
+        return dict(enumerate(self._lines("synsets.txt")))
+
+    def get_synset_words_1000(self) -> dict[int, str]:
+        """Return the synset and its words by the number of the class."""
+        return dict(enumerate(self._lines("synset_words.txt")))
+
+    def get_image_list(self, name: str, dir_structure: str = "original") -> list[tuple[str, int]]:
+        """Return the files of a part, as paths in its directory, and their classes.
+
+        Args:
+            name: ``"train"``, ``"val"`` or ``"test"``.
+            dir_structure: ``"original"``, or ``"train"`` if the images of this part too lie in a directory for each
+                synset.
+
+        Raises:
+            ConfigError: There is no such part or structure.
+            InputError: The file is missing, or a line of it is no path and class.
+        """
+        check_name(self, name, PARTS)
+        check_name(self, dir_structure, STRUCTURES)
+        file = f"{name}.txt"
+        images = [
+            _parse(os.path.join(self.dir, file), number, line) for number, line in enumerate(self._lines(file), 1)
+        ]
+        if name == "train" or dir_structure == "original":
+            return images
+        synsets = self.get_synset_1000()
+        unknown = sorted({label for _, label in images} - set(synsets))
+        if unknown:
+            raise InputError(
+                f"{os.path.join(self.dir, file)} has the class {unknown[0]}: synsets.txt has {len(synsets)}"
+            )
+        return [(os.path.join(synsets[label], path), label) for path, label in images]
+
+    def get_per_pixel_mean(self, size: tuple[int, int] | None = None) -> np.ndarray:
+        """Return the mean image, float32 of shape (256, 256, 3) in blue, green and red.
+
+        Args:
+            size: height and width that it is resized to, if given.
+
+        Raises:
+            InputError: ``imagenet_mean.binaryproto`` is missing or damaged.
+        """
+        path = find_file(self.dir, ["imagenet_mean.binaryproto"], META_SOURCE)
+        mean = np.ascontiguousarray(decode_mean_blob(path, read_bytes(path)).transpose(1, 2, 0))
+        return mean if size is None else opencv().resize(mean, (size[1], size[0]))
+
+    @staticmethod
+    def guess_dir_structure(dir: str | os.PathLike[str]) -> str:
+        """Return ``"train"`` if a directory has one directory for each synset, and else ``"original"``.
+
+        Raises:
+            InputError: It does not exist, or is empty.
+        """
+        folder = os.fspath(dir)
+        try:
+            with os.scandir(folder) as entries:
+                first = next(iter(sorted(entries, key=lambda entry: entry.name)), None)
+        except OSError as error:
+            raise InputError(f"{folder} cannot be listed: {error}") from error
+        if first is None:
+            raise InputError(f"{folder} is empty: wanted images, or directories of images")
+        return "train" if first.is_dir() else "original"
+
+    def _lines(self, file: str) -> list[str]:
+        """Return the lines of a file, of which there must be one."""
+        path = find_file(self.dir, [file], META_SOURCE)
+        lines = read_lines(path)
+        if not lines:
+            raise InputError(f"{path} is empty")
+        return lines
+
+
+def _parse(path: str, number: int, line: str) -> tuple[str, int]:
+    """Return the path and class that a line of a list holds."""
+    name, _, label = line.rpartition(" ")
+    if not name or not label.isdecimal():
+        raise InputError(f"{path}, line {number}: {line[:80]!r} is no path and class")
+    return name.strip(), int(label)
+
+
+def check_structure(owner: object, dir_structure: str | None, folder: str) -> str:
+    """Return the structure of a directory: the one that was given, or what it looks like.
+
+    Raises:
+        ConfigError: What was given is no structure.
+    """
+    if dir_structure is None:
+        return ILSVRCMeta.guess_dir_structure(folder)
+    if dir_structure not in STRUCTURES:
+        raise ConfigError(
+            f"{type(owner).__name__} got dir_structure={dir_structure!r}: wanted {', '.join(map(repr, STRUCTURES))}"
+        )
+    return dir_structure
+
+
+def decode_mean_blob(path: str, content: bytes) -> np.ndarray:
+    """Return the values, float32 of shape (channels, height, width).
+
+    Args:
+        path: the file, for the message.
+        content: its bytes.
+
+    Raises:
+        InputError: They are no such message, or another number of values than the sizes say.
+    """
+    sizes = {_CHANNELS: 0, _HEIGHT: 0, _WIDTH: 0}
+    values: list[bytes] = []
+    try:
+        position = 0
+        while position < len(content):
+            tag, position = _varint(content, position)
+            field, kind = tag >> 3, tag & 7
+            number, payload, position = _field(content, position, kind)
+            if field in sizes and kind == _VARINT:
+                sizes[field] = number
+            elif field == _DATA:
+                values.append(payload)
+    except (IndexError, ValueError) as error:
+        raise InputError(f"{path} is no message that holds an image: {error}") from error
+    shape = (sizes[_CHANNELS], sizes[_HEIGHT], sizes[_WIDTH])
+    joined = b"".join(values)
+    if len(joined) != 4 * shape[0] * shape[1] * shape[2] or not joined:
+        raise InputError(f"{path} holds {len(joined)} bytes of values: wanted 4 for each of {shape}")
+    return np.frombuffer(joined, "<f4").astype(np.float32).reshape(shape)
+
+
+def _field(content: bytes, position: int, kind: int) -> tuple[int, bytes, int]:
+    """Return the number or the bytes of a field, and where the next one begins."""
+    if kind == _VARINT:
+        number, position = _varint(content, position)
+        return number, b"", position
+    if kind == _LENGTH:
+        length, position = _varint(content, position)
+    elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
+        length = 8 if kind == _EIGHT_BYTES else 4
+    else:
+        raise ValueError(f"byte {position} begins a field of kind {kind}")
+    if position + length > len(content):
+        raise ValueError(f"a field of {length} bytes begins at byte {position} of {len(content)}")
+    return 0, content[position : position + length], position + length
+
+
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    """Return an integer of seven bits a byte, and where it ends."""
+    number = 0
+    for shift in range(0, 70, 7):
+        byte = content[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, position
+    raise ValueError(f"the integer before byte {position} does not end")

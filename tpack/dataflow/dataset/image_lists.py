@@ -1,14 +1,26 @@
-"""Flows over lists of image files with labels."""
+"""Flows over lists of image files with labels.
+
+Flows over images in memory, each with a label.
+
+Photographs of places: 256 x 256 pixels in colour, 365 classes.
+
+Small photographs of ImageNet: 64 x 64 pixels in colour, two hundred classes.
+"""
 
 import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from tpack.dataflow.dataset.files import check_name, find_file, read_lines
 from tpack.dataflow.images import read_image
-from tpack.dataflow.indexed import IndexedDataFlow
+from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
 
 _SUFFIXES = (".jpeg", ".jpg", ".png")
+_PLACES_SOURCE = "http://data.csail.mit.edu/places/places365/places365standard_easyformat.tar"
+_TINY_IMAGENET_SOURCE = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 
 
 class LabelledFiles(IndexedDataFlow):
@@ -66,3 +78,132 @@ def list_class_dirs(folder: str, source: str) -> tuple[list[str], list[tuple[str
     if not images:
         raise InputError(f"{folder} has {len(names)} directories and no image in them: get the images from {source}")
     return names, images
+
+
+class LabelledImages(IndexedDataFlow):
+    """Yield ``[image, label]``: an array of an image's own and an integer.
+
+    ``images`` and ``labels`` hold all of them.
+    """
+
+    def __init__(self, images: np.ndarray, labels: np.ndarray, shuffle: bool) -> None:
+        """Make the flow.
+
+        Args:
+            images: of shape (N, ...).
+            labels: of shape (N,).
+            shuffle: whether each pass has a new order.
+        """
+        super().__init__(bool(shuffle))
+        self.images = images
+        self.labels = labels
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def _read(self, index: int) -> list[Any]:
+        return [self._make_image(self.images[index]), int(self.labels[index])]
+
+    def _make_image(self, stored: np.ndarray) -> np.ndarray:
+        """Return what is yielded for an image that is kept."""
+        return stored.copy()
+
+
+class UnitImages(LabelledImages):
+    """Images that are kept as integers and yielded as float32, from 0 to 1."""
+
+    _greatest = 255
+
+    def _make_image(self, stored: np.ndarray) -> np.ndarray:
+        return stored.astype(np.float32) / np.float32(self._greatest)
+
+
+def mean_image(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean over all images of several arrays of shape (N, ...), as float32."""
+    total: Any = sum(part.sum(axis=0, dtype=np.float64) for part in parts)
+    return (total / sum(map(len, parts))).astype(np.float32)
+
+
+class Places365Standard(LabelledImageFiles):
+    """Yield ``[image, label]``: uint8 of shape (256, 256, 3) in blue, green and red, and the number of the class.
+
+    The directory is the published one in the "easy" structure, ``places365_standard``: ``train`` and ``val`` have a
+    directory for each class. The classes are these in alphabetical order.
+    """
+
+    def __init__(self, dir: str | os.PathLike[str], name: str, shuffle: bool | None = None) -> None:
+        """Make the flow.
+
+        Args:
+            dir: the directory.
+            name: ``"train"`` or ``"val"``.
+            shuffle: whether each pass has a new order; None does for training.
+
+        Raises:
+            InputError: There are no images.
+        """
+        self.name = check_name(self, name, ("train", "val"))
+        self._label_names, images = list_class_dirs(os.path.join(os.path.abspath(os.fspath(dir)), name), _PLACES_SOURCE)
+        super().__init__(images, name == "train" if shuffle is None else shuffle)
+
+    def get_label_names(self) -> list[str]:
+        """Return the names of the classes, which are those of the directories."""
+        return list(self._label_names)
+
+
+class TinyImageNet(LabelledImageFiles):
+    """Yield ``[image, label]``: uint8 of shape (64, 64, 3) in blue, green and red, and the number of the class.
+
+    The classes are the synsets of ``wnids.txt`` in alphabetical order. The directory is the published one,
+    ``tiny-imagenet-200``; its images for testing have no labels and are not read.
+    """
+
+    def __init__(self, dir: str | os.PathLike[str], name: str, shuffle: bool | None = None) -> None:
+        """Make the flow.
+
+        Args:
+            dir: the directory.
+            name: ``"train"`` or ``"val"``.
+            shuffle: whether each pass has a new order; None does for training.
+
+        Raises:
+            InputError: A file is missing, or its content is not what was published.
+        """
+        check_name(self, name, ("train", "val"))
+        self.dir = os.path.abspath(os.fspath(dir))
+        self.name = name
+        synsets = sorted(read_lines(find_file(self.dir, ["wnids.txt"], _TINY_IMAGENET_SOURCE)))
+        label_of = {synset: label for label, synset in enumerate(synsets)}
+        images = _list_train(self.dir, label_of) if name == "train" else _list_val(self.dir, label_of)
+        super().__init__(images, name == "train" if shuffle is None else shuffle)
+
+
+def _list_train(folder: str, label_of: dict[str, int]) -> list[tuple[str, int]]:
+    """Return the images in the directories of the synsets."""
+    images: list[tuple[str, int]] = []
+    for synset, label in label_of.items():
+        inside = os.path.join(folder, "train", synset, "images")
+        found = sorted(os.listdir(inside)) if os.path.isdir(inside) else []
+        if not found:
+            raise InputError(
+                f"{inside} is missing or empty: get the images from {_TINY_IMAGENET_SOURCE}; nothing is downloaded"
+            )
+        images += [(os.path.join(inside, file), label) for file in found]
+    if not images:
+        raise InputError(f"{os.path.join(folder, 'wnids.txt')} is empty")
+    return images
+
+
+def _list_val(folder: str, label_of: dict[str, int]) -> list[tuple[str, int]]:
+    """Return the images that the list of annotations names."""
+    path = find_file(folder, [os.path.join("val", "val_annotations.txt")], _TINY_IMAGENET_SOURCE)
+    images = []
+    for number, line in enumerate(read_lines(path), 1):
+        file, _, rest = line.partition("\t")
+        synset = rest.split("\t")[0]
+        if synset not in label_of:
+            raise InputError(f"{path}, line {number}: {line[:80]!r} has no synset of wnids.txt after the file")
+        images.append((os.path.join(folder, "val", "images", file), label_of[synset]))
+    if not images:
+        raise InputError(f"{path} is empty")
+    return images

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tpack.dataflow.dataset.files import check_name, data_dir, find_file
-from tpack.dataflow.dataset.labelled_images import LabelledImages, mean_image
-from tpack.dataflow.dataset.mat import load_mat
+from tpack.dataflow.dataset.files import check_name, data_dir, find_file, load_mat
+from tpack.dataflow.dataset.image_lists import LabelledImages, mean_image
 from tpack.errors import InputError
 
 _PARTS = ("train", "test", "extra")

@@ -1,14 +1,23 @@
-"""Rectangles cut out of images."""
+"""Rectangles cut out of images.
 
+The crop that image classifiers are trained with: a random part of the image, resized to a fixed shape.
+
+A rectangle of the image painted over.
+"""
+
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.imgaug.base import ImageAugmentor
-from tpack.dataflow.imgaug.checks import check_image, check_number, check_points, check_shape
-from tpack.dataflow.imgaug.transform import Transform
+from tpack.dataflow.imgaug.base import ImageAugmentor, Transform, TransformList
+from tpack.dataflow.imgaug.checks import check_image, check_number, check_points, check_range, check_shape, is_number
+from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, to_dtype_of
+from tpack.dataflow.imgaug.resize import ResizeTransform
 from tpack.errors import ConfigError, DataPointError
+
+_MAX_TRIALS = 10
 
 
 class CropTransform(Transform):
@@ -141,3 +150,119 @@ def _free(owner: Any, img: np.ndarray, shape: tuple[int, int]) -> tuple[int, int
             f"{owner!r} got an image of shape {img.shape}: wanted at least height {shape[0]} and width {shape[1]}"
         )
     return height - shape[0], width - shape[1]
+
+
+class GoogleNetRandomCropAndResize(ImageAugmentor):
+    """Keep a rectangle of random area, aspect ratio and place, and resize it.
+
+    A rectangle that does not fit into the image is drawn anew. If ten did not fit, the image is resized as little as
+    its shape allows, and the middle of it is kept.
+
+    Source:
+        Szegedy et al., "Going deeper with convolutions", 2015
+    """
+
+    def __init__(
+        self,
+        crop_area_fraction: Sequence[float] = (0.08, 1.0),
+        aspect_ratio_range: Sequence[float] = (0.75, 1.333),
+        target_shape: int | Sequence[int] = 224,
+        interp: int = 1,
+    ) -> None:
+        """Make the augmentor.
+
+        Args:
+            crop_area_fraction: the least and the greatest part of the image's area.
+            aspect_ratio_range: the least and the greatest ratio of width to height; its inverse is as probable.
+            target_shape: height and width, or one number for both.
+            interp: OpenCV's number of the interpolation.
+        """
+        tiny = np.finfo(np.float64).tiny
+        self.crop_area_fraction = check_range(self, "crop_area_fraction", crop_area_fraction, tiny, 1)
+        self.aspect_ratio_range = check_range(self, "aspect_ratio_range", aspect_ratio_range, tiny)
+        self.target_shape = check_shape(self, "target_shape", target_shape)
+        self.interp = interp
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Draw a rectangle."""
+        height, width = check_image(self, img)
+        for _ in range(_MAX_TRIALS):
+            crop_height, crop_width = self._draw_shape(height * width)
+            if 1 <= crop_height <= height and 1 <= crop_width <= width:
+                y0 = self.rng.randint(height - crop_height + 1)
+                x0 = self.rng.randint(width - crop_width + 1)
+                return self._crop_and_resize(y0, x0, crop_height, crop_width)
+        return self._middle(height, width)
+
+    def _draw_shape(self, area: int) -> tuple[int, int]:
+        """Return a random height and width."""
+        crop_area = self.rng.uniform(*self.crop_area_fraction) * area
+        aspect_ratio = self.rng.uniform(*self.aspect_ratio_range)
+        crop_height = int(math.sqrt(crop_area / aspect_ratio) + 0.5)
+        crop_width = int(math.sqrt(crop_area * aspect_ratio) + 0.5)
+        return (crop_width, crop_height) if self.rng.rand() < 0.5 else (crop_height, crop_width)
+
+    def _middle(self, height: int, width: int) -> Transform:
+        """Keep the largest rectangle in the middle that has the aspect ratio of the target."""
+        scale = min(height / self.target_shape[0], width / self.target_shape[1])
+        crop_height, crop_width = (max(1, int(edge * scale + 1e-6)) for edge in self.target_shape)
+        return self._crop_and_resize((height - crop_height) // 2, (width - crop_width) // 2, crop_height, crop_width)
+
+    def _crop_and_resize(self, y0: int, x0: int, height: int, width: int) -> Transform:
+        """Keep a rectangle and resize it."""
+        resize = ResizeTransform(height, width, *self.target_shape, self.interp)
+        return TransformList([CropTransform(y0, x0, height, width), resize])
+
+
+class RandomCutout(PhotometricAugmentor):
+    """Fill a rectangle at a random place, all of it inside the image, with one value.
+
+    Source:
+        DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout", arXiv 1708.04552
+    """
+
+    def __init__(
+        self, h_range: int | Sequence[int], w_range: int | Sequence[int], fill: float | Sequence[float] = 0.0
+    ) -> None:
+        """Make the augmentor.
+
+        Args:
+            h_range: the height of the rectangle; or a pair, between the first of which and one less than the second the
+                height is drawn.
+            w_range: the width, likewise.
+            fill: the value, or one for each channel.
+        """
+        self.h_range = _check_edge(self, "h_range", h_range)
+        self.w_range = _check_edge(self, "w_range", w_range)
+        self.fill = fill
+
+    def _get_augment_params(self, img: np.ndarray) -> tuple[int, int, int, int]:
+        """Return the first row, the first column, the height and the width.
+
+        Raises:
+            DataPointError: The image is smaller than the rectangle.
+        """
+        image_height, image_width = check_image(self, img)
+        height, width = self.rng.randint(*self.h_range), self.rng.randint(*self.w_range)
+        if height > image_height or width > image_width:
+            raise DataPointError(
+                f"{self!r} got an image of shape {img.shape}: it drew {height} x {width}, which is more"
+            )
+        y0, x0 = self.rng.randint(image_height - height + 1), self.rng.randint(image_width - width + 1)
+        return y0, x0, height, width
+
+    def _augment(self, img: np.ndarray, param: tuple[int, int, int, int]) -> np.ndarray:
+        y0, x0, height, width = param
+        filled = img.copy()
+        filled[y0 : y0 + height, x0 : x0 + width] = to_dtype_of(np.asarray(self.fill, np.float64), img, clip=False)
+        return filled
+
+
+def _check_edge(owner: Any, name: str, value: Any) -> tuple[int, int]:
+    """Return the least length of an edge, and one more than the greatest."""
+    low, high = (value, value + 1) if is_number(value) else check_range(owner, name, value)
+    if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or not 1 <= low < high:
+        raise ConfigError(
+            f"{type(owner).__name__} got {name}={value!r}: wanted a positive integer, or two, the second more"
+        )
+    return int(low), int(high)

@@ -2,18 +2,25 @@
 
 The numbers of borders are OpenCV's: 0 one value, 1 the nearest pixel again, 2 mirrored with the edge, 3 the other side,
 4 mirrored without it.
+
+Images rotated around a point.
+
+Images mirrored and transposed.
 """
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.imgaug.base import ImageAugmentor
-from tpack.dataflow.imgaug.checks import check_image, check_number, check_points, check_range
-from tpack.dataflow.imgaug.transform import Transform
+from tpack.dataflow.imgaug.base import ImageAugmentor, NoOpTransform, Transform
+from tpack.dataflow.imgaug.checks import check_image, check_image_size, check_number, check_points, check_range
 from tpack.dataflow.opencv import apply_per_channels, opencv
 from tpack.errors import ConfigError
+
+# What a length computed from sines may lack of a whole number.
+_EPSILON = 1e-6
 
 
 class WarpAffineTransform(Transform):
@@ -148,3 +155,197 @@ class Affine(ImageAugmentor):
         middle = np.array([width, height]) / 2 - 0.5
         mat = np.column_stack([linear, middle + shift - linear @ middle])
         return WarpAffineTransform(mat, (width, height), self.interp, self.border, self.border_value)
+
+
+class Rotation(ImageAugmentor):
+    """Rotate by a random angle around a random point; the image keeps its size."""
+
+    def __init__(
+        self,
+        max_deg: float,
+        center_range: Sequence[float] = (0, 1),
+        interp: int = 1,
+        border: int = 1,
+        step_deg: float | None = None,
+        border_value: float | Sequence[float] = 0,
+    ) -> None:
+        """Make the augmentor.
+
+        Args:
+            max_deg: the greatest angle to either side, in degrees.
+            center_range: between which fractions of height and width the point is.
+            interp: OpenCV's number of the interpolation.
+            border: OpenCV's number of what comes in from outside.
+            step_deg: if given, the angle is a multiple of it. All multiples up to ``max_deg`` to either side are as
+                probable; in tensorpack ``max_deg`` itself was never drawn.
+            border_value: the value from outside with border 0.
+        """
+        self.max_deg = check_number(self, "max_deg", max_deg, low=0)
+        self.center_range = check_range(self, "center_range", center_range)
+        self.step_deg = _check_step(self, step_deg)
+        self.interp = interp
+        self.border = border
+        self.border_value = border_value
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Draw the angle and the point."""
+        height, width = check_image(self, img)
+        center = self._rand_range(*self.center_range, size=2) * (width, height)
+        mat = _rotation_matrix(_draw_degrees(self), center, center)
+        return WarpAffineTransform(mat, (width, height), self.interp, self.border, self.border_value)
+
+
+class RotationAndCropValid(ImageAugmentor):
+    """Rotate around the middle by a random angle, and keep the largest upright rectangle that is image everywhere.
+
+    One of its edges may be longer than the image's: a quarter turn keeps all of it.
+    """
+
+    def __init__(self, max_deg: float, interp: int = 1, step_deg: float | None = None) -> None:
+        """Make the augmentor.
+
+        Args:
+            max_deg: the greatest angle to either side, in degrees.
+            interp: OpenCV's number of the interpolation.
+            step_deg: see `Rotation`.
+        """
+        self.max_deg = check_number(self, "max_deg", max_deg, low=0)
+        self.step_deg = _check_step(self, step_deg)
+        self.interp = interp
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Draw the angle."""
+        height, width = check_image(self, img)
+        degrees = _draw_degrees(self)
+        new_width, new_height = self.largest_rotated_rect(width, height, degrees)
+        size = (max(new_width, 1), max(new_height, 1))
+        mat = _rotation_matrix(degrees, np.array([width, height]) / 2, np.array(size) / 2)
+        return WarpAffineTransform(mat, size, self.interp, borderMode=1)
+
+    @staticmethod
+    def largest_rotated_rect(w: float, h: float, angle: float) -> tuple[int, int]:
+        """Return the width and height of the largest upright rectangle inside a rotated one.
+
+        They are rounded down, so that no pixel of it is outside.
+
+        Args:
+            w: the width of the rectangle that is rotated.
+            h: its height.
+            angle: the angle in degrees.
+        """
+        sin, cos = abs(math.sin(math.radians(angle))), abs(math.cos(math.radians(angle)))
+        long, short = max(w, h), min(w, h)
+        if short <= 2 * sin * cos * long or abs(sin - cos) < 1e-10:
+            # Two corners lie on the middle of the longer edges, and the other two inside.
+            found_long, found_short = (short / 2 / sin, short / 2 / cos) if sin > 0 else (long, short)
+            width, height = (found_long, found_short) if w >= h else (found_short, found_long)
+        else:
+            double_cos = cos * cos - sin * sin
+            width, height = (w * cos - h * sin) / double_cos, (h * cos - w * sin) / double_cos
+        return math.floor(width + _EPSILON), math.floor(height + _EPSILON)
+
+
+def _rotation_matrix(degrees: float, center: np.ndarray, new_center: np.ndarray) -> np.ndarray:
+    """Return the matrix that rotates counterclockwise around a point, which comes to another, on indices of pixels."""
+    radians = math.radians(degrees)
+    turn = np.array([[math.cos(radians), math.sin(radians)], [-math.sin(radians), math.cos(radians)]])
+    return np.column_stack([turn, new_center - 0.5 - turn @ (center - 0.5)])
+
+
+def _check_step(owner: Any, step_deg: float | None) -> float | None:
+    """Return the step of the angle, if there is one."""
+    if step_deg is None:
+        return None
+    if not check_number(owner, "step_deg", step_deg, 0, max(owner.max_deg, 0)) > 0:
+        raise ConfigError(f"{type(owner).__name__} got step_deg={step_deg!r}: wanted a positive number")
+    return step_deg
+
+
+def _draw_degrees(augmentor: Any) -> float:
+    """Return a random angle."""
+    if augmentor.step_deg is None:
+        return float(augmentor.rng.uniform(-augmentor.max_deg, augmentor.max_deg))
+    steps = int(augmentor.max_deg / augmentor.step_deg + _EPSILON)
+    return float(augmentor.rng.randint(-steps, steps + 1) * augmentor.step_deg)
+
+
+class FlipTransform(Transform):
+    """Mirror an image of height ``h`` and width ``w``: left and right if ``horiz``, else top and bottom."""
+
+    def __init__(self, h: int, w: int, horiz: bool = True) -> None:
+        """Make the transform; see the class."""
+        self.h = h
+        self.w = w
+        self.horiz = horiz
+
+    def apply_image(self, img: np.ndarray) -> np.ndarray:
+        """Return the image mirrored."""
+        check_image_size(self, img, self.h, self.w)
+        flip, axis = opencv().flip, 1 if self.horiz else 0
+        return apply_per_channels(lambda part: flip(part, axis), img)
+
+    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
+        """Mirror the coordinates: x becomes ``w - x``, since they are continuous and not indices of pixels."""
+        coords = check_points(self, coords, 2)
+        if self.horiz:
+            coords[:, 0] = self.w - coords[:, 0]
+        else:
+            coords[:, 1] = self.h - coords[:, 1]
+        return coords
+
+
+class TransposeTransform(Transform):
+    """Exchange rows and columns."""
+
+    def apply_image(self, img: np.ndarray) -> np.ndarray:
+        """Return the image transposed."""
+        check_image(self, img)
+        return apply_per_channels(opencv().transpose, img)
+
+    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
+        """Exchange x and y."""
+        return np.ascontiguousarray(check_points(self, coords, 2)[:, ::-1])
+
+
+class Flip(ImageAugmentor):
+    """Mirror an image, or do not, by chance."""
+
+    def __init__(self, horiz: bool = False, vert: bool = False, prob: float = 0.5) -> None:
+        """Make the augmentor.
+
+        Args:
+            horiz: whether left and right are exchanged.
+            vert: whether top and bottom are.
+            prob: how probable it is.
+
+        Raises:
+            ConfigError: Not exactly one of ``horiz`` and ``vert`` is set.
+        """
+        if bool(horiz) == bool(vert):
+            raise ConfigError(f"Flip got horiz={horiz} and vert={vert}: wanted one of them; two Flips do both")
+        self.horiz = bool(horiz)
+        self.prob = check_number(self, "prob", prob, 0, 1)
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Decide whether to."""
+        height, width = check_image(self, img)
+        if self.rng.rand() < self.prob:
+            return FlipTransform(height, width, self.horiz)
+        return NoOpTransform()
+
+
+class Transpose(ImageAugmentor):
+    """Exchange rows and columns, or do not, by chance."""
+
+    def __init__(self, prob: float = 0.5) -> None:
+        """Make the augmentor.
+
+        Args:
+            prob: how probable it is.
+        """
+        self.prob = check_number(self, "prob", prob, 0, 1)
+
+    def get_transform(self, img: np.ndarray) -> Transform:
+        """Decide whether to."""
+        check_image(self, img)
+        return TransposeTransform() if self.rng.rand() < self.prob else NoOpTransform()

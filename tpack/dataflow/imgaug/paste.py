@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.imgaug.base import ImageAugmentor
+from tpack.dataflow.imgaug.base import ImageAugmentor, Transform
 from tpack.dataflow.imgaug.checks import check_image, check_image_size, check_points, check_shape
 from tpack.dataflow.imgaug.photometric import to_dtype_of
-from tpack.dataflow.imgaug.transform import Transform
 from tpack.errors import ConfigError, DataPointError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.imgaug.base import ImageAugmentor
+from tpack.dataflow.imgaug.base import ImageAugmentor, Transform
 from tpack.dataflow.imgaug.checks import (
     check_image,
     check_image_size,
@@ -17,7 +17,6 @@ from tpack.dataflow.imgaug.checks import (
     check_range,
     check_shape,
 )
-from tpack.dataflow.imgaug.transform import Transform
 from tpack.dataflow.opencv import apply_per_channels, opencv
 from tpack.errors import ConfigError
 from tpack.utils import logger

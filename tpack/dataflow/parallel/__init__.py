@@ -1,11 +1,14 @@
 """Data points prepared in other threads and processes."""
 
-from tpack.dataflow.parallel.process_map import MultiProcessMapData, MultiProcessMapDataZMQ
-from tpack.dataflow.parallel.process_map_batch import MultiProcessMapAndBatchData, MultiProcessMapAndBatchDataZMQ
+from tpack.dataflow.parallel.process_map import (
+    MultiProcessMapAndBatchData,
+    MultiProcessMapAndBatchDataZMQ,
+    MultiProcessMapData,
+    MultiProcessMapDataZMQ,
+)
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
-from tpack.dataflow.parallel.start_method import start_workers_by
-from tpack.dataflow.parallel.thread_map import MultiThreadMapData
-from tpack.dataflow.parallel.thread_runner import MultiThreadRunner
+from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
+from tpack.dataflow.parallel.workers.child import start_workers_by
 
 __all__ = [
     "MultiProcessMapAndBatchData",

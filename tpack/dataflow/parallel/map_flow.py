@@ -1,21 +1,20 @@
-"""What flows that map data points in workers have in common: the order, the buffer, the position."""
+"""What flows that map data points in workers have in common: the order, the buffer, the position.
+
+What several flows that run workers ask of their arguments.
+"""
 
 import copy
 import functools
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, DataFlowTerminated, ProxyDataFlow
-from tpack.dataflow.checks import check_at_least
-from tpack.dataflow.guard import DataFlowReentrantGuard
-from tpack.dataflow.parallel.loose_map import LooseMap
-from tpack.dataflow.parallel.map_order import StrictMap
-from tpack.dataflow.parallel.options import check_map_func
-from tpack.dataflow.parallel.pool import MapPool
+from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, ProxyDataFlow, check_at_least
+from tpack.dataflow.parallel.map_order import LooseMap, MapPool, StrictMap
 from tpack.dataflow.parallel.position import Position
 from tpack.dataflow.state import StatelessError, make_state, read_count, read_flag, read_state
-from tpack.errors import InputError
+from tpack.errors import ConfigError, InputError
 
 
 class MapFlow(ProxyDataFlow):
@@ -123,3 +122,26 @@ class MapFlow(ProxyDataFlow):
                 "faster; wanted strict=True"
             )
         return mapping
+
+
+def check_timeout(owner: Any, timeout: Any) -> float | None:
+    """Return a time to wait for a worker.
+
+    Raises:
+        ConfigError: It is neither None nor a positive number.
+    """
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and 0 < timeout < math.inf):
+        raise ConfigError(f"{type(owner).__name__} got timeout={timeout!r}: wanted a number of seconds, or None")
+    return timeout
+
+
+def check_map_func(owner: Any, map_func: Any) -> Callable[[Any], Any]:
+    """Return a function that is to be called with data points.
+
+    Raises:
+        ConfigError: It cannot be called.
+    """
+    if not callable(map_func):
+        raise ConfigError(f"{type(owner).__name__} got map_func={map_func!r}: wanted a function of one argument")
+    return map_func

@@ -1,15 +1,120 @@
-"""Mapping in the order of the flow: passes are its passes, and where they are can be told."""
+"""Mapping in the order of the flow: passes are its passes, and where they are can be told.
 
+Mapping in the order in which workers finish: nobody waits for anybody, and the buffer stays full between passes.
+
+One pass over a flow, read one point ahead, so that a point for which there is no room now is not lost.
+
+What a flow that maps data points asks of its workers, be they threads or processes.
+"""
+
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.parallel.pool import MapPool, Result
 from tpack.dataflow.parallel.position import Position, StateTaker, go_to
-from tpack.dataflow.parallel.reader import Reader
 from tpack.dataflow.state import StatelessError
+
+
+class Result(NamedTuple):
+    """What a worker made of a data point.
+
+    Attributes:
+        tag: what the point was submitted with.
+        point: the new data point; None if the point is dropped.
+        error: the exception that the function raised, to be raised when it is the point's turn.
+    """
+
+    tag: Any
+    point: Any
+    error: BaseException | None
+
+
+class MapPool(ABC):
+    """Workers that call one function with data points."""
+
+    @abstractmethod
+    def submit(self, tag: Any, point: Any) -> bool:
+        """Hand a point to a worker.
+
+        Args:
+            tag: comes back with the result.
+            point: the point.
+
+        Returns:
+            False if no worker has room for it now; a result is to be received first, and there is one to come.
+        """
+
+    @abstractmethod
+    def receive(self) -> Result:
+        """Return the next result, in whatever order they come; wait for it. There must be one to come."""
+
+    @property
+    @abstractmethod
+    def is_closed(self) -> bool:
+        """Whether the workers have been ended."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the workers."""
+
+
+class Reader:
+    """Reads a pass; its end and an exception are found when the point after the last is wanted.
+
+    Args:
+        points: the pass.
+        when_read: called with the number of points read so far after each, and before the end is known.
+    """
+
+    def __init__(self, points: Iterator[Any], when_read: Callable[[int], None] | None = None) -> None:
+        self._points = points
+        self._when_read = when_read
+        self._held: list[Any] = []
+        self._read = 0
+        self.is_over = False
+        self._error: Exception | None = None
+
+    @property
+    def taken(self) -> int:
+        """The number of points that were taken."""
+        return self._read - len(self._held)
+
+    def has_next(self) -> bool:
+        """Tell whether there is another point, which ``next`` is then."""
+        if self._held:
+            return True
+        if self.is_over:
+            return False
+        try:
+            self._held.append(next(self._points))
+        except StopIteration:
+            self.is_over = True
+            return False
+        except Exception as error:
+            # What was read before is to arrive before it.
+            self.is_over, self._error = True, error
+            return False
+        self._read += 1
+        if self._when_read is not None:
+            self._when_read(self._read)
+        return True
+
+    @property
+    def next(self) -> Any:
+        """The point that ``has_next`` has found."""
+        return self._held[0]
+
+    def take(self) -> None:
+        """Go on to the point after it."""
+        self._held.clear()
+
+    def pop_error(self) -> Exception | None:
+        """Return the exception that ended the pass, if one did; only once, since it refers to this reader."""
+        error, self._error = self._error, None
+        return error
 
 
 class StrictMap:
@@ -148,3 +253,69 @@ class StrictMap:
         if self._later and self._later[0][0] < yielded:
             self._position = self._later.popleft()[1]
         self._position = replace(self._position, skipped=self._position.skipped + 1)
+
+
+class LooseMap:
+    """One endless stream of mapped points, which passes are cut from.
+
+    A pass has as many points as the wrapped flow had in the pass that was read last, those that the function drops
+    included; it may hold points of the pass before or after.
+
+    Args:
+        begin: begins a pass of the flow.
+        pool: the workers.
+        buffer_size: how many points may be with them.
+    """
+
+    def __init__(self, begin: Callable[[], Iterator[Any]], pool: MapPool, buffer_size: int) -> None:
+        self._begin = begin
+        self._pool = pool
+        self._buffer_size = buffer_size
+        self._reader: Reader | None = None
+        self._error: BaseException | None = None
+        self._length: int | None = None
+        self._submitted = 0
+
+    def iterate(self) -> Iterator[Any]:
+        """Yield a pass."""
+        received = 0
+        while True:
+            self._feed()
+            if received == self._length:
+                return
+            if self._error is not None and self._submitted == 0:
+                broken, self._error = self._error, None
+                try:
+                    raise broken
+                finally:
+                    del broken
+            result = self._pool.receive()
+            self._submitted -= 1
+            received += 1
+            if result.error is not None:
+                # Nothing here may refer to the error, which refers to this frame by its traceback.
+                error: BaseException = result.error
+                try:
+                    raise error
+                finally:
+                    del error, result
+            if result.point is not None:
+                yield result.point
+
+    def _feed(self) -> None:
+        """Hand out points until the buffer is full; begin the next pass of the flow where one ends."""
+        while self._submitted < self._buffer_size and self._error is None:
+            if self._reader is None:
+                self._reader = Reader(self._begin())
+            if self._reader.has_next():
+                if not self._pool.submit(None, self._reader.next):
+                    return
+                self._reader.take()
+                self._submitted += 1
+                continue
+            self._error = self._reader.pop_error()
+            if self._error is None:
+                self._length = self._reader.taken
+            self._reader = None
+            if self._length == 0:
+                return

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.passes import leave, skip
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.state import StatelessError, leave, skip
 
 _SHARE = 100
 _MIN_POINTS = 16

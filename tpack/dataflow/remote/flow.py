@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, DataFlowTerminated
-from tpack.dataflow.checks import check_at_least
+from tpack.dataflow.base import DataFlow, DataFlowTerminated, check_at_least
 from tpack.dataflow.remote.options import RemoteOptions, check_address
 from tpack.dataflow.remote.sockets import Endpoint, drain_events, open_sockets, rejections
 from tpack.dataflow.repeat import RepeatedData

@@ -1,12 +1,28 @@
-"""Arrays in an HDF5 file as data points."""
+"""Arrays in an HDF5 file as data points.
+
+Data points kept as arrays in an HDF5 file, which other programs can read.
+"""
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
-from tpack.dataflow.indexed import IndexedDataFlow
-from tpack.errors import ConfigError, InputError
+import numpy as np
+
+from tpack.dataflow.base import DataFlow
+from tpack.dataflow.batch import aggregate
+from tpack.dataflow.sources import IndexedDataFlow
+from tpack.errors import ConfigError, DataPointError, InputError
+from tpack.utils import logger
+from tpack.utils.fs import written_aside
 from tpack.utils.optional import import_optional
+from tpack.utils.progress import get_tqdm
+
+# So many data points are written at a time, and an array in the file is in pieces of about so many bytes.
+_POINTS_AT_A_TIME = 256
+
+_PIECE_SIZE_BYTES = 1 << 16
 
 
 class HDF5Data(IndexedDataFlow):
@@ -81,3 +97,101 @@ def _length_of(file: Any, filename: str, path: str) -> int:
         found = "no such entry" if array is None else f"a {type(array).__name__} without a length"
         raise InputError(f"the HDF5 file {filename} has at {path!r} {found}: wanted an array")
     return len(array)
+
+
+class HDF5Serializer:
+    """Write a flow to an HDF5 file, one array for each component, and read such a file as a flow.
+
+    The data points must be lists or tuples of numbers and arrays of numbers, each component of one shape and dtype. The
+    file has a checksum for each piece of an array.
+    """
+
+    @staticmethod
+    def save(df: DataFlow, path: str | os.PathLike[str], data_paths: Sequence[str]) -> None:
+        """Write one pass over a flow; ``reset_state`` is called first.
+
+        The file is written aside and takes its place when it is whole.
+
+        Args:
+            df: the flow.
+            path: the file.
+            data_paths: the path in the file of each component's array.
+
+        Raises:
+            ConfigError: ``data_paths`` has not one path for each component, or the flow has no data point.
+            DataPointError: A data point is none that can be written, or unlike those before it.
+            DependencyError: The package ``h5py`` is not installed.
+        """
+        h5py = import_optional("h5py", "hdf5")
+        df.reset_state()
+        count = 0
+        with written_aside(path) as aside, h5py.File(aside, "w") as file:
+            for first_index, columns in _column_chunks(df):
+                if count == 0:
+                    _make_arrays(file, columns, data_paths)
+                _append(file, columns, data_paths, first_index)
+                count = first_index + len(columns[0])
+            if count == 0:
+                raise ConfigError("HDF5Serializer got a flow without data points: the arrays would have no shape")
+        logger.info("Wrote %d data points to %s", count, os.fspath(path))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], data_paths: Sequence[str], shuffle: bool = True) -> DataFlow:
+        """Return a flow of the data points in a file, as `HDF5Data`.
+
+        Args:
+            path: the file.
+            data_paths: the path in the file of each component's array.
+            shuffle: whether each pass has a new order.
+
+        Raises:
+            InputError: The file cannot be read, or has not these arrays.
+            DependencyError: The package ``h5py`` is not installed.
+        """
+        return HDF5Data(path, data_paths, shuffle)
+
+
+def _column_chunks(df: DataFlow) -> Iterator[tuple[int, list[np.ndarray]]]:
+    """Yield some data points at a time, as the index of the first and an array for each component."""
+    points = iter(get_tqdm(df))
+    first_index = 0
+    while chunk := list(islice(points, _POINTS_AT_A_TIME)):
+        columns = aggregate(chunk, first_index=first_index)
+        if not isinstance(columns, list) or not columns:
+            kind = type(chunk[0]).__name__
+            raise DataPointError(
+                f"data point {first_index} is a {kind} of {len(chunk[0])}: wanted a list of components"
+            )
+        yield first_index, columns
+        first_index += len(chunk)
+
+
+def _make_arrays(file: Any, columns: Sequence[np.ndarray], data_paths: Sequence[str]) -> None:
+    """Make arrays without entries in the file."""
+    if not isinstance(data_paths, (list, tuple)) or len(data_paths) != len(columns):
+        raise ConfigError(
+            f"HDF5Serializer got data_paths={data_paths!r:.100} and data points of {len(columns)} components: "
+            "wanted a list of one path for each"
+        )
+    for path, column in zip(data_paths, columns, strict=True):
+        if column.dtype.kind not in "biufc":
+            raise DataPointError(f"the component for {path!r} has dtype {column.dtype}: wanted numbers")
+        entry = column.shape[1:]
+        rows = max(1, _PIECE_SIZE_BYTES // max(1, column[0].nbytes))
+        pieces = (rows, *(max(1, size) for size in entry))
+        # A dimension of size 0 has no limit, since a piece cannot be larger than it.
+        limits = (None, *(size or None for size in entry))
+        file.create_dataset(path, (0, *entry), column.dtype, maxshape=limits, chunks=pieces, fletcher32=True)
+
+
+def _append(file: Any, columns: Sequence[np.ndarray], data_paths: Sequence[str], first_index: int) -> None:
+    """Append entries to all arrays in the file."""
+    for path, column in zip(data_paths, columns, strict=True):
+        array = file[path]
+        if array.shape[1:] != column.shape[1:] or array.dtype != column.dtype:
+            raise DataPointError(
+                f"from data point {first_index} on, the component for {path!r} has shape {column.shape[1:]} and dtype "
+                f"{column.dtype}, and before shape {array.shape[1:]} and dtype {array.dtype}: wanted them alike"
+            )
+        array.resize(first_index + len(column), axis=0)
+        array[first_index:] = column

@@ -1,16 +1,134 @@
-"""The entries of an LMDB file as data points, as they are or decoded."""
+"""The entries of an LMDB file as data points, as they are or decoded.
+
+LMDB files opened for reading: once in a process, and never beyond their end.
+
+The library refuses to open a file twice in one process, and two flows may well read the same one. It maps the file into
+memory, so that reading behind the end of one that was cut off would kill the process: the size is checked first.
+
+Data points kept in an LMDB file, which can be read in any order.
+"""
 
 import os
+import threading
+import weakref
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
-from tpack.dataflow.base import DataFlow
-from tpack.dataflow.indexed import IndexedDataFlow
-from tpack.dataflow.lmdb_file import LmdbFile
+from tpack.dataflow.base import DataFlow, check_at_least
 from tpack.dataflow.mapping import MapData
+from tpack.dataflow.sources import IndexedDataFlow
 from tpack.dataflow.storage import tensorpack_format
 from tpack.errors import ConfigError, InputError
+from tpack.utils import logger, serialize
+from tpack.utils.fs import written_aside
+from tpack.utils.optional import import_optional
+from tpack.utils.progress import get_tqdm
+
+RESERVED_KEYS = (b"__keys__", b"__tpack__")
+_lock = threading.RLock()
+_DESCRIPTION_KEY = b"__tpack__"
+_FORMAT = 1
+_CHECKSUM_SIZE_BYTES = 4
+_FIRST_MAP_SIZE_BYTES = 1 << 26
+# What is kept in memory until it is written.
+_MAX_CHUNK_SIZE_BYTES = 1 << 26
+
+
+class LmdbFile:
+    """An LMDB file that is read. It is closed when nothing refers to it, or a pass over it, any more.
+
+    Of damage inside the file the library notices what breaks its tree of pages, and hardly ever ends the process over
+    it; it does not notice damage to values. `LMDBSerializer` therefore stores a checksum with each.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open the file.
+
+        Args:
+            path: the file, or a directory with the file ``data.mdb``.
+
+        Raises:
+            InputError: It is missing, is no LMDB file or was cut off.
+            DependencyError: The package ``lmdb`` is not installed.
+        """
+        lmdb = import_optional("lmdb", "lmdb")
+        path = os.fspath(path)
+        self.path = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
+        self._lmdb_error = lmdb.Error
+        with self._errors("opening it"):
+            status = os.stat(self.path)
+            key = status.st_dev, status.st_ino
+            with _lock:
+                if key not in _opened:
+                    _opened[key] = _Opened(_open(lmdb, self.path))
+                _opened[key].num_users += 1
+                self._env = _opened[key].env
+                weakref.finalize(self, _release, key).atexit = False
+        self._check_size()
+
+    def __len__(self) -> int:
+        """Return the number of entries, without those that describe the file."""
+        with self._errors("counting its entries"):
+            num_entries = self._env.stat()["entries"]
+        return num_entries - sum(self.find(key) is not None for key in RESERVED_KEYS)
+
+    def find(self, key: bytes) -> bytes | None:
+        """Return what a key has; None if it is not there."""
+        with self._errors(f"reading {key!r}"), self._env.begin() as transaction:
+            return transaction.get(key)
+
+    def get(self, key: bytes) -> bytes:
+        """Return what a key has.
+
+        Raises:
+            InputError: It is not there, or cannot be read.
+        """
+        value = self.find(key)
+        if value is None:
+            raise InputError(f"the LMDB file {self.path} has no entry {key!r}")
+        return value
+
+    def keys(self) -> list[bytes]:
+        """Return all keys in the order of the file, without those that describe it."""
+        with self._errors("reading its keys"), self._env.begin() as transaction:
+            found = list(transaction.cursor().iternext(keys=True, values=False))
+        return [key for key in found if key not in RESERVED_KEYS]
+
+    def items(self, start: int = 0) -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values in the order of the file, without the first ``start`` and those that describe it."""
+        last: bytes | None = None
+        with self._env.begin() as transaction:
+            entries = _entries(transaction, start)
+            while True:
+                with self._errors("reading its first entry" if last is None else f"reading what follows {last!r}"):
+                    entry = next(entries, None)
+                if entry is None:
+                    return
+                last = entry[0]
+                yield entry
+
+    def _check_size(self) -> None:
+        """Refuse a file that does not hold all pages that it says it has."""
+        with self._errors("reading its size"):
+            wanted = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+        found = os.path.getsize(self.path)
+        if found < wanted:
+            raise InputError(
+                f"the LMDB file {self.path} was cut off: it has {found} bytes, and its pages end at byte {wanted}"
+            )
+
+    @contextmanager
+    def _errors(self, doing: str) -> Iterator[None]:
+        """Name the file and the place in it in what the library raises."""
+        try:
+            yield
+        except (self._lmdb_error, OSError) as error:
+            raise InputError(f"the LMDB file {self.path} cannot be read ({doing}): {error}") from error
 
 
 class LMDBData(IndexedDataFlow):
@@ -110,3 +228,167 @@ def _find_keys(file: LmdbFile, keys: Any) -> list[bytes]:
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, (str, bytes)) for key in keys):
         raise ConfigError(f"LMDBData got keys={keys!r:.100}: wanted a list of keys, or a format with one number in it")
     return [key.encode() if isinstance(key, str) else key for key in keys]
+
+
+@dataclass
+class _Opened:
+    """An open environment and how many `LmdbFile` use it."""
+
+    env: Any
+    num_users: int = 0
+
+
+# By device and inode. Reentrant, since the garbage collector may close one file while another is being opened.
+_opened: dict[tuple[int, int], _Opened] = {}
+
+
+def _entries(transaction: Any, start: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield keys and values, without the first ``start`` and those that describe the file."""
+    cursor = transaction.cursor()
+    keys = (key for key in cursor.iternext(keys=True, values=False) if key not in RESERVED_KEYS)
+    for key in islice(keys, start, None):
+        yield key, cursor.value()
+
+
+def _open(lmdb: Any, path: str) -> Any:
+    """Open a file that nobody writes to."""
+    return lmdb.open(path, subdir=False, readonly=True, lock=False, readahead=True, max_readers=100)
+
+
+def _release(key: tuple[int, int]) -> None:
+    """Say that a file has one user less, and close it after the last."""
+    with _lock:
+        opened = _opened[key]
+        opened.num_users -= 1
+        if opened.num_users == 0:
+            del _opened[key]
+            opened.env.close()
+
+
+class LMDBSerializer:
+    """Write a flow to an LMDB file, and read such a file as a flow.
+
+    Each data point is stored under its number, as ``tpack.utils.serialize`` makes it, after a CRC-32 of key and data.
+    Files that tensorpack wrote can be read, though not those with arrays of Python objects. Files that tpack wrote
+    cannot be read by tensorpack.
+    """
+
+    @staticmethod
+    def save(df: DataFlow, path: str | os.PathLike[str], write_frequency: int = 5000) -> None:
+        """Write one pass over a flow; ``reset_state`` is called first.
+
+        The file is written aside and takes its place when it is whole.
+
+        Args:
+            df: the flow.
+            path: the file. If it is a directory, the file is ``data.mdb`` in it.
+            write_frequency: how many data points are kept in memory until they are written together; less if they are
+                large.
+
+        Raises:
+            ConfigError: ``write_frequency`` is less than 1.
+            DataPointError: A data point cannot be serialized.
+            DependencyError: The package ``lmdb`` is not installed.
+        """
+        lmdb = import_optional("lmdb", "lmdb")
+        check_at_least(LMDBSerializer(), "write_frequency", write_frequency)
+        path = os.path.join(path, "data.mdb") if os.path.isdir(path) else os.fspath(path)
+        df.reset_state()
+        with written_aside(path) as aside:
+            env = lmdb.open(aside, subdir=False, lock=False, sync=False, map_size=_FIRST_MAP_SIZE_BYTES)
+            try:
+                count = _write_all(lmdb, env, df, write_frequency)
+                env.sync(True)
+            finally:
+                env.close()
+        logger.info("Wrote %d data points to %s", count, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], shuffle: bool = True) -> DataFlow:
+        """Return a flow of the data points in a file, of tpack's or of tensorpack's.
+
+        Args:
+            path: the file, or a directory with the file ``data.mdb``.
+            shuffle: whether each pass has a new order.
+
+        Raises:
+            InputError: The file is missing, is no LMDB file, was cut off, or holds another number of data points than
+                were written. Iterating raises it for a damaged data point, with its key.
+            DependencyError: The package ``lmdb`` is not installed.
+        """
+        file = LmdbFile(path)
+        description = file.find(_DESCRIPTION_KEY)
+        if description is None:
+            return LMDBDataDecoder(LMDBData(path, shuffle), partial(_decode_tensorpack, file.path))
+        _check_description(file, description)
+        data = LMDBData(path, shuffle, keys="{:08d}" if shuffle else None)
+        return LMDBDataDecoder(data, partial(_decode, file.path))
+
+
+def _write_all(lmdb: Any, env: Any, df: DataFlow, write_frequency: int) -> int:
+    """Write the data points and then the description; return how many there were."""
+    count = 0
+    for chunk in _chunks(df, write_frequency):
+        _write(lmdb, env, chunk)
+        count += len(chunk)
+    _write(lmdb, env, [(_DESCRIPTION_KEY, serialize.dumps({"format": _FORMAT, "size": count}))])
+    return count
+
+
+def _chunks(df: DataFlow, write_frequency: int) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield keys and values in lists that are neither too long nor too large."""
+    chunk: list[tuple[bytes, bytes]] = []
+    size_bytes = 0
+    for index, point in enumerate(get_tqdm(df)):
+        key, data = b"%08d" % index, serialize.dumps(point)
+        chunk.append((key, _checksum(key, data) + data))
+        size_bytes += len(data)
+        if len(chunk) == write_frequency or size_bytes > _MAX_CHUNK_SIZE_BYTES:
+            yield chunk
+            chunk, size_bytes = [], 0
+    yield chunk
+
+
+def _write(lmdb: Any, env: Any, chunk: list[tuple[bytes, bytes]]) -> None:
+    """Write keys and values, and let the file grow until there is room for them."""
+    while True:
+        try:
+            with env.begin(write=True) as transaction:
+                for key, value in chunk:
+                    transaction.put(key, value)
+        except lmdb.MapFullError:
+            env.set_mapsize(env.info()["map_size"] * 2)
+        else:
+            return
+
+
+def _checksum(key: bytes, data: Any) -> bytes:
+    return zlib.crc32(data, zlib.crc32(key)).to_bytes(_CHECKSUM_SIZE_BYTES, "little")
+
+
+def _check_description(file: LmdbFile, stored: bytes) -> None:
+    """Refuse a file that is of another format, or has not as many data points as it should."""
+    description = serialize.loads(stored)
+    if not isinstance(description, dict) or description.get("format") != _FORMAT:
+        raise InputError(f"the LMDB file {file.path} says {description!r:.100} of itself: wanted format {_FORMAT}")
+    if description.get("size") != len(file):
+        raise InputError(
+            f"the LMDB file {file.path} has {len(file)} data points and should have {description.get('size')}"
+        )
+
+
+def _decode(path: str, key: bytes, value: bytes) -> Any:
+    """Return the data point in an entry that tpack wrote."""
+    content = memoryview(value)
+    checksum, data = content[:_CHECKSUM_SIZE_BYTES], content[_CHECKSUM_SIZE_BYTES:]
+    if checksum != _checksum(key, data):
+        raise InputError(f"the LMDB file {path} is damaged: the data point {key!r} has another checksum than it should")
+    return serialize.loads(data)
+
+
+def _decode_tensorpack(path: str, key: bytes, value: bytes) -> Any:
+    """Return the data point in an entry that tensorpack wrote."""
+    try:
+        return tensorpack_format.loads(value)
+    except InputError as error:
+        raise InputError(f"the LMDB file {path}, which tpack did not write, has at {key!r}: {error}") from error

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.indexed import IndexedDataFlow
+from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
 from tpack.utils.fs import atomic_write

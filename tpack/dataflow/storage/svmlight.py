@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from tpack.dataflow.indexed import IndexedDataFlow
+from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
 from tpack.utils.optional import import_optional
 

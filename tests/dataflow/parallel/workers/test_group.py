@@ -11,9 +11,8 @@ import psutil
 import pytest
 
 from tests.helpers.worker_functions import do, echo
-from tpack.dataflow.parallel.members import GroupOptions
 from tpack.dataflow.parallel.transport.wire import Kind
-from tpack.dataflow.parallel.workers.group import WorkerGroup
+from tpack.dataflow.parallel.workers.group import GroupOptions, WorkerGroup
 from tpack.errors import DataWorkerError
 
 SECS = 60

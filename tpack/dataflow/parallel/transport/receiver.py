@@ -16,11 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.parallel.lent import LentSlots
-from tpack.dataflow.parallel.pack import unpack
-from tpack.dataflow.parallel.slots import split
-from tpack.dataflow.parallel.transport.codec import ArraySpec, decode
-from tpack.dataflow.parallel.transport.slots import Block
+from tpack.dataflow.parallel.transport.codec import ArraySpec, decode, unpack
+from tpack.dataflow.parallel.transport.slots import Block, LentSlots, split
 from tpack.dataflow.parallel.transport.wire import CANCEL, MAX_LENT, RECORD, RETURN, VIEW_BYTES, Kind, PeerGoneError
 from tpack.errors import InputError
 

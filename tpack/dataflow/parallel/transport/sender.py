@@ -3,20 +3,22 @@
 Small points are gathered into packs, and a pack is sent when it is full or a moment has passed since the last message;
 so there are some thousand messages a second at most, however small the points, and none is held back for longer than
 that moment, even if the next point never comes.
+
+A thread that sends what is held back: nothing waits for more than a moment to share a message with others.
 """
 
+import contextlib
 import functools
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpack.dataflow.parallel.flusher import HOLD_SECS, Flusher
-from tpack.dataflow.parallel.pack import Layout, Pack
-from tpack.dataflow.parallel.slots import MIN_SLOT_BYTES, Slots
-from tpack.dataflow.parallel.transport.codec import Encoded
+from tpack.dataflow.parallel.transport.codec import Encoded, Layout, Pack
+from tpack.dataflow.parallel.transport.slots import MIN_SLOT_BYTES, Slots
 from tpack.dataflow.parallel.transport.wire import (
     CANCEL,
     MAX_LENT,
@@ -30,6 +32,8 @@ from tpack.dataflow.parallel.transport.wire import (
 
 _READ_BYTES = 4096
 _GONE = "the process that the data points go to is gone"
+HOLD_SECS = 0.0005
+"""How long a small data point may be held back."""
 
 
 class OpenSlot(NamedTuple):
@@ -296,3 +300,46 @@ def _announce(sock: socket.socket, descriptor: int, generation: int, count: int,
         socket.send_fds(sock, [record], [descriptor])
     except OSError as error:
         raise PeerGoneError(_GONE) from error
+
+
+class Flusher:
+    """Sends what was held back for a moment. The thread begins when it is first needed."""
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        """Begin with nothing held back.
+
+        Args:
+            flush: sends what is held back, if there is something.
+        """
+        self._flush = flush
+        # Whether it will flush in a moment.
+        self.is_expected = False
+        self._due = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def expect(self) -> None:
+        """Flush in a moment."""
+        if self.is_expected:
+            return
+        self.is_expected = True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tpack-flusher", daemon=True)
+            self._thread.start()
+        self._due.set()
+
+    def stop(self) -> None:
+        """Let the thread end."""
+        self._stopped.set()
+        self._due.set()
+
+    def _run(self) -> None:
+        # That the other process is gone, the thread that puts the next point will find too.
+        with contextlib.suppress(PeerGoneError):
+            while True:
+                self._due.wait()
+                self._due.clear()
+                if self._stopped.wait(HOLD_SECS):
+                    return
+                self.is_expected = False
+                self._flush()

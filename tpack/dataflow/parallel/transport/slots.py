@@ -4,20 +4,46 @@ A block is a file in the memory file system that has been given no name, or lost
 other process gets it as a descriptor over a socket. The kernel frees it with the last mapping, so that neither an
 orderly exit nor a resource tracker is needed, and there is no moment in which SIGKILL leaves something in /dev/shm, as
 there is with ``multiprocessing.shared_memory``, whose blocks have names.
+
+The slots of a producer: pieces of shared memory of one size, each of which carries one message at a time.
+
+A message that is larger than a slot begins a new generation of larger ones; the old ones go when nobody uses them.
+When all slots are on their way and there may be more, there are more. When the memory file system is full, the number
+that there is has to do; not even one is an error.
+
+Shared memory that is lent out as arrays and is free again when nobody uses it any more.
+
+The consumer of a slot gets arrays that are the slot itself, not copies. When the last of them is gone, and every view
+made of them and everything that holds one (a feed of TensorFlow, too), the slot can go back to its producer, which
+overwrites it. Nothing that is still in use is ever overwritten.
+
+It is looked up and not told: a function that is called when an array ends would run in any thread and at any moment,
+and would swallow a Ctrl-C that comes then.
 """
 
 import contextlib
 import mmap
 import os
 import tempfile
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from tpack.dataflow.parallel.transport.wire import CANCEL, MAX_SLOTS
 from tpack.errors import InputError
 
 # Where shared memory lives on Linux. Elsewhere blocks are unnamed files in the directory for temporary files.
 SHARED_MEMORY = Path("/dev/shm")
+
+MIN_SLOT_BYTES = 128 * 1024
+# Enough that the consumer may keep two while a third is read and a fourth is written.
+_FIRST_SLOTS = 4
+
+_BUDGET_BYTES = 96 * 1024 * 1024
+_PAGE_BYTES = 4096
+Key = tuple[int, int]
 
 
 class Block:
@@ -75,3 +101,139 @@ def _free_bytes(directory: Path) -> str:
         status = os.statvfs(directory)
         return f"{status.f_bavail * status.f_frsize:,}"
     return "an unknown number"
+
+
+class Slots:
+    """The slots of one channel, as its producer sees them."""
+
+    def __init__(self, announce: Callable[[int, int, int, int, bool], None], most: int) -> None:
+        """Have no slot yet.
+
+        Args:
+            announce: tells the consumer of a block: a descriptor, the generation, the number of slots in it, their
+                size, and whether they replace all others.
+            most: how many slots to have at most, if they are small; a few more than messages shall wait.
+        """
+        self._announce = announce
+        self._wanted = self._most = max(_FIRST_SLOTS, min(most, MAX_SLOTS))
+        self._memories: list[np.ndarray] = []
+        self._free: list[int] = []
+        self.generation = 0
+        self.slot_bytes = 0
+
+    def take(self, size_bytes: int) -> int | None:
+        """Return a free slot of at least some size, the one used last; None if there is none.
+
+        Raises:
+            InputError: There is not enough shared memory for even one slot.
+        """
+        if size_bytes > self.slot_bytes:
+            self._begin_generation(size_bytes)
+        elif not self._free and len(self._memories) < self._most:
+            self._add_slots()
+        return self._free.pop() if self._free else None
+
+    @property
+    def can_take(self) -> bool:
+        """Whether there is a free slot, or might be a new one."""
+        return bool(self._free) or len(self._memories) < self._most or not self._memories
+
+    def memory(self, slot: int) -> np.ndarray:
+        """Return the memory of a slot as an array of bytes."""
+        return self._memories[slot]
+
+    def give_back(self, generation: int, slot: int) -> None:
+        """Take note that a slot is free; one of an old generation is not used again."""
+        if generation == self.generation:
+            self._free.append(slot)
+
+    def _begin_generation(self, size_bytes: int) -> None:
+        """Make slots of a new size, and forget the others."""
+        # Messages that have grown may grow more.
+        room = size_bytes // 4 if self.generation else 0
+        slot_bytes = _whole_pages(max(MIN_SLOT_BYTES, size_bytes + room))
+        try:
+            block, descriptor, count = _create(slot_bytes, _FIRST_SLOTS)
+        except InputError:
+            slot_bytes = _whole_pages(size_bytes)
+            block, descriptor, count = _create(slot_bytes, 1)
+        self.generation = self.generation % (CANCEL - 1) + 1
+        self.slot_bytes = slot_bytes
+        in_budget = max(_FIRST_SLOTS, min(self._wanted, _BUDGET_BYTES // slot_bytes))
+        self._most = in_budget if count == _FIRST_SLOTS else count
+        self._memories, self._free = [], []
+        self._append(block, descriptor, count, True)
+
+    def _add_slots(self) -> None:
+        """Make more slots of the same size, if there is memory for them."""
+        wanted = min(len(self._memories), self._most - len(self._memories))
+        try:
+            block, descriptor, count = _create(self.slot_bytes, wanted)
+        except InputError:
+            self._most = len(self._memories)
+            return
+        self._append(block, descriptor, count, False)
+
+    def _append(self, block: Block, descriptor: int, count: int, is_new: bool) -> None:
+        first = len(self._memories)
+        self._memories += split(block, count)
+        self._free += range(first + count - 1, first - 1, -1)
+        try:
+            self._announce(descriptor, self.generation, count, self.slot_bytes, is_new)
+        finally:
+            os.close(descriptor)
+
+
+def split(block: Block, count: int) -> list[np.ndarray]:
+    """Return the slots that a block consists of."""
+    return list(block.memory.reshape(count, -1))
+
+
+def _create(slot_bytes: int, count: int) -> tuple[Block, int, int]:
+    """Make a block for as many slots as there is memory for, but not for more than ``count``."""
+    while count > 1:
+        try:
+            return *create_block(slot_bytes * count), count
+        except InputError:
+            count //= 2
+    return *create_block(slot_bytes), 1
+
+
+def _whole_pages(size_bytes: int) -> int:
+    return -(-size_bytes // _PAGE_BYTES) * _PAGE_BYTES
+
+
+class LentSlots:
+    """The slots that are lent out."""
+
+    def __init__(self) -> None:
+        """Have lent nothing."""
+        self._arrays: dict[Key, weakref.ref[np.ndarray]] = {}
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def count(self, generation: int) -> int:
+        """Return how many slots of a generation are lent."""
+        return sum(key[0] == generation for key in self._arrays)
+
+    def lend(self, generation: int, slot: int, memory: np.ndarray) -> np.ndarray:
+        """Return an array of the memory of a slot, which is lent until the array and all views of it are gone.
+
+        Args:
+            generation: the generation of the slot.
+            slot: its number.
+            memory: its memory, as an array of bytes.
+        """
+        # A view of an array keeps the array at the beginning of the chain, as far as there are arrays. Made of the
+        # buffer of the memory, that is this one.
+        array = np.frombuffer(memory.data, np.uint8)
+        self._arrays[generation, slot] = weakref.ref(array)
+        return array
+
+    def pop_unused(self) -> list[Key]:
+        """Return the generations and numbers of slots that nobody uses any more; they are not lent from now on."""
+        unused = [key for key, array in self._arrays.items() if array() is None]
+        for key in unused:
+            del self._arrays[key]
+        return unused

@@ -2,25 +2,73 @@
 
 Each worker has channels of its own, so that nothing is shared among them that a dying one could leave locked. Waiting
 is waiting for all of them, and for their deaths.
+
+The processes of a group, and the channels that lead to them.
+
+They are kept apart from the group itself, so that they can be ended when it is garbage collected.
+
+The workers of a flow: started by its ``reset_state``, gone with it, left out when it is pickled.
 """
 
+import contextlib
 import math
+import os
 import select
+import signal
+import socket
 import time
 import weakref
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
-from tpack.dataflow.parallel.failure import cause_of_death
-from tpack.dataflow.parallel.members import GroupOptions, Members
-from tpack.dataflow.parallel.transport.receiver import Message
+from tpack.dataflow.base import DataFlowTerminated
+from tpack.dataflow.parallel.transport.receiver import Message, Receiver
+from tpack.dataflow.parallel.transport.sender import Sender
 from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import Serve
-from tpack.errors import DataWorkerError
+from tpack.dataflow.parallel.workers.bootstrap import Serve, cause_of_death, run_worker
+from tpack.dataflow.parallel.workers.child import (
+    Child,
+    StartMethod,
+    Task,
+    check_fork,
+    current_start_method,
+    fork_child,
+    spawn_child,
+    write_payload,
+)
+from tpack.errors import DataWorkerError, InputError
+from tpack.utils.rng import get_rng
 
 _DEATH_SECS = 5.0
 # What a worker may take longer before it has begun: to start Python, and to import what the flow refers to.
 _START_SECS = 60.0
+
+_SEEDS = 2**31
+
+
+@dataclass(frozen=True)
+class GroupOptions:
+    """How to run workers.
+
+    Attributes:
+        num_workers: how many.
+        results: how many data points of a worker may wait.
+        jobs: how many data points for a worker may wait.
+        timeout: for how many seconds a worker that has begun may say nothing while something is expected of it; None is
+            for ever.
+        start_method: how they are started.
+        seed: what their random numbers come from; worker k has ``seed + k``.
+    """
+
+    num_workers: int
+    results: int
+    jobs: int
+    timeout: float | None
+    start_method: StartMethod
+    seed: int
 
 
 class WorkerGroup:
@@ -205,3 +253,135 @@ class WorkerGroup:
         """Return how long a worker may say nothing."""
         timeout = math.inf if self._timeout is None else self._timeout
         return timeout if index in self._begun else timeout + _START_SECS
+
+
+class Members:
+    """The processes of a group and what leads to them."""
+
+    def __init__(self) -> None:
+        """Have none."""
+        self.children: list[Child] = []
+        self.senders: list[Sender] = []
+        self.receivers: list[Receiver] = []
+        self._lifelines: list[int] = []
+        self._owner_pid = os.getpid()
+
+    def start(self, owner: str, serve: Serve, arguments: tuple[Any, ...], options: GroupOptions) -> None:
+        """Start the processes.
+
+        Args:
+            owner: whose workers they are, for their names and messages.
+            serve: the function that they run.
+            arguments: its arguments after the link.
+            options: how to run them.
+
+        Raises:
+            ConfigError: The arguments cannot be pickled, or a fork would be dangerous.
+        """
+        if options.start_method == "fork":
+            check_fork(owner)
+            for index in range(options.num_workers):
+                self._start_one(owner, index, options, partial(self._fork, (serve, arguments)))
+            return
+        with write_payload(owner, (serve, arguments)) as payload:
+            for index in range(options.num_workers):
+                self._start_one(owner, index, options, partial(spawn_child, payload=payload))
+
+    def _start_one(self, owner: str, index: int, options: GroupOptions, start: Callable[[Task], Child]) -> None:
+        """Make the channels of one worker, and start it."""
+        results_here, results_there = socket.socketpair()
+        jobs_here, jobs_there = socket.socketpair()
+        lifeline_there, lifeline_here = os.pipe()
+        self.receivers.append(Receiver(results_here))
+        self.senders.append(Sender(jobs_here, options.jobs, has_flusher=False))
+        self._lifelines.append(lifeline_here)
+        with contextlib.closing(results_there), contextlib.closing(jobs_there):
+            try:
+                self.children.append(
+                    start(
+                        Task(
+                            name=f"{owner}-{index}",
+                            index=index,
+                            capacity=options.results,
+                            seed=(options.seed + index) % 2**32,
+                            results=results_there.fileno(),
+                            jobs=jobs_there.fileno(),
+                            lifeline=lifeline_there,
+                        )
+                    )
+                )
+            finally:
+                os.close(lifeline_there)
+
+    def _fork(self, work: tuple[Serve, tuple[Any, ...]], task: Task) -> Child:
+        """Start a fork, which must not hold the ends that belong to this process."""
+        ends = [receiver.fileno() for receiver in self.receivers] + [sender.fileno() for sender in self.senders]
+        return fork_child(lambda: run_worker(task, lambda: work), [*ends, *self._lifelines])
+
+    def end(self) -> None:
+        """End the processes; in a fork of their owner, do nothing."""
+        if os.getpid() != self._owner_pid:
+            return
+        for child in self.children:
+            child.signal(signal.SIGTERM)
+        for child in self.children:
+            child.end()
+        for receiver in self.receivers:
+            receiver.close()
+        for sender in self.senders:
+            sender.close()
+        for lifeline in self._lifelines:
+            os.close(lifeline)
+
+
+class OwnedWorkers:
+    """The workers that one flow has, or has not yet."""
+
+    def __init__(self, owner: Any, timeout: float | None) -> None:
+        """Have none.
+
+        Args:
+            owner: the flow, whose name errors and processes have.
+            timeout: for how many seconds a worker may say nothing.
+        """
+        self._owner = type(owner).__name__
+        self._timeout = timeout
+        self._start_method: StartMethod = current_start_method()
+        self._group: WorkerGroup | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_group": None}
+
+    def start(self, serve: Serve, arguments: tuple[Any, ...], *, count: int, results: int, jobs: int) -> WorkerGroup:
+        """End the workers that there are, and start new ones.
+
+        Args:
+            serve: the function that they run.
+            arguments: its arguments after the link.
+            count: how many workers.
+            results: how many data points of each may wait.
+            jobs: how many data points for each may wait.
+        """
+        self.end()
+        seed = int(get_rng(self).randint(_SEEDS))
+        options = GroupOptions(count, results, jobs, self._timeout, self._start_method, seed)
+        self._group = WorkerGroup(self._owner, serve, arguments, options)
+        return self._group
+
+    def end(self) -> None:
+        """End the workers, if there are some."""
+        if self._group is not None:
+            self._group.close()
+
+    def group(self) -> WorkerGroup:
+        """Return the workers.
+
+        Raises:
+            InputError: They have never been started.
+            DataFlowTerminated: They have been ended.
+        """
+        if self._group is None:
+            raise InputError(f"{self._owner} has no workers yet: call reset_state() once before iterating it")
+        if self._group.is_closed:
+            raise DataFlowTerminated(f"the workers of {self._owner} have been ended: reset_state() starts new ones")
+        return self._group

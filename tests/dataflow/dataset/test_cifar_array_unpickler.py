@@ -1,0 +1,92 @@
+"""Pickles of arrays, and of what must never be made."""
+
+import pickle
+import pickletools
+
+import numpy as np
+import pytest
+
+from tests.helpers.dataset_files import python2_pickle
+from tpack.dataflow.dataset.cifar import load_arrays
+from tpack.errors import InputError
+
+ARRAY = np.arange(12, dtype=np.uint8).reshape(3, 4)
+CONTENT = {"data": ARRAY, "labels": [3, 1], "batch_label": "one", "filenames": ["a.png", "b.png"]}
+
+
+class Evil:
+    """Leaves a mark where it is unpickled."""
+
+    def __reduce__(self):
+        return (exec, ("import sys; sys.evil_was_here = True",))
+
+
+def write(tmp_path, content):
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_pickle_of_python_2_is_read(tmp_path):
+    content = python2_pickle(CONTENT)
+    found = load_arrays(write(tmp_path, content))
+    np.testing.assert_array_equal(found.pop("data"), ARRAY)
+    assert found == {"labels": [3, 1], "batch_label": b"one", "filenames": ["a.png", "b.png"]}
+    # The helper writes what pickle itself reads as such.
+    np.testing.assert_array_equal(pickle.loads(content, encoding="latin1")["data"], ARRAY)
+    assert "numpy.core.multiarray _reconstruct" in {arg for _, arg, _ in pickletools.genops(content)}
+
+
+@pytest.mark.parametrize("protocol", [3, 4])
+def test_pickle_of_python_3_is_read(tmp_path, protocol):
+    found = load_arrays(write(tmp_path, pickle.dumps({"data": ARRAY, "fortran": np.asfortranarray(ARRAY)}, protocol)))
+    np.testing.assert_array_equal(found["data"], ARRAY)
+    np.testing.assert_array_equal(found["fortran"], ARRAY)
+
+
+@pytest.mark.parametrize("value", [Evil(), {"data": Evil()}, {"data": [Evil()]}, {"data": print}, {"data": np.float32}])
+def test_nothing_else_is_made(tmp_path, value):
+    path = write(tmp_path, pickle.dumps(value))
+    with pytest.raises(
+        InputError, match=r"data_batch_1 is no pickle .* it wants \w+\.\w+, and only arrays are allowed"
+    ):
+        load_arrays(path)
+    assert not hasattr(__import__("sys"), "evil_was_here")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1, 2], "holds a list: wanted a dict"),
+        ({"data": ARRAY.astype(np.float32)}, "holds no array of unsigned bytes in 'data': shape .* dtype 'f4'"),
+        ({"data": np.array([{}], dtype=object)}, "holds no array of unsigned bytes in 'data'"),
+        ({"data": b"x", b"more": np.zeros(2, "M8[s]")}, "holds no array of unsigned bytes in 'more'"),
+    ],
+)
+def test_other_content_is_refused(tmp_path, value, message):
+    with pytest.raises(InputError, match=message):
+        load_arrays(write(tmp_path, pickle.dumps(value, 4)))
+
+
+def test_array_that_lacks_bytes_is_refused(tmp_path):
+    content = python2_pickle({"data": ARRAY}).replace(b"J\x04\x00\x00\x00t", b"J\x05\x00\x00\x00t")
+    with pytest.raises(InputError, match=r"no array of unsigned bytes in 'data': shape \(3, 5\)"):
+        load_arrays(write(tmp_path, content))
+
+
+def test_array_that_was_never_filled_is_refused(tmp_path):
+    content = b"\x80\x02}(U\x04datacnumpy\nndarray\n)Ru."
+    with pytest.raises(InputError, match="no array of unsigned bytes in 'data'"):
+        load_arrays(write(tmp_path, content))
+
+
+def test_damaged_pickles_are_refused(tmp_path, rng):
+    content = python2_pickle(CONTENT)
+    for length in range(0, len(content) - 1, 7):
+        with pytest.raises(InputError, match="data_batch_1"):
+            load_arrays(write(tmp_path, content[:length]))
+
+
+def test_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="FileNotFoundError"):
+        load_arrays(str(tmp_path / "gone"))

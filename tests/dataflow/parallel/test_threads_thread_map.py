@@ -1,0 +1,43 @@
+"""Mapping in threads: arguments, and that it is threads."""
+
+import threading
+
+import pytest
+
+from tests.helpers.flows import COUNT, Counting, same
+from tpack.dataflow.parallel.threads import MultiThreadMapData
+from tpack.errors import ConfigError
+from tpack.utils.concurrency import usable_cores
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [((), {}, "map_func=None"), ((0, same), {}, "num_thread=0"), ((1, same), {"buffer_size": 0}, "buffer_size=0")],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments, options, message):
+    with pytest.raises(ConfigError, match=message):
+        MultiThreadMapData(Counting(), *arguments, **options)
+
+
+def test_there_is_a_thread_for_each_core():
+    assert MultiThreadMapData(Counting(), map_func=same).num_thread == usable_cores()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_points_are_mapped_in_the_threads_at_the_same_time(strict):
+    barrier = threading.Barrier(3)
+
+    def meet(point):
+        barrier.wait(30)
+        return [threading.current_thread().name]
+
+    ds = MultiThreadMapData(Counting(9), 3, meet, strict=strict, buffer_size=3)
+    ds.reset_state()
+    found = {name for (name,) in ds}
+    assert found == {f"MultiThreadMapData-{k}" for k in range(3)}
+
+
+def test_none_drops_a_point_in_order():
+    ds = MultiThreadMapData(Counting(), 2, lambda point: point if point[0] % 2 else None, strict=True)
+    ds.reset_state()
+    assert [[k for k, _ in ds] for _ in range(2)] == [list(range(1, COUNT, 2))] * 2
