@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
-from tpack.tower import collections
+from tpack.tower import collections as collections_module
 from tpack.tower.collections import TowerCollections
 
 KEYS = tf.GraphKeys
@@ -112,7 +112,7 @@ def test_update_operations_of_a_tower_are_kept_if_that_is_wanted(graph, keeps_up
 @pytest.mark.parametrize("is_training", [True, False])
 def test_summaries_of_plain_tensorflow_are_dropped_with_a_reason(graph, monkeypatch, is_training):
     # Another test may have been the first.
-    monkeypatch.setattr(collections, "_DROPPED", f"dropped {is_training}")
+    monkeypatch.setattr(collections_module, "_DROPPED", f"dropped {is_training}")
     with captured_log() as lines:
         for is_main in (is_training, False, False):
             collections = TowerCollections(is_training=is_training, has_own_variables=False, is_main=is_main)

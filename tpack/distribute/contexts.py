@@ -1,7 +1,8 @@
 """Where the current thread is: in a tower, or across the towers of a distribution strategy.
 
 There are two kinds of modes. In a *tower context* code builds one tower; in a *cross-tower context* it builds what all
-towers of a strategy share. They are entries of the stack of `tpack.tower.context`, together with the towers of trainers.
+towers of a strategy share. They are entries of the stack of `tpack.tower.context`, together with the towers of
+trainers.
 With nothing on the stack the mode is the default tower's, of the default strategy.
 
 This module holds the stack's side and the checks of both kinds; what users call is in `tpack.distribute.current`.

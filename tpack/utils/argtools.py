@@ -1,6 +1,7 @@
 """Small tools around arguments of functions: shapes given in short, arguments mapped, calls allowed once.
 
-Scripts also find here what remembers results (``tpack.utils.argtools``) and logs a line once (``tpack.utils.argtools``).
+Scripts also find here what remembers results (``tpack.utils.argtools``) and logs a line once
+(``tpack.utils.argtools``).
 
 Functions whose results are remembered, so that they are called once.
 

@@ -7,7 +7,7 @@ import pickle
 import lmdb
 import pytest
 
-from tpack.dataflow.storage import lmdb
+from tpack.dataflow.storage import lmdb as lmdb_storage
 from tpack.dataflow.storage.lmdb import LmdbFile
 from tpack.errors import InputError
 
@@ -38,17 +38,17 @@ def test_entries_are_read_without_those_that_describe_the_file(path):
 
 
 def test_file_can_be_opened_twice_and_is_closed_after_the_last_user(path):
-    before = len(lmdb._opened)
+    before = len(lmdb_storage._opened)
     first, second = LmdbFile(path), LmdbFile(path)
     entries = first.items()
     next(entries)
-    assert len(lmdb._opened) == before + 1
+    assert len(lmdb_storage._opened) == before + 1
     del first, second
     gc.collect()
     assert len(list(entries)) == 19
     del entries
     gc.collect()
-    assert len(lmdb._opened) == before
+    assert len(lmdb_storage._opened) == before
 
 
 def test_file_that_was_replaced_is_opened_anew(path, tmp_path):
@@ -76,7 +76,7 @@ def test_damaged_file_is_refused_with_its_name(path, damage, message):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=rf"the LMDB file .*some.lmdb.* {message}"):
         LmdbFile(path)
-    assert (path.stat().st_dev, path.stat().st_ino) not in lmdb._opened
+    assert (path.stat().st_dev, path.stat().st_ino) not in lmdb_storage._opened
 
 
 def test_missing_file_is_refused(tmp_path):

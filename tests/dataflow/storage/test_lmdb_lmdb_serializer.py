@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.flows import Broken
 from tests.helpers.stored_points import assert_same, flip, flow_of, make_points, read_all
-from tpack.dataflow.storage import lmdb
+from tpack.dataflow.storage import lmdb as lmdb_storage
 from tpack.dataflow.storage.lmdb import LMDBSerializer
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import serialize
@@ -47,8 +47,8 @@ def test_directory_gets_the_file_data_mdb(tmp_path):
 
 
 def test_file_grows_as_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr(lmdb, "_FIRST_MAP_SIZE_BYTES", 1 << 15)
-    monkeypatch.setattr(lmdb, "_MAX_CHUNK_SIZE_BYTES", 1 << 14)
+    monkeypatch.setattr(lmdb_storage, "_FIRST_MAP_SIZE_BYTES", 1 << 15)
+    monkeypatch.setattr(lmdb_storage, "_MAX_CHUNK_SIZE_BYTES", 1 << 14)
     points = [[np.full(5000, k)] for k in range(20)]
     LMDBSerializer.save(flow_of(points), tmp_path / "a")
     assert_same(read_all(LMDBSerializer.load(tmp_path / "a", shuffle=False)), points)

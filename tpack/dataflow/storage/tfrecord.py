@@ -1,7 +1,8 @@
 """TFRecord files, written and read without TensorFlow.
 
 A record is its length in 8 bytes, a checksum of these, the data, and a checksum of the data; numbers have their lowest
-byte first, and checksums are masked (see ``tpack.dataflow.storage.tfrecord``). Nothing in a file says how many records it has.
+byte first, and checksums are masked (see ``tpack.dataflow.storage.tfrecord``). Nothing in a file says how many
+records it has.
 
 Data points kept in a TFRecord file.
 
