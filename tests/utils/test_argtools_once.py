@@ -21,7 +21,7 @@ def test_message_is_logged_once_at_the_callers_place(func, mark, capsys):
         log_once(message, func)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(mark + message)
-    assert "@test_once.py:" in line
+    assert "@test_argtools_once.py:" in line
 
 
 def test_unknown_level_raises():

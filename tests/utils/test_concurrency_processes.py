@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="re
 # A program whose child waits for ever; it prints the child's id when the child is ready.
 PROGRAM = """
 import multiprocessing, os, signal, sys
-from tpack.utils.processes import enable_death_signal, ensure_proc_terminate
+from tpack.utils.concurrency import enable_death_signal, ensure_proc_terminate
 
 def child(pipe, ignore_term, ask_kernel):
     if ignore_term:

@@ -159,7 +159,7 @@ def test_what_cannot_be_sent_is_refused():
 def test_processes_end_with_a_parent_that_is_killed():
     program = (
         "import os, signal\n"
-        "from tests.utils.test_map_in_processes import make_report, run\n"
+        "from tests.utils.test_process_map_map_in_processes import make_report, run\n"
         "if __name__ == '__main__':\n"
         "    results = run(make_report, range(1000), ordered=False)\n"
         "    pids = {next(results)[1][0] for _ in range(50)}\n"
