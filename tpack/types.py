@@ -4,8 +4,140 @@ Callbacks work on a trainer and towers on a strategy, and both are defined in pa
 what may be asked of such an object, so that code below can name its type without importing it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeAlias
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+# What is TensorFlow's, for modules and protocols that name it and do not import TensorFlow.
+Graph: TypeAlias = Any
+Session: TypeAlias = Any
+Summary: TypeAlias = Any
+Event: TypeAlias = Any
+
+Fetches: TypeAlias = Any
+"""What a session runs: any nest of tensors, operations and their names."""
 
 GradsAndVars: TypeAlias = Sequence[tuple[Any, Any]]
 """Pairs of a gradient, dense, ``IndexedSlices`` or None, and its variable, as a v1 optimizer gives and takes them."""
+
+
+class Counters(Protocol):
+    """Where a training stands, and what it runs to."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in each epoch."""
+
+    @property
+    def starting_epoch(self) -> int:
+        """The first epoch of this run, counted from 1."""
+
+    @property
+    def max_epoch(self) -> int:
+        """The last epoch."""
+
+    @property
+    def starting_step(self) -> int:
+        """How many steps of the first epoch an earlier run has finished."""
+
+    @property
+    def epoch_num(self) -> int:
+        """The current epoch; ``starting_epoch - 1`` before the first."""
+
+    @property
+    def local_step(self) -> int:
+        """How many steps of the current epoch are finished."""
+
+    @property
+    def global_step(self) -> int:
+        """How many steps are finished in all runs."""
+
+
+class Monitors(Protocol):
+    """Where a callback reports statistics, and reads those that others reported."""
+
+    def put_scalar(self, name: str, val: SupportsFloat) -> None:
+        """Report a number."""
+
+    def put_image(self, name: str, val: ArrayLike) -> None:
+        """Report images."""
+
+    def put_summary(self, summary: bytes | Summary) -> None:
+        """Report an evaluated summary."""
+
+    def put_event(self, evt: Event) -> None:
+        """Report an event."""
+
+    def get_latest(self, name: str) -> float:
+        """Return the last value of a scalar."""
+
+    def get_history(self, name: str) -> list[float]:
+        """Return all values of a scalar in this run, oldest first."""
+
+
+class Interruption(Protocol):
+    """Ends a training whose step does not return."""
+
+    def fail(self, error: Exception) -> None:
+        """Have the step raise ``error``; called from another thread."""
+
+    def wait_until_left(self, timeout_secs: float) -> bool:
+        """Wait until the last step has ended; return whether it has."""
+
+
+class DataSource(Protocol):
+    """Where the data of a training come from."""
+
+    def data_state(self) -> dict[str, Any] | None:
+        """Return the position right after the last data that a finished step used, None if there is none."""
+
+    def size(self) -> int:
+        """Return the number of data points in one epoch."""
+
+
+class Trainer(Counters, Protocol):
+    """What a callback may ask of its trainer; ``tpack.train.trainer.Trainer`` says when each thing is there."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is trained."""
+
+    @property
+    def train_op(self) -> Fetches:
+        """What one step runs."""
+
+    @property
+    def sess(self) -> Session:
+        """The session."""
+
+    @property
+    def hooked_sess(self) -> Session:
+        """The session whose runs carry the callbacks' fetches along."""
+
+    @property
+    def loop(self) -> Counters:
+        """The counters of epochs and steps, which are the trainer's too."""
+
+    @property
+    def monitors(self) -> Monitors:
+        """Where statistics go."""
+
+    @property
+    def input_source(self) -> DataSource | None:
+        """Where the data come from, if it is an input source."""
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes checkpoints and logs."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal ended training."""
+
+    @property
+    def interruption(self) -> Interruption | None:
+        """Ends training early, while its loop runs."""

@@ -113,6 +113,11 @@ class LoopCounters:
         """The last epoch."""
         return self.loop.max_epoch
 
+    @property
+    def starting_step(self) -> int:
+        """How many steps of the first epoch an earlier run has finished."""
+        return self.loop.starting_step
+
 
 class StepCounter(Callback):
     """The first callback of every trainer.
