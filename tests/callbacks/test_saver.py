@@ -54,7 +54,7 @@ def test_state_is_there_before_the_checkpoint(log_dir, monkeypatch):
         raise OSError("killed here")
 
     monkeypatch.setattr(tf.train.Saver, "save", save)
-    with pytest.raises(CheckpointError, match=r"cannot write checkpoint .*/model: killed here"):
+    with pytest.raises(CheckpointError, match=r"cannot write checkpoint .*/model-2: killed here"):
         train(saver)
     assert found == [(["model-2.train_state.json"], [])]
 

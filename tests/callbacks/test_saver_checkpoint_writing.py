@@ -1,10 +1,7 @@
-import os
-
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.sessions import cpu_session
-from tpack.callbacks.saver import make_saver, prepare_checkpoint_dir, save_checkpoint
+from tpack.callbacks.saver import make_saver, prepare_checkpoint_dir
 from tpack.errors import CallbackError, CheckpointError
 
 
@@ -34,24 +31,3 @@ def test_saver_has_each_variable_once(graph):
 def test_nothing_to_save_is_an_error(graph):
     with pytest.raises(CallbackError, match="it has nothing to save: no variables in the collections a, b"):
         make_saver("it", ["a", "b"])
-
-
-def test_checkpoint_is_written_without_meta_graph(graph, tmp_path):
-    tf.get_variable("v", initializer=1.0, use_resource=True)
-    saver = make_saver("it", [tf.GraphKeys.GLOBAL_VARIABLES])
-    with cpu_session(graph) as session:
-        session.run(tf.global_variables_initializer())
-        path = str(tmp_path / "model")
-        assert save_checkpoint(saver, session, path, global_step=3) == f"{path}-3"
-    assert tf.train.list_variables(f"{path}-3") == [("v", [])]
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".meta")]
-
-
-def test_checkpoint_that_cannot_be_written_names_the_path(graph, tmp_path):
-    tf.get_variable("v", initializer=1.0, use_resource=True)
-    saver = make_saver("it", [tf.GraphKeys.GLOBAL_VARIABLES])
-    (tmp_path / "file").write_text("")
-    with cpu_session(graph) as session:
-        session.run(tf.global_variables_initializer())
-        with pytest.raises(CheckpointError, match=f"cannot write checkpoint {tmp_path}/file/model"):
-            save_checkpoint(saver, session, str(tmp_path / "file" / "model"))

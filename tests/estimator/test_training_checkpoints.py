@@ -95,7 +95,7 @@ def test_a_saver_of_the_models_own_stays(graph):
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="cannot write the checkpoint .*file/model.ckpt-0"):
+    with pytest.raises(CheckpointError, match="cannot write checkpoint .*file/model.ckpt-0"):
         write(tmp_path / "file", RunConfig(), [0])
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.saver import make_saver, prepare_checkpoint_dir, save_checkpoint
+from tpack.callbacks.saver import make_saver, prepare_checkpoint_dir
 from tpack.callbacks.statistics import StatisticReader
 from tpack.errors import CheckpointError
+from tpack.tfutils.checkpoint import save_checkpoint
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
 

@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CallbackError, CheckpointError
+from tpack.tfutils.checkpoint import CheckpointSeries
 from tpack.tfutils.train_state import TrainState, prune_train_states, write_data_state, write_train_state
 from tpack.utils import logger
 
@@ -53,7 +54,7 @@ class ModelSaver(Callback):
         self._given_dir = checkpoint_dir
         self._dir = ""
         self._saver: Any = None
-        self._saved_step = -1
+        self._series: CheckpointSeries
         self._said_stateless = False
 
     def _setup_graph(self) -> None:
@@ -62,9 +63,9 @@ class ModelSaver(Callback):
         with tf.name_scope(None):
             self._saver = make_saver(self, self._collections, **self._options)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self._saver)
+        self._series = CheckpointSeries(self._saver, self._dir, "model")
 
     def _before_train(self) -> None:
-        self._saver.set_last_checkpoints_with_time(_existing_checkpoints(self._dir))
         self._write_meta_graph()
 
     def _write_meta_graph(self) -> None:
@@ -80,21 +81,19 @@ class ModelSaver(Callback):
         self._save()
 
     def _after_train(self) -> None:
-        if self.trainer.interrupted and self._saved_step != self.global_step:
+        if self.trainer.interrupted and self._series.saved_step != self.global_step:
             self._save()
 
     def _save(self) -> None:
         step = self.global_step
-        path = os.path.join(self._dir, "model")
-        prefix = f"{path}-{step}"
+        prefix = self._series.prefix(step)
         try:
             write_data_state(prefix, self._data_state())
             write_train_state(prefix, self._train_state())
         except OSError as error:
             raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {error}") from error
-        save_checkpoint(self._saver, self.trainer.sess, path, global_step=step)
+        self._series.save(self.trainer.sess, step)
         prune_train_states(self._dir)
-        self._saved_step = step
         logger.info(f"Model saved to {prefix}.")
 
     def _data_state(self) -> Any:
@@ -113,13 +112,6 @@ class ModelSaver(Callback):
             # Before the first epoch training stands where it is going to start.
             return TrainState(self.trainer.starting_epoch, self.trainer.loop.starting_step, self.global_step)
         return TrainState(self.epoch_num, self.local_step, self.global_step)
-
-
-def _existing_checkpoints(directory: str) -> list[tuple[str, float]]:
-    """Return the checkpoints of former runs and when each was saved, the oldest first."""
-    state = tf.train.get_checkpoint_state(directory)
-    paths = [] if state is None else state.all_model_checkpoint_paths
-    return [(path, os.path.getmtime(f"{path}.index")) for path in paths if os.path.exists(f"{path}.index")]
 
 
 def prepare_checkpoint_dir(callback: Any, directory: str | None) -> str:
@@ -154,17 +146,3 @@ def make_saver(callback: Any, collections: Sequence[str], **options: Any) -> Any
     if not variables:
         raise CallbackError(f"{callback} has nothing to save: no variables in the collections {', '.join(collections)}")
     return tf.train.Saver(variables, save_relative_paths=True, **options)
-
-
-def save_checkpoint(saver: Any, session: Any, path: str, **options: Any) -> str:
-    """Save without the meta graph and return the checkpoint's prefix.
-
-    Raises:
-        CheckpointError: it could not be written; the message names the path.
-    """
-    try:
-        # A session being the default one does not make its graph so, and outside a graph the saver saves nothing.
-        with session.graph.as_default():
-            return saver.save(session, path, write_meta_graph=False, **options)
-    except (OSError, ValueError, tf.errors.OpError) as error:
-        raise CheckpointError(f"cannot write checkpoint {path}: {error}") from error

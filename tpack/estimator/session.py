@@ -19,7 +19,7 @@ from tpack.errors import CheckpointError, ConfigError
 from tpack.tfutils.checkpoint import CheckpointReader
 from tpack.tfutils.initialize import order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator
-from tpack.tfutils.step.hooked_session import HookedSession
+from tpack.tfutils.step.hooked_session import HookAdapter, HookedSession
 from tpack.utils import logger
 
 STOP_GRACE_SECS = 30
@@ -130,35 +130,6 @@ def restore(session: Any, saver: Any, checkpoint: str) -> None:
     except (tf.errors.OpError, ValueError) as error:
         raise CheckpointError(f"the checkpoint {checkpoint} does not fit the model: {error}") from error
     logger.info(f"Restored the model from {checkpoint}.")
-
-
-class HookAdapter:
-    """What a `HookedSession` wants of a callback, done by a ``tf.train.SessionRunHook``.
-
-    Whoever owns the session calls the hook's other methods.
-
-    Args:
-        hook: the hook.
-    """
-
-    def __init__(self, hook: Any) -> None:
-        self._hook = hook
-
-    def implements(self, name: str) -> bool:
-        """Tell whether the hook does anything in its method of this name."""
-        return getattr(type(self._hook), name, None) is not getattr(tf.train.SessionRunHook, name, None)
-
-    def bound(self, name: str) -> Any:
-        """Return the hook's method of this name."""
-        return getattr(self._hook, name)
-
-    def after_run(self, context: Any, values: Any) -> None:
-        """Tell the hook what it asked for."""
-        self._hook.after_run(context, values)
-
-    def failure(self) -> BaseException | None:
-        """Return nothing: hooks own no threads."""
-        return None
 
 
 class WholeModelSaver(tf.train.Saver):

@@ -10,7 +10,7 @@ Write what TensorBoard shows of an Estimator: the summaries of training, and the
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import CheckpointError, ConfigError, DataExhaustedError, NumericsError
+from tpack.errors import ConfigError, DataExhaustedError, NumericsError
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.session import SessionPlan, WholeModelSaver, model_session
 from tpack.estimator.spec import operation_of
+from tpack.tfutils.checkpoint import CheckpointSeries
 from tpack.tfutils.step.hooked_session import HookedSession
+from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tfutils.summary import create_scalar_summary
 from tpack.utils import logger
 
@@ -114,8 +116,7 @@ class CheckpointWriter:
         self._listeners = list(listeners)
         self._timer = StepTimer(every_steps=config.save_checkpoints_steps, every_secs=config.save_checkpoints_secs)
         self._is_on = bool(config.save_checkpoints_steps or config.save_checkpoints_secs)
-        self._saver: Any = None
-        self._saved_step = -1
+        self._series: CheckpointSeries | None = None
         self.wants_stop = False
 
     def build(self) -> None:
@@ -123,7 +124,7 @@ class CheckpointWriter:
         for listener in self._listeners:
             listener.begin()
 
-    def begin(self, session: Any, saver: Any, step: int) -> None:
+    def begin(self, session: tf.Session, saver: tf.train.Saver, step: int) -> None:
         """Save the first checkpoint.
 
         Args:
@@ -131,48 +132,41 @@ class CheckpointWriter:
             saver: the one of the finalized scaffold.
             step: the global step.
         """
-        self._saver = saver
-        state = tf.train.get_checkpoint_state(self._directory)
-        former = [] if state is None else list(state.all_model_checkpoint_paths)
-        saver.recover_last_checkpoints([path for path in former if os.path.exists(f"{path}.index")])
+        # Also where a hook of the user's writes them with this saver, those of former runs count.
+        series = CheckpointSeries(saver, self._directory, _NAME)
         if self._is_on:
-            self._save(session, step)
+            self._series = series
+            self._save(series, session, step)
 
-    def after_step(self, session: Any, step: int) -> None:
+    def after_step(self, session: tf.Session, step: int) -> None:
         """Save if it is time."""
-        if self._is_on and self._timer.is_due(step):
-            self._save(session, step)
+        if self._series is not None and self._timer.is_due(step):
+            self._save(self._series, session, step)
 
-    def end(self, session: Any, step: int) -> None:
+    def end(self, session: tf.Session, step: int) -> None:
         """Save the last step, if it is not saved."""
-        if self._is_on:
-            if step != self._saved_step:
-                self._save(session, step)
+        if self._series is not None:
+            if step != self._series.saved_step:
+                self._save(self._series, session, step)
             for listener in self._listeners:
                 listener.end(session, step)
 
-    def interrupted(self, session: Any, step: int) -> None:
+    def interrupted(self, session: tf.Session, step: int) -> None:
         """Save the last step, if it is not saved. Listeners are not told, who may take their time."""
-        if self._is_on and step != self._saved_step:
-            self._write(session, step)
+        if self._series is not None and step != self._series.saved_step:
+            self._write(self._series, session, step)
 
-    def _save(self, session: Any, step: int) -> None:
+    def _save(self, series: CheckpointSeries, session: tf.Session, step: int) -> None:
         for listener in self._listeners:
             listener.before_save(session, step)
-        self._write(session, step)
+        self._write(series, session, step)
         # Not any(): all of them are to be told.
         answers = [listener.after_save(session, step) for listener in self._listeners]
         self.wants_stop = self.wants_stop or any(answers)
 
-    def _write(self, session: Any, step: int) -> None:
-        path = os.path.join(self._directory, _NAME)
-        try:
-            saved = self._saver.save(session, path, global_step=step, write_meta_graph=False)
-        except (OSError, ValueError, tf.errors.OpError) as error:
-            raise CheckpointError(f"cannot write the checkpoint {path}-{step}: {error}") from error
-        logger.info(f"Saved the model to {saved}.")
+    def _write(self, series: CheckpointSeries, session: tf.Session, step: int) -> None:
+        logger.info(f"Saved the model to {series.save(session, step)}.")
         self._timer.done(step)
-        self._saved_step = step
 
 
 @contextmanager
@@ -202,11 +196,10 @@ class _Reports:
     def __init__(self, summary_op: Any, events: Any, config: Any, start: int) -> None:
         self.summary_op = summary_op
         self._events = events
-        self._summary_timer = StepTimer(every_steps=config.save_summary_steps)
-        self._log_timer = StepTimer(every_steps=config.log_step_count_steps)
         # The first step is summarised, whatever the interval.
-        self._summary_timer.done(start + 1 - (config.save_summary_steps or 1))
-        self._log_timer.done(start)
+        before_first = start + 1 - (config.save_summary_steps or 1)
+        self._summary_timer = StepTimer(every_steps=config.save_summary_steps, step=before_first)
+        self._log_timer = StepTimer(every_steps=config.log_step_count_steps, step=start)
 
     def wants_summary(self, next_step: int) -> bool:
         """Tell whether the next step is to fetch the summaries."""
@@ -286,43 +279,6 @@ def add_default_saver(scaffold: Any, config: RunConfig) -> None:
             keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
         )
         tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
-
-
-class StepTimer:
-    """Tells after which steps something is due, counting from the last time that it was done.
-
-    Args:
-        every_steps: steps between two times.
-        every_secs: seconds between two times. With neither, it never is due.
-        clock: returns the time in seconds.
-    """
-
-    def __init__(
-        self,
-        *,
-        every_steps: int | None = None,
-        every_secs: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._every_steps = every_steps or None
-        self._every_secs = every_secs or None
-        self._clock = clock
-        self._step = 0
-        self._time = clock()
-
-    def done(self, step: int) -> None:
-        """Note that it was done after this step."""
-        self._step, self._time = step, self._clock()
-
-    def is_due(self, step: int) -> bool:
-        """Tell whether it is to be done after this step."""
-        if self._every_steps is not None:
-            return step >= self._step + self._every_steps
-        return self._every_secs is not None and self._clock() >= self._time + self._every_secs
-
-    def rate(self, step: int) -> float:
-        """Return how many steps there were in a second since it was last done."""
-        return (step - self._step) / max(self._clock() - self._time, 1e-9)
 
 
 @contextmanager

@@ -1,10 +1,8 @@
-"""What people call a checkpoint, and the prefix that its files share.
+"""Checkpoints: what people call one, what is in it, and how a training writes them one after the other.
 
 A checkpoint is several files: ``model-100.index``, ``model-100.data-00000-of-00001``. People name it by the prefix
 ``model-100``, by one of the files, by their directory or by the ``checkpoint`` file in it. Only the prefix is used from
 here on.
-
-Read a checkpoint's values without a graph, with errors that name the checkpoint.
 
 TensorFlow notices a truncated or corrupted file only when the tensors in it are read, each tensor having a checksum. So
 a checkpoint is known to be whole once everything in it was read, and not before.
@@ -159,3 +157,72 @@ class CheckpointReader:
                 f"the checkpoint {self.prefix} is damaged: its {part} cannot be read ({error}). It may have been "
                 "truncated; load an earlier one"
             ) from error
+
+
+class CheckpointSeries:
+    """The checkpoints ``NAME-STEP`` that a training writes into a directory, the oldest of which the saver deletes.
+
+    Those that former runs left there count for how many the saver keeps.
+
+    Args:
+        saver: knows which variables are saved, and how many checkpoints are kept.
+        directory: where to.
+        name: what all of them are called.
+
+    Attributes:
+        saved_step: the step of the last one; None before the first.
+    """
+
+    def __init__(self, saver: tf.train.Saver, directory: str, name: str) -> None:
+        self._saver = saver
+        self._path = os.path.join(directory, name)
+        self.saved_step: int | None = None
+        saver.set_last_checkpoints_with_time(_former_checkpoints(directory))
+
+    def prefix(self, step: int) -> str:
+        """Return the prefix of the checkpoint of a step."""
+        return f"{self._path}-{step}"
+
+    def save(self, session: tf.Session, step: int) -> str:
+        """Save the checkpoint of a step and return its prefix.
+
+        Raises:
+            CheckpointError: It could not be written; the message names it.
+        """
+        saved = save_checkpoint(self._saver, session, self._path, step)
+        self.saved_step = step
+        return saved
+
+
+def save_checkpoint(
+    saver: tf.train.Saver, session: tf.Session, path: str, step: int | None = None, *, write_state: bool = True
+) -> str:
+    """Save one checkpoint without the meta graph, and return its prefix.
+
+    Args:
+        saver: knows which variables.
+        session: the session; neither it nor its graph need be the default one.
+        path: the prefix, to which the step is appended if there is one.
+        step: the global step.
+        write_state: name it as the newest one in the directory's ``checkpoint`` file.
+
+    Raises:
+        CheckpointError: It could not be written; the message names it.
+    """
+    named = path if step is None else f"{path}-{step}"
+    try:
+        # A session being the default one does not make its graph so, and outside a graph the saver saves nothing.
+        with session.graph.as_default():
+            prefix: str = saver.save(session, path, step, write_meta_graph=False, write_state=write_state)
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise CheckpointError(
+            f"cannot write checkpoint {named}: {error}"
+        ) from error
+    return prefix
+
+
+def _former_checkpoints(directory: str) -> list[tuple[str, float]]:
+    """Return the checkpoints that a directory's ``checkpoint`` file names and when each was saved, the oldest first."""
+    state = tf.train.get_checkpoint_state(directory)
+    paths = [] if state is None else state.all_model_checkpoint_paths
+    return [(path, os.path.getmtime(f"{path}.index")) for path in paths if os.path.exists(f"{path}.index")]

@@ -2,16 +2,19 @@
 
 Each run asks the callbacks what they want to fetch, adds it to the fetches of the run and hands everybody their own
 values. One callable is compiled for each distinct set of fetches and kept, so that the usual step pays for the kernels
-and little else. What TensorFlow says when input threads die ("queue is closed") is replaced by the error of the thread.
+and little else. What TensorFlow says when input threads die ("queue is closed") is replaced by the error of the thread,
+and what it says of data that ended or failed by what that means for who trains: it names the operation that gave up,
+which is never the place where things went wrong.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, DataExhaustedError, InputError, StepTimeoutError, TpackError
 from tpack.tfutils.step.executor_choice import ExecutorChoice
 from tpack.tfutils.step.fetch_plan import (
     NO_VALUES,
@@ -23,12 +26,30 @@ from tpack.tfutils.step.fetch_plan import (
     is_constant,
     timeout_alone,
 )
-from tpack.tfutils.step.run_failure import explain_failure
 
-Feeds = dict[int, tuple[Any, Any]]
+_Feeds = dict[int, tuple[tf.Tensor, Any]]
 
 MAX_PLANS = 128
 """How many distinct sets of fetches are kept; a loop that makes new ones all the time drops the oldest."""
+
+# The message of an error ends with the operations it came through, the innermost first.
+_OPERATION = re.compile(r"\[\[(?:\{\{node )?([^\]}]+)")
+
+
+class StepCallback(Protocol):
+    """What a `HookedSession` asks of a callback: a `tpack.callbacks.base.Callback`, or a `HookAdapter`."""
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether the method of this name, such as ``"before_run"``, does anything."""
+
+    def bound(self, hook: str) -> Callable[..., Any]:
+        """Return what to call for the method of this name at each step."""
+
+    def after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
+        """Use the values of what ``before_run`` asked for."""
+
+    def failure(self) -> BaseException | None:
+        """Return the error that ended a thread or process which the callback owns, if there is one."""
 
 
 class HookedSession:
@@ -45,7 +66,7 @@ class HookedSession:
         ConfigError: ``executor`` is something else.
     """
 
-    def __init__(self, session: Any, callbacks: Sequence[Any], *, executor: str = "pool") -> None:
+    def __init__(self, session: tf.Session, callbacks: Sequence[StepCallback], *, executor: str = "pool") -> None:
         self._session = session
         self._callbacks = list(callbacks)
         asked = [callback for callback in callbacks if callback.implements("before_run")]
@@ -54,22 +75,28 @@ class HookedSession:
         position = {id(callback): index for index, callback in enumerate(asked)}
         self._told = [(cb, position.get(id(cb))) for cb in callbacks if cb.implements("after_run")]
         self._choice = ExecutorChoice(executor)
-        self._plans: dict[Any, FetchPlan] = {}
-        self._steps: dict[Any, RememberedStep] = {}
-        self._context: Any = None
+        self._plans: dict[Hashable, FetchPlan] = {}
+        self._steps: dict[tuple[int, ...], RememberedStep] = {}
+        self._context: tf.train.SessionRunContext | None = None
         self._stop_requested = False
 
     @property
-    def session(self) -> Any:
+    def session(self) -> tf.Session:
         """The session itself."""
         return self._session
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> tf.Graph:
         """The session's graph."""
         return self._session.graph
 
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+    def run(
+        self,
+        fetches: object,
+        feed_dict: Mapping[Any, Any] | None = None,
+        options: tf.RunOptions | None = None,
+        run_metadata: tf.RunMetadata | None = None,
+    ) -> Any:
         """Run ``fetches`` and what the callbacks want, once.
 
         Args:
@@ -111,7 +138,9 @@ class HookedSession:
         self._tell(context, wanted, results, (options, run_metadata))
         return results[0]
 
-    def _merge(self, requests: Sequence[Any], feed_dict: Any, options: Any) -> tuple[list[Any], Feeds, Any]:
+    def _merge(
+        self, requests: Sequence[Any], feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
+    ) -> tuple[list[Any], _Feeds, tf.RunOptions | None]:
         """Return what each callback wants to fetch, and everybody's feeds and options."""
         arguments = [request for request in requests if isinstance(request, tf.train.SessionRunArgs)]
         wanted = [request.fetches if isinstance(request, tf.train.SessionRunArgs) else request for request in requests]
@@ -119,7 +148,7 @@ class HookedSession:
         options = _merge_options([options, *_options_of(requests)])
         return wanted, feeds, options
 
-    def _repeat(self, step: RememberedStep, context: Any) -> Any:
+    def _repeat(self, step: RememberedStep, context: tf.train.SessionRunContext) -> Any:
         """Run a step that came before, as `run` does."""
         results = self._choice.run(step.plan)
         for after_run, position in step.told:
@@ -130,7 +159,7 @@ class HookedSession:
             self._stop_requested = True
         return results[0]
 
-    def _remember(self, key: Any, step: RememberedStep) -> None:
+    def _remember(self, key: tuple[int, ...], step: RememberedStep) -> None:
         if len(self._steps) >= MAX_PLANS:
             self._steps.clear()
         self._steps[key] = step
@@ -145,25 +174,35 @@ class HookedSession:
         self._plans.clear()
         self._session.close()
 
-    def _run_context(self, fetches: Any, feed_dict: Any, options: Any) -> Any:
+    def _run_context(
+        self, fetches: object, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
+    ) -> tf.train.SessionRunContext:
         if feed_dict or options is not None:
             return self._new_context(fetches, feed_dict, options)
         if self._context is None or self._context.original_args.fetches is not fetches:
             self._context = self._new_context(fetches, None, None)
         return self._context
 
-    def _new_context(self, fetches: Any, feed_dict: Any, options: Any) -> Any:
+    def _new_context(
+        self, fetches: object, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
+    ) -> tf.train.SessionRunContext:
         arguments = tf.train.SessionRunArgs(fetches, feed_dict=feed_dict, options=options)
         return tf.train.SessionRunContext(arguments, self._session)
 
-    def _run(self, everything: list[Any], feeds: Feeds, options: Any, run_metadata: Any) -> list[Any]:
+    def _run(
+        self,
+        everything: list[Any],
+        feeds: _Feeds,
+        options: tf.RunOptions | None,
+        run_metadata: tf.RunMetadata | None,
+    ) -> list[Any]:
         plan = self._plan(everything, feeds, options) if run_metadata is None else None
         if plan is None:
             feed_dict = dict(feeds.values())
             return self._session.run(everything, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
         return self._choice.run(plan, *(_as_feed(tensor, value) for tensor, value in feeds.values()))
 
-    def _plan(self, everything: list[Any], feeds: Feeds, options: Any) -> FetchPlan | None:
+    def _plan(self, everything: list[Any], feeds: _Feeds, options: tf.RunOptions | None) -> FetchPlan | None:
         """Return the plan for these fetches and feeds, or None if there are composite tensors among them."""
         timeout_in_ms = timeout_alone(options)
         key = (fetch_key(everything), timeout_in_ms, *feeds)
@@ -177,15 +216,21 @@ class HookedSession:
             plan = self._plans[key] = FetchPlan(self._session, everything, fed, timeout_in_ms=timeout_in_ms)
         return plan
 
-    def _tell(self, context: Any, wanted: list[Any], results: list[Any], run: tuple[Any, Any]) -> None:
+    def _tell(
+        self,
+        context: tf.train.SessionRunContext,
+        wanted: list[Any],
+        results: list[Any],
+        run: tuple[tf.RunOptions | None, tf.RunMetadata | None],
+    ) -> None:
         for callback, position in self._told:
             value = None if position is None or wanted[position] is None else results[position + 1]
             callback.after_run(context, tf.train.SessionRunValues(value, *run))
         self._stop_requested = self._stop_requested or context.stop_requested
 
-    def _merge_feeds(self, feed_dicts: Sequence[Any]) -> Feeds:
+    def _merge_feeds(self, feed_dicts: Sequence[Mapping[Any, Any] | None]) -> _Feeds:
         """Return {id(tensor): (tensor, value)} of the run's own feeds and of those that callbacks ask for."""
-        feeds: Feeds = {}
+        feeds: _Feeds = {}
         for feed_dict in filter(None, feed_dicts):
             for name, value in feed_dict.items():
                 tensor = self._feed_target(name)
@@ -194,13 +239,13 @@ class HookedSession:
                 feeds[id(tensor)] = (tensor, value)
         return feeds
 
-    def _feed_target(self, name: Any) -> Any:
+    def _feed_target(self, name: str | tf.Tensor | tf.SparseTensor) -> tf.Tensor | tf.SparseTensor:
         target = name if is_composite(name) else graph_element(self._session.graph, name)
         if isinstance(target, tf.Operation):
             raise ConfigError(f"{target.name!r} is an operation: only tensors can be fed")
         return target
 
-    def _raise_cause(self, error: Any, options: Sequence[Any]) -> None:
+    def _raise_cause(self, error: tf.errors.OpError, options: Sequence[tf.RunOptions | None]) -> None:
         """Raise what made a run fail: a callback's own failure, what became of the data, or too short a timeout."""
         for callback in self._callbacks:
             failure = callback.failure()
@@ -212,11 +257,41 @@ class HookedSession:
             raise explanation from error
 
 
-def _options_of(requests: Sequence[Any]) -> list[Any]:
+class HookAdapter:
+    """A ``tf.train.SessionRunHook`` as a `StepCallback`: what it does around a run.
+
+    Whoever owns the session calls the hook's other methods.
+
+    Args:
+        hook: the hook.
+    """
+
+    def __init__(self, hook: tf.train.SessionRunHook) -> None:
+        self._hook = hook
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether the hook does anything in its method of this name."""
+        return getattr(type(self._hook), hook, None) is not getattr(tf.train.SessionRunHook, hook, None)
+
+    def bound(self, hook: str) -> Callable[..., Any]:
+        """Return the hook's method of this name."""
+        method: Callable[..., Any] = getattr(self._hook, hook)
+        return method
+
+    def after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
+        """Tell the hook what it asked for."""
+        self._hook.after_run(ctx, values)
+
+    def failure(self) -> BaseException | None:
+        """Return nothing: hooks own no threads."""
+        return None
+
+
+def _options_of(requests: Sequence[Any]) -> list[tf.RunOptions | None]:
     return [request.options for request in requests if isinstance(request, tf.train.SessionRunArgs)]
 
 
-def _merge_options(options: Sequence[Any]) -> Any:
+def _merge_options(options: Sequence[tf.RunOptions | None]) -> tf.RunOptions | None:
     """Return new options that ask for all that these ask for; None when nobody asks for anything."""
     wanted = [item for item in options if item is not None]
     if not wanted:
@@ -230,10 +305,47 @@ def _merge_options(options: Sequence[Any]) -> Any:
     return merged
 
 
-def _as_feed(tensor: Any, value: Any) -> Any:
+def _as_feed(tensor: tf.Tensor, value: object) -> np.ndarray:
     array = np.asarray(value, dtype=tensor.dtype.as_numpy_dtype)
     if not tensor.shape.is_compatible_with(array.shape):
         raise ConfigError(
             f"cannot feed an array of shape {array.shape} for {tensor.name}, whose shape is {tensor.shape}"
         )
     return array
+
+
+def explain_failure(error: tf.errors.OpError, graph: tf.Graph, timeout_in_ms: int = 0) -> TpackError | None:
+    """Return the error to raise from ``error``, or None when TensorFlow's own says best what happened.
+
+    Args:
+        error: what a run raised.
+        graph: the graph that was run.
+        timeout_in_ms: how long the run was allowed to take; 0 for no limit.
+    """
+    if isinstance(error, tf.errors.OutOfRangeError):
+        return DataExhaustedError(
+            "a step found no more data: its input ended before training did. Repeat the data, or train fewer steps"
+        )
+    # An operation with a time limit of its own names itself.
+    if timeout_in_ms and isinstance(error, tf.errors.DeadlineExceededError) and not _OPERATION.search(error.message):
+        return StepTimeoutError(
+            f"a run took longer than the {timeout_in_ms} ms that its options allow. The callback Watchdog finds out "
+            "what a step waits for"
+        )
+    for name in _OPERATION.findall(error.message):
+        if _is_next_element(graph, name):
+            return InputError(f"the dataset of {name} failed: {_reason(error.message)}")
+    return None
+
+
+def _reason(message: str) -> str:
+    """Return the line before the operations: before that there may be tracebacks, of Python or of the graph."""
+    return message.partition("[[")[0].strip().splitlines()[-1].strip()
+
+
+def _is_next_element(graph: tf.Graph, name: str) -> bool:
+    try:
+        return bool(graph.get_operation_by_name(name).type == "IteratorGetNext")
+    except (KeyError, ValueError):
+        # Operations inside the functions of a dataset are not the graph's own.
+        return False

@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import DataExhaustedError, InputError, StepTimeoutError
-from tpack.tfutils.step.run_failure import explain_failure
+from tpack.tfutils.step.hooked_session import explain_failure
 
 
 def failure_of(graph, fetch, *to_run_before):

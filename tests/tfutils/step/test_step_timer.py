@@ -1,6 +1,6 @@
 """When something is due, by steps and by a clock of the test's own."""
 
-from tpack.estimator.training import StepTimer
+from tpack.tfutils.step.step_timer import StepTimer
 
 
 def test_by_steps():

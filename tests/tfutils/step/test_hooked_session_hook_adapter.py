@@ -2,8 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from tpack.estimator.session import HookAdapter
-from tpack.tfutils.step.hooked_session import HookedSession
+from tpack.tfutils.step.hooked_session import HookAdapter, HookedSession
 
 
 class Counter(tf.train.SessionRunHook):

@@ -1,0 +1,43 @@
+"""Decide when something that is done every so many steps, or seconds, is due, and how fast steps went since."""
+
+import time
+from collections.abc import Callable
+
+
+class StepTimer:
+    """Tells after which steps something is due, counting from the last time that it was done.
+
+    Args:
+        every_steps: steps between two times.
+        every_secs: seconds between two times. With neither, it never is due.
+        step: the step that counts as the first time.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        every_steps: int | None = None,
+        every_secs: float | None = None,
+        step: int = 0,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._every_steps = every_steps or None
+        self._every_secs = every_secs or None
+        self._clock = clock
+        self._step = step
+        self._time = clock()
+
+    def done(self, step: int) -> None:
+        """Note that it was done after this step."""
+        self._step, self._time = step, self._clock()
+
+    def is_due(self, step: int) -> bool:
+        """Tell whether it is to be done after this step."""
+        if self._every_steps is not None:
+            return step >= self._step + self._every_steps
+        return self._every_secs is not None and self._clock() >= self._time + self._every_secs
+
+    def rate(self, step: int) -> float:
+        """Return how many steps there were in a second since it was last done."""
+        return (step - self._step) / max(self._clock() - self._time, 1e-9)
