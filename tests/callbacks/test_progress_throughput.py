@@ -1,16 +1,19 @@
+from functools import partial
+
 import pytest
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks import progress
 from tpack.callbacks.progress import ThroughputTracker
 from tpack.errors import ConfigError
+from tpack.tfutils.step.step_timer import StepTimer
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that shows what is next in a list."""
-    times = [10.0, 12.0, 100.0, 104.0]
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: times.pop(0))
+    times = [0.0, 10.0, 12.0, 100.0, 104.0]
+    monkeypatch.setattr(progress, "StepTimer", partial(StepTimer, clock=lambda: times.pop(0)))
 
 
 def track(clock, **options):

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
+from tpack.tfutils.step.hooked_session import HookAdapter
 
 
 class HookToCallback(Callback):
@@ -29,6 +30,7 @@ class HookToCallback(Callback):
         if not isinstance(hook, tf.train.SessionRunHook):
             raise CallbackError(f"HookToCallback wants a tf.train.SessionRunHook, got {type(hook).__name__}: {hook!r}")
         self._hook = hook
+        self._around_runs = HookAdapter(hook)
 
     def _setup_graph(self) -> None:
         self._hook.begin()
@@ -37,10 +39,10 @@ class HookToCallback(Callback):
         # There is no coordinator: tpack's threads belong to callbacks.
         self._hook.after_create_session(self.trainer.sess, None)
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> object:
         return self._hook.before_run(ctx)
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         self._hook.after_run(ctx, values)
 
     def _after_train(self) -> None:
@@ -49,7 +51,7 @@ class HookToCallback(Callback):
     def implements(self, hook: str) -> bool:
         """Tell whether the session hook overrides the method of the same name."""
         if hook in ("before_run", "after_run"):
-            return getattr(type(self._hook), hook) is not getattr(tf.train.SessionRunHook, hook)
+            return self._around_runs.implements(hook)
         return super().implements(hook)
 
     def __str__(self) -> str:

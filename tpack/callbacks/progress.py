@@ -1,12 +1,4 @@
-"""A progress bar for each epoch.
-
-It costs a step one look at the clock: the bar is drawn, and the tensors it shows are fetched, only when its refresh
-interval has passed.
-
-How fast training goes.
-
-Tell how long training will still take.
-"""
+"""How far training is and how fast it goes: a progress bar, the throughput, and the time that is left."""
 
 from __future__ import annotations
 
@@ -17,9 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
+from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
 from tpack.utils.progress import get_tqdm, get_tqdm_kwargs
@@ -29,6 +23,9 @@ from tpack.utils.timer import humanize_time_delta
 class ProgressBar(Callback):
     """Show how far the epoch is and how fast it goes.
 
+    It costs a step one look at the clock: the bar is drawn, and the tensors it shows are fetched, only when its refresh
+    interval has passed.
+
     Args:
         names: names of scalar tensors whose values are shown behind the bar.
     """
@@ -36,7 +33,7 @@ class ProgressBar(Callback):
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._names = [op_and_tensor_name(name)[1] for name in names]
         self._labels = [op_and_tensor_name(name)[0].rsplit("/", 1)[-1] for name in names]
-        self._fetches: Any = None
+        self._fetches: list[tf.Tensor] | None = None
         self._bar: Any = None
         self._interval = 0.0
         self._due_at = 0.0
@@ -52,11 +49,11 @@ class ProgressBar(Callback):
         self._bar = get_tqdm(total=self.trainer.steps_per_epoch, initial=self.local_step, mininterval=0, miniters=1)
         self._due_at = time.perf_counter() + self._interval
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> list[tf.Tensor] | None:
         is_last = self.local_step + 1 == self.trainer.steps_per_epoch
         return self._fetches if is_last or time.perf_counter() >= self._due_at else None
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
             self._got_values = True
             shown = zip(self._labels, values.results, strict=True)
@@ -92,7 +89,7 @@ class ProgressBar(Callback):
         return super().implements(hook)
 
 
-def _brief(value: Any) -> str:
+def _brief(value: np.ndarray) -> str:
     return f"{float(value):.3g}" if np.ndim(value) == 0 else str(value)
 
 
@@ -115,16 +112,14 @@ class ThroughputTracker(Callback):
         if samples_per_step is not None and samples_per_step <= 0:
             raise ConfigError(f"ThroughputTracker wants a positive samples_per_step, got {samples_per_step}")
         self._samples_per_step = samples_per_step
-        self._started_at = 0.0
-        self._first_step = 0
+        self._timer = StepTimer()
         self._steps_per_sec: float | None = None
 
     def _before_epoch(self) -> None:
-        self._first_step = self.local_step
-        self._started_at = time.perf_counter()
+        self._timer.done(self.local_step)
 
     def _after_epoch(self) -> None:
-        self._steps_per_sec = (self.local_step - self._first_step) / (time.perf_counter() - self._started_at)
+        self._steps_per_sec = self._timer.rate(self.local_step)
 
     def _trigger_epoch(self) -> None:
         if self._steps_per_sec is None:
