@@ -4,6 +4,7 @@ TensorFlow is imported by the fixtures that need it, not by this file: a test of
 does not wait for it.
 """
 
+import gc
 import importlib
 import os
 import re
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.leaks import Snapshot
+from tests.helpers.leaks import Snapshot, mark, new_marker
 
 # Read by TensorFlow at its first import. Several workers share the cores of one machine, so each gets small pools.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -24,9 +25,19 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "2")
 
 
 def pytest_configure() -> None:
-    """Listen to Ctrl-C, which a shell that runs the tests in the background tells them to ignore."""
+    """Mark what this process makes, and listen to Ctrl-C, which a shell tells programs in the background to ignore."""
+    mark(new_marker())
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the tests and the modules they load, which stay for ever, away from the garbage collector.
+
+    They are more than a million objects, and a collection that looks at all of them takes more than a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -1,48 +1,85 @@
 """What a test may leave behind: nothing. A snapshot of the process before a test, and what is new after it.
 
-Looked at are child processes, non-daemon threads, listening sockets and blocks of shared memory. TensorFlow's own
+Looked at are processes, non-daemon threads, listening sockets and blocks of shared memory, and of all of them only what
+this process made, itself or through processes that it started: other programs on the machine come and go as they like.
+A process is this one's if it descends from it, or if its environment carries this process's marker (one whose parent
+has ended has another parent by now); a block of shared memory is, if its name carries the marker. TensorFlow's own
 threads are no Python threads and are not seen. A process or thread that is about to end is given some time to do so.
 """
 
+import multiprocessing
+import os
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver, resource_tracker, shared_memory
 from pathlib import Path
 
 import psutil
 
 SHARED_MEMORY = Path("/dev/shm")
 _POLL_SECS = 0.05
+_VARIABLE = "TPACK_TEST_PROCESS"
 
 # Each of these is started once in a process, at its first use of shared memory or of a "forkserver", and stays.
 LASTING_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
 
+def mark(marker: str | None = None) -> None:
+    """Put a marker into the environment of the processes that this one starts, and into the names that they make.
+
+    Args:
+        marker: The marker; None takes that of the process that started this one, or a new one.
+    """
+    marker = marker or os.environ.get(_VARIABLE) or new_marker()
+    os.environ[_VARIABLE] = marker
+    tempfile.template = marker
+    # Python has no public way to say what it calls its own blocks and semaphores.
+    shared_memory._SHM_NAME_PREFIX = f"/{marker}"
+    multiprocessing.current_process()._config["semprefix"] = f"/{marker}"
+
+
+def new_marker() -> str:
+    """Return a marker for this process, of at most ten characters: a block's name has 14."""
+    return f"t{os.getpid()}x"
+
+
+def marked_blocks() -> frozenset[str]:
+    """Return the names of the blocks of shared memory that carry this process's marker."""
+    marker = os.environ.get(_VARIABLE, new_marker())
+    return frozenset(path.name for path in SHARED_MEMORY.glob(f"*{marker}*"))
+
+
 @dataclass(frozen=True)
 class Snapshot:
-    """What the current process holds at one moment, each thing by what identifies it."""
+    """What there is at one moment, each thing by what identifies it.
 
-    children: frozenset[psutil.Process]
+    Attributes:
+        pids: All processes of the machine; whose a new one is, is asked when there is one.
+        threads: The non-daemon threads of this process.
+        listening: The addresses at which this process listens.
+        shared_memory: The names of marked blocks of shared memory.
+    """
+
+    pids: frozenset[int]
     threads: frozenset[threading.Thread]
     listening: frozenset[tuple[str, int]]
     shared_memory: frozenset[str]
 
     @classmethod
     def take(cls) -> "Snapshot":
-        """Return what the current process holds now."""
-        process = psutil.Process()
-        connections = process.net_connections("inet")
+        """Return what there is now."""
         return cls(
-            children=frozenset(child for child in process.children(recursive=True) if not _is_lasting_helper(child)),
+            pids=frozenset(psutil.pids()),
             threads=frozenset(thread for thread in threading.enumerate() if not thread.daemon),
             listening=frozenset(
                 (c.laddr.ip, c.laddr.port)
-                for c in connections
+                for c in psutil.Process().net_connections("inet")
                 if c.status == psutil.CONN_LISTEN and not _tensorflow_listens()
             ),
-            shared_memory=frozenset(path.name for path in SHARED_MEMORY.glob("*")),
+            shared_memory=marked_blocks(),
         )
 
     def leaks(self, *, timeout_secs: float = 5.0) -> list[str]:
@@ -53,7 +90,9 @@ class Snapshot:
         """
         deadline = time.monotonic() + timeout_secs
         now = Snapshot.take()
-        _, alive = psutil.wait_procs(now.children - self.children, timeout=timeout_secs)
+        new_pids = now.pids - self.pids
+        _, alive = psutil.wait_procs(_own_processes(new_pids) if new_pids else [], timeout=timeout_secs)
+        # By number a helper is known at once; by its command line, which a young process lacks, only later.
         found = [f"child process {child.pid}: {_command(child)}" for child in alive if not _is_lasting_helper(child)]
         for thread in now.threads - self.threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -62,13 +101,35 @@ class Snapshot:
         # Taken again: what a thread or process held is given back when it ends.
         now = Snapshot.take()
         found += [f"listening socket {host}:{port}" for host, port in now.listening - self.listening]
-        new_blocks = [name for name in now.shared_memory - self.shared_memory if _is_left_behind(name)]
-        # A neighbour's test that was killed leaves its blocks to its resource tracker, which needs a moment.
+        new_blocks = now.shared_memory - self.shared_memory
+        # A program that was killed leaves its blocks to its resource tracker, which needs a moment.
         while new_blocks and time.monotonic() < deadline:
             time.sleep(_POLL_SECS)
-            new_blocks = [name for name in new_blocks if _is_left_behind(name)]
+            new_blocks = new_blocks & marked_blocks()
         found += [f"shared-memory block {name}" for name in new_blocks]
         return sorted(found)
+
+
+def _own_processes(pids: frozenset[int]) -> list[psutil.Process]:
+    """Return those of the processes that this one started, itself or through others."""
+    own: list[psutil.Process] = []
+    for pid in pids:
+        try:
+            process = psutil.Process(pid)
+            if _is_own(process) and not _is_lasting_helper(process):
+                own.append(process)
+        except psutil.NoSuchProcess:  # It has ended.
+            continue
+    return own
+
+
+def _is_own(process: psutil.Process) -> bool:
+    if any(parent.pid == os.getpid() for parent in process.parents()):
+        return True
+    try:
+        return process.environ().get(_VARIABLE) == os.environ.get(_VARIABLE, new_marker())
+    except psutil.AccessDenied:  # Somebody else's.
+        return False
 
 
 def _tensorflow_listens() -> bool:
@@ -88,17 +149,3 @@ def _command(process: psutil.Process) -> str:
         return " ".join(process.cmdline()) or process.name()
     except psutil.Error:
         return "(ended)"
-
-
-def _is_left_behind(name: str) -> bool:
-    """Whether the block stays and no process outside this one's family has it mapped, such as a neighbour's test."""
-    family = {psutil.Process().pid, *(child.pid for child in psutil.Process().children(recursive=True))}
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        if int(maps.parent.name) in family:
-            continue
-        try:
-            if f"{SHARED_MEMORY}/{name}" in maps.read_text():
-                return False
-        except OSError:  # The process ended, or belongs to somebody else.
-            continue
-    return (SHARED_MEMORY / name).exists()

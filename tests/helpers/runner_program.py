@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 
+from tests.helpers.leaks import mark
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunnerZMQ
 from tpack.dataflow.sources import DataFromGenerator
@@ -25,6 +26,7 @@ def points(hangs):
 
 
 def main() -> None:
+    mark()
     hangs = "hang" in sys.argv
     flows = [
         MultiProcessRunnerZMQ(DataFromGenerator(lambda: points(hangs)), 2, hwm=4),

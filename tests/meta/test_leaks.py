@@ -1,7 +1,10 @@
 """The leak check finds each kind of thing that can be left behind, and forgives what ends by itself."""
 
 import multiprocessing
+import os
 import socket
+import subprocess
+import sys
 import threading
 from multiprocessing import resource_tracker, shared_memory
 
@@ -10,6 +13,7 @@ import pytest
 
 from tests.helpers import leaks
 from tests.helpers.leaks import Snapshot
+from tests.helpers.source import ROOT
 
 FORK = multiprocessing.get_context("fork")
 
@@ -73,6 +77,53 @@ def test_shared_memory_is_found_until_it_is_unlinked(before):
         block.unlink()
     assert found == [f"shared-memory block {block.name}"]
     assert before.leaks(timeout_secs=0.0) == []
+
+
+def test_a_process_whose_parent_has_ended_is_found_by_its_marker(before):
+    # The shell ends at once; what it started has another parent then.
+    shell = subprocess.Popen(["sh", "-c", "sleep 100 >/dev/null & echo $!"], stdout=subprocess.PIPE, text=True)
+    output, _ = shell.communicate()
+    orphan = psutil.Process(int(output))
+    try:
+        assert os.getpid() not in {parent.pid for parent in orphan.parents()}
+        found = before.leaks(timeout_secs=0.0)
+    finally:
+        orphan.kill()
+    assert found == [f"child process {orphan.pid}: sleep 100"]
+    assert before.leaks() == []
+
+
+def test_a_process_of_another_program_is_no_leak(before):
+    alien = {name: value for name, value in os.environ.items() if name != leaks._VARIABLE}
+    command = ["sh", "-c", "sleep 100 >/dev/null & echo $!"]
+    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=alien, check=True).stdout
+    try:
+        assert before.leaks(timeout_secs=0.0) == []
+    finally:
+        psutil.Process(int(output)).kill()
+
+
+def test_shared_memory_of_another_program_is_no_leak(before):
+    path = leaks.SHARED_MEMORY / f"psm_other_{os.getpid()}"
+    path.write_bytes(b"theirs")
+    try:
+        assert before.leaks(timeout_secs=0.0) == []
+    finally:
+        path.unlink()
+
+
+def test_shared_memory_of_a_program_that_was_started_is_found(before):
+    code = (
+        "from tests.helpers.leaks import mark; mark()\n"
+        "from multiprocessing import resource_tracker, shared_memory\n"
+        "block = shared_memory.SharedMemory(create=True, size=8)\n"
+        "resource_tracker.unregister(block._name, 'shared_memory')\n"
+        "print(block.name)\n"
+    )
+    name = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout
+    found = before.leaks(timeout_secs=0.0)
+    (leaks.SHARED_MEMORY / name.strip()).unlink()
+    assert found == [f"shared-memory block {name.strip()}"]
 
 
 def test_a_helper_that_has_no_command_line_yet_is_no_leak(before, monkeypatch):

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.helpers.flows import COUNT, Counting, same
-from tests.helpers.leaks import SHARED_MEMORY
+from tests.helpers.leaks import SHARED_MEMORY, marked_blocks
 from tests.helpers.source import ROOT
 from tests.helpers.worker_functions import Images, Sometimes, wait
 from tpack.dataflow.base import DataFlowTerminated
@@ -100,15 +100,15 @@ def start():
 
 @pytest.mark.parametrize("mode", ["go on", "hang"])
 def test_kill_of_the_program_leaves_no_process_and_no_memory(start, mode):
-    before = set(os.listdir(SHARED_MEMORY))
+    before = marked_blocks()
     program, workers = start(mode)
     assert len(workers) == 4
-    assert set(os.listdir(SHARED_MEMORY)) == before
+    assert marked_blocks() == before
     program.kill()
     program.communicate(timeout=SECS)
     _, alive = psutil.wait_procs(workers, timeout=SECS)
     assert alive == []
-    assert set(os.listdir(SHARED_MEMORY)) == before
+    assert marked_blocks() == before
 
 
 def test_ctrl_c_ends_the_program_alone_and_that_ends_the_workers(start):
