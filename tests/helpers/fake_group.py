@@ -5,7 +5,8 @@ from collections import deque
 from tpack.dataflow.parallel.process_runner import State
 from tpack.dataflow.parallel.transport.receiver import Message
 from tpack.dataflow.parallel.transport.wire import Kind
-from tpack.dataflow.parallel.workers.bootstrap import failure_of
+from tpack.utils.child_process import failure_of
+from tpack.dataflow.position import Position
 
 
 def points(*values):
@@ -15,7 +16,7 @@ def points(*values):
 
 def state(number):
     """Return a message with a state that is a number, or none."""
-    return Message(Kind.STATE, [State(None, "no state") if number is None else State({"at": number}, None)])
+    return Message(Kind.STATE, [State(None, "no state") if number is None else State(Position({"at": number}), None)])
 
 
 def failure(text="gone"):

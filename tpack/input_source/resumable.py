@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.parallel.position import Position
+from tpack.dataflow.position import Position
 from tpack.dataflow.state import make_state, read_count, read_state
 from tpack.errors import InputError
 from tpack.input_source.base import InputSource

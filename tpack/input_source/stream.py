@@ -12,22 +12,18 @@ not after each point, since a flow may take a while to tell its state, but as of
 Between two states, points are counted; who goes to such a position skips them.
 """
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.parallel.position import Position, go_to
+from tpack.dataflow.position import Position, StateLog, StateSampler, go_to
 from tpack.dataflow.repeat import RepeatedData
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
 from tpack.input_source.component import DataPointChecker
-
-_SHARE = 100
 
 
 class DataPointStream:
@@ -141,7 +137,7 @@ class DataPointStream:
 
     def _go_to(self, start: Position) -> Iterator[Any]:
         try:
-            return go_to(self._ds, self._ds, start)
+            return go_to(self._ds, start)
         except InputError as error:
             raise InputError(
                 f"{self._name} cannot go on where the data of the earlier run stopped: {error}. Build the dataflow as "
@@ -184,12 +180,9 @@ class PositionLog:
         self._ds = ds
         self._count_used = count_used
         self._max_under_way = max_under_way
-        self._lock = threading.Lock()
-        # States, the oldest first, each with the number of points that had been given.
-        self._states: deque[tuple[int, dict[str, Any]]] = deque()
-        self._reason: str | None = None
+        self._sampler = StateSampler(ds, every=1)
+        self._states = StateLog()
         self._num_given = 0
-        self._not_before = 0.0
 
     @property
     def num_given(self) -> int:
@@ -198,16 +191,15 @@ class PositionLog:
 
     def begin(self) -> None:
         """Begin with the flow as it is now, right before the first point of an iteration."""
-        with self._lock:
-            self._states.clear()
-            self._reason = None
-            self._num_given = 0
+        self._sampler = StateSampler(self._ds, every=1)
+        self._states.begin(None)
+        self._num_given = 0
         self._keep_state()
 
     def point_given(self) -> None:
         """Count a point, right after the flow gave it."""
         self._num_given += 1
-        if self._reason is None and time.monotonic() >= self._not_before:
+        if self._sampler.is_due():
             self._keep_state()
 
     def position(self) -> Position | None:
@@ -220,25 +212,20 @@ class PositionLog:
             StatelessError: The flow cannot tell its position, or it is not known what was used.
         """
         num_used = self._count_used()
-        with self._lock:
-            if self._reason is not None:
-                raise StatelessError(self._reason)
-            older = [entry for entry in self._states if entry[0] <= num_used]
-        return Position(older[-1][1], skipped=num_used - older[-1][0]) if older else None
+        if self._sampler.reason is not None:
+            raise StatelessError(self._sampler.reason)
+        return self._states.after(num_used)
 
     def _keep_state(self) -> None:
         begin = time.monotonic()
+        position = self._sampler.take()
+        if position is None:
+            return
         try:
-            state = self._ds.state_dict()
             num_used = self._count_used() if self._max_under_way is None else self._num_given - self._max_under_way
         except StatelessError as error:
-            with self._lock:
-                self._reason = str(error)
-                self._states.clear()
+            self._sampler.reason = str(error)
             return
-        with self._lock:
-            self._states.append((self._num_given, state))
-            while len(self._states) > 1 and self._states[1][0] <= num_used:
-                self._states.popleft()
-        end = time.monotonic()
-        self._not_before = end + _SHARE * (end - begin)
+        self._states.add(self._num_given, position, num_used)
+        # To count what was used may take time, too.
+        self._sampler.rest(begin)

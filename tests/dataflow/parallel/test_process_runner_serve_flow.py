@@ -10,9 +10,9 @@ from tests.helpers.served import served
 from tests.helpers.worker_functions import Images
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.mapping import MapData
-from tpack.dataflow.parallel.position import Position
 from tpack.dataflow.parallel.process_runner import Command, serve_flow
 from tpack.dataflow.parallel.transport.wire import VIEW_BYTES, Kind
+from tpack.dataflow.position import Position
 from tpack.dataflow.sources import DataFromList
 
 PASS = [(Kind.PACK, [k, str(k)]) for k in range(COUNT)]
@@ -69,13 +69,13 @@ def test_states_are_told_at_the_beginning_and_at_the_end_of_each_pass():
         found = owner.receive(2 * COUNT + 5)
         one_pass = [*PASS, (Kind.STATE, None), (Kind.END, 0)]
         assert simple(found) == [(Kind.STATE, None), *one_pass, *one_pass]
-        assert found[0][1].state["flow"] == "DataFromList"
+        assert found[0][1].position.state["flow"] == "DataFromList"
 
 
 def test_flow_without_a_state_says_so():
     with served(serve_flow, Counting(), True, True) as owner:
         kind, state = owner.receive(1)[0]
-        assert (kind, state.state) == (Kind.STATE, None)
+        assert (kind, state.position) == (Kind.STATE, None)
         assert "Counting" in state.reason
 
 
@@ -83,7 +83,7 @@ def test_flow_without_a_state_says_so():
 def test_pass_can_begin_at_a_position(is_over, first):
     with served(serve_flow, list_flow(), True, False) as owner:
         found = owner.receive(COUNT + 3)
-        owner.submit(Command(1, Position(found[0][1].state, 4, is_over)))
+        owner.submit(Command(1, Position(found[0][1].position.state, 4, is_over)))
         wanted = [(Kind.BEGUN, 1)] * 2 + [(Kind.STATE, None)] * is_over + PASS[first:]
         assert simple(owner.receive(len(wanted))) == wanted
 
@@ -113,7 +113,7 @@ def test_batches_go_on_in_the_middle():
     ds = BatchData(DataFromList([[k] for k in range(8)], shuffle=False), 3, remainder=True)
     with served(serve_flow, ds, True, False) as owner:
         found = owner.receive(6)
-        owner.submit(Command(1, Position(found[0][1].state, 1)))
+        owner.submit(Command(1, Position(found[0][1].position.state, 1)))
         batches = [content[0].tolist() for _, content in owner.receive(4)[2:]]
         assert batches == [[3, 4, 5], [6, 7]]
 

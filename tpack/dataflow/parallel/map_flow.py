@@ -3,7 +3,6 @@
 What several flows that run workers ask of their arguments.
 """
 
-import copy
 import functools
 import math
 from abc import abstractmethod
@@ -12,8 +11,8 @@ from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, ProxyDataFlow, check_at_least
 from tpack.dataflow.parallel.map_order import LooseMap, MapPool, StrictMap
-from tpack.dataflow.parallel.position import Position
-from tpack.dataflow.state import StatelessError, make_state, read_count, read_flag, read_state
+from tpack.dataflow.position import Position
+from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
 
 
@@ -88,8 +87,7 @@ class MapFlow(ProxyDataFlow):
         Raises:
             StatelessError: The order is not strict, or the wrapped flow has no position.
         """
-        position = self._strict().position()
-        return make_state(self, ds=copy.deepcopy(position.state), skipped=position.skipped, is_over=position.is_over)
+        return self._strict().position().state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Send the wrapped flow to a position.
@@ -98,9 +96,7 @@ class MapFlow(ProxyDataFlow):
             StatelessError: The order is not strict.
             InputError: The state is none of this flow; nothing was changed.
         """
-        mapping = self._strict()
-        inner, skipped, is_over = read_state(self, state, "ds", "skipped", "is_over")
-        mapping.go_to(Position(inner, read_count(self, "skipped", skipped), read_flag(self, "is_over", is_over)))
+        self._strict().go_to(Position.from_state(self, state))
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass; passes that are cut from a stream have no rest."""

@@ -8,14 +8,11 @@ What a flow that maps data points asks of its workers, be they threads or proces
 """
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.parallel.position import Position, StateTaker, go_to
-from tpack.dataflow.state import StatelessError
+from tpack.dataflow.position import PassTracker, Position, StateSampler, go_to
 
 
 class Result(NamedTuple):
@@ -133,13 +130,9 @@ class StrictMap:
         self._ds = ds
         self._pool = pool
         self._buffer_size = buffer_size
-        self._taker = StateTaker(ds)
-        self._position: Position | None = None
-        # Later positions, each with the number of points of the pass that were read when the flow was there.
-        self._later: deque[tuple[int, Position]] = deque()
+        self._sampler = StateSampler(ds)
+        self._passes = PassTracker("the flow that is mapped")
         self._pass_number = 0
-        self._is_inside = False
-        self._is_astray = False
 
     def iterate(self) -> Iterator[Any]:
         """Yield a pass."""
@@ -158,7 +151,7 @@ class StrictMap:
                     results[result.tag[1]] = result
                 continue
             yielded += 1
-            self._move_to(yielded)
+            self._passes.num_taken += 1
             if result.error is not None:
                 # Nothing here may refer to the error, which refers to this frame by its traceback.
                 error = result.error
@@ -182,11 +175,9 @@ class StrictMap:
         Raises:
             StatelessError: The flow has none.
         """
-        if self._position is None and self._taker.reason is None:
-            self._position = self._take()
-        if self._position is None:
-            raise StatelessError(f"the flow that is mapped cannot tell its position: {self._taker.reason}")
-        return self._position
+        if self._passes.position is None and self._passes.reason is None:
+            self._stand_here()
+        return self._passes.known_position()
 
     def go_to(self, position: Position) -> None:
         """Let the next pass begin at a position.
@@ -195,40 +186,34 @@ class StrictMap:
             InputError: The state is none of the flow; nothing was changed.
         """
         self._ds.load_state_dict(position.state)
-        self._position, self._is_inside, self._is_astray = position, False, True
+        self._passes.go_to(position, is_there=False)
 
     def end_pass(self) -> None:
         """Give up the rest of the pass."""
-        if self._position is not None and self._position.skipped:
-            self._position = replace(self._position, is_over=True)
-            self._is_astray = True
-        self._is_inside = False
+        self._passes.end_pass()
 
     def _begin(self) -> Iterator[Any]:
         """Begin a pass of the wrapped flow where the last one of this flow has stopped."""
-        if self._is_inside:
-            self.end_pass()
-        position = self._position
-        if position is not None and self._is_astray:
-            points = go_to(self._ds, self._ds, position)
-            if position.is_over:
-                self._position = None
+        self._passes.leave()
+        position = self._passes.position
+        sent_to = position if self._passes.is_astray else None
+        points = iter(self._ds) if sent_to is None else go_to(self._ds, sent_to)
+        if position is None or position.is_over:
+            self._stand_here()
         else:
-            points = iter(self._ds)
-        if self._position is None:
-            self._position = self._take()
+            self._passes.stand_at(position)
         self._pass_number += 1
-        self._later.clear()
-        self._is_inside = self._is_astray = True
+        self._passes.begin()
         return points
 
     def _end(self) -> None:
-        self._is_inside = self._is_astray = False
-        self._position = self._take()
+        self._passes.end()
+        self._stand_here()
 
-    def _take(self) -> Position | None:
-        state = self._taker.take()
-        return None if state is None else Position(state)
+    def _stand_here(self) -> None:
+        """Know the position to be where the wrapped flow is."""
+        position = self._sampler.take()
+        self._passes.stand_at(position, self._sampler.reason)
 
     def _feed(self, reader: Reader, yielded: int) -> None:
         """Hand out points until the buffer is full."""
@@ -239,20 +224,10 @@ class StrictMap:
 
     def _when_read(self, count: int) -> None:
         """Take note of a position, now and then."""
-        if self._position is not None and self._taker.is_due():
-            position = self._take()
+        if self._sampler.is_due():
+            position = self._sampler.take()
             if position is not None:
-                self._later.append((count, position))
-
-    def _move_to(self, yielded: int) -> None:
-        """Know the position after a number of points of the pass."""
-        if self._position is None:
-            return
-        # A position in the middle is used from the first point after it on: before that point the flow cannot be told
-        # to give up the pass, since a pass of which nothing was taken has not begun.
-        if self._later and self._later[0][0] < yielded:
-            self._position = self._later.popleft()[1]
-        self._position = replace(self._position, skipped=self._position.skipped + 1)
+                self._passes.add(count, position)
 
 
 class LooseMap:

@@ -8,7 +8,6 @@ order is that in which their points come.
 What a worker does that runs a whole flow: it iterates it again and again, and sends the data points.
 """
 
-import copy
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,14 +16,15 @@ from typing import Any
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, check_at_least, length_or_none
 from tpack.dataflow.batch import BatchData, aggregate, begin_batch
 from tpack.dataflow.parallel.map_flow import check_timeout
-from tpack.dataflow.parallel.position import Position, StateTaker, go_to
 from tpack.dataflow.parallel.transport.building import BuiltPoint
 from tpack.dataflow.parallel.transport.receiver import Message
 from tpack.dataflow.parallel.transport.wire import MAX_NUMBER, CancelledError, Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import Link, failure_of
-from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup
-from tpack.dataflow.state import StatelessError, make_state, read_count, read_flag, read_state
+from tpack.dataflow.parallel.workers.bootstrap import Link
+from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, worker_error
+from tpack.dataflow.position import PassTracker, Position, StateSampler, go_to
+from tpack.dataflow.state import StatelessError
 from tpack.errors import DataWorkerError
+from tpack.utils.child_process import failure_of
 
 _COMMANDS = 4
 
@@ -99,30 +99,23 @@ class OneStream:
         """Begin where the worker begins."""
         self._group = group
         self._number = 0
-        # The last state that the worker told, and the position of what was yielded since.
-        self._state: dict[str, Any] | None = None
-        self._skipped = 0
-        self._is_over = False
-        self._reason: str | None = None
-        # Whether a pass was begun and has not ended; and whether the worker is not where the next pass begins.
-        self._is_inside = False
-        self._is_astray = False
+        self._passes = PassTracker("the flow in the worker")
 
     def iterate(self) -> Iterator[Any]:
         """Yield a pass."""
-        if self._is_inside:
-            self.end_pass()
-        if self._is_astray:
-            self._restart(self._known_position())
-        self._is_inside = self._is_astray = True
+        passes = self._passes
+        passes.leave()
+        if passes.is_astray:
+            self._restart(passes.position)
+        passes.begin()
         while True:
             message = self._receive()
             if message.kind == Kind.END:
-                self._is_inside = self._is_astray = False
+                passes.end()
                 return
             if message.kind in (Kind.POINT, Kind.PACK, Kind.DROPPED):
                 for point in message.points:
-                    self._skipped += 1
+                    passes.num_taken += 1
                     yield point
 
     def position(self) -> Position:
@@ -131,15 +124,9 @@ class OneStream:
         Raises:
             StatelessError: The flow has none.
         """
-        while self._state is None and self._reason is None:
+        while self._passes.position is None and self._passes.reason is None:
             self._receive()
-        position = self._known_position()
-        if position is None:
-            raise StatelessError(f"the flow in the worker cannot tell its position: {self._reason}")
-        return position
-
-    def _known_position(self) -> Position | None:
-        return None if self._state is None else Position(self._state, self._skipped, self._is_over)
+        return self._passes.known_position()
 
     def go_to(self, position: Position) -> None:
         """Let the next pass begin at a position.
@@ -147,17 +134,13 @@ class OneStream:
         Raises:
             DataWorkerError: The flow cannot go there; the next pass begins where it would have begun otherwise.
         """
-        self._is_astray = True
+        self._passes.is_astray = True
         self._restart(position)
-        self._state, self._skipped, self._is_over = position.state, position.skipped, position.is_over
-        self._is_inside = self._is_astray = False
+        self._passes.go_to(position, is_there=True)
 
     def end_pass(self) -> None:
         """Give up the rest of the pass."""
-        # A pass of which no point was taken has not begun, for the flow.
-        if self._state is not None and self._skipped:
-            self._is_over = self._is_astray = True
-        self._is_inside = False
+        self._passes.end_pass()
 
     def _restart(self, position: Position | None) -> None:
         """Let the worker begin a pass; drop what it sent before."""
@@ -171,12 +154,11 @@ class OneStream:
         """Return what comes next; take note of states and raise exceptions."""
         _, message = self._group.receive()
         if message.kind == Kind.ERROR:
-            self._is_astray = True
+            self._passes.is_astray = True
             raise failure_in(self._group, 0, message)
         if message.kind == Kind.STATE:
-            state = message.points[0]
-            self._state, self._skipped, self._is_over = state.state, 0, False
-            self._reason = state.reason
+            told: State = message.points[0]
+            self._passes.stand_at(told.position, told.reason)
         return message
 
 
@@ -225,8 +207,7 @@ class _ProcessRunner(ProxyDataFlow):
         Raises:
             StatelessError: There are several workers, or the flow has none.
         """
-        position = self._one_stream().position()
-        return make_state(self, ds=copy.deepcopy(position.state), skipped=position.skipped, is_over=position.is_over)
+        return self._one_stream().position().state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Send the flow in the worker to a position.
@@ -235,9 +216,7 @@ class _ProcessRunner(ProxyDataFlow):
             StatelessError: There are several workers.
             InputError: The state is none of this flow; nothing was changed.
         """
-        stream = self._one_stream()
-        inner, skipped, is_over = read_state(self, state, "ds", "skipped", "is_over")
-        stream.go_to(Position(inner, read_count(self, "skipped", skipped), read_flag(self, "is_over", is_over)))
+        self._one_stream().go_to(Position.from_state(self, state))
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass, if there is one worker; passes of several have no rest."""
@@ -337,7 +316,7 @@ def send_command(group: WorkerGroup, index: int, last_number: int, position: Pos
 def failure_in(group: WorkerGroup, index: int, message: Message) -> DataWorkerError:
     """Return the error that a worker has sent; nothing is expected of it until it is told to begin again."""
     group.expect(index, is_expected=False)
-    return message.points[0].error(group.name_of(index))
+    return worker_error(group.name_of(index), message.points[0])
 
 
 @dataclass(frozen=True)
@@ -355,9 +334,9 @@ class Command:
 
 @dataclass(frozen=True)
 class State:
-    """What the flow says about its position: its state, or why it has none."""
+    """What the flow says about its position: where it is, or why it cannot tell."""
 
-    state: dict[str, Any] | None
+    position: Position | None
     reason: str | None
 
 
@@ -396,7 +375,7 @@ class _Server:
         self._results = link.results
         self._built = BuiltPoint(link.results)
         self._ds = ds
-        self._taker = StateTaker(ds) if tells_state else None
+        self._sampler = StateSampler(ds) if tells_state else None
         self._is_first = True
 
     def run_pass(self, command: Command | None) -> None:
@@ -425,7 +404,7 @@ class _Server:
 
     def _begin(self, position: Position | None, in_place: bool) -> Iterator[Any]:
         if position is not None:
-            return go_to(self._ds, self._ds, position)
+            return go_to(self._ds, position)
         if in_place and isinstance(self._ds, BatchData):
             return self._ds.groups(self._begin_batch)
         return iter(self._ds)
@@ -436,7 +415,7 @@ class _Server:
                 self._put_batch(*point)
             else:
                 self._results.put(point)
-            if self._taker is not None and self._taker.is_due():
+            if self._sampler is not None and self._sampler.is_due():
                 self._tell_state()
 
     def _begin_batch(self, first: Any, size: int) -> list[Any]:
@@ -446,5 +425,5 @@ class _Server:
         self._built.send(aggregate(points, first_index=first_index, empty=self._built.empty))
 
     def _tell_state(self) -> None:
-        if self._taker is not None:
-            self._results.send(Kind.STATE, State(self._taker.take(), self._taker.reason))
+        if self._sampler is not None:
+            self._results.send(Kind.STATE, State(self._sampler.take(), self._sampler.reason))
