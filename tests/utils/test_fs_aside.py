@@ -1,5 +1,7 @@
 """Files written beside their place."""
 
+import os
+
 import pytest
 
 from tpack.utils.fs import written_aside
@@ -38,3 +40,25 @@ def test_relative_path_is_taken(tmp_path, monkeypatch):
     with written_aside("a") as aside, open(aside, "w") as file:
         file.write("new")
     assert (tmp_path / "a").read_text() == "new"
+
+
+def test_directory_takes_the_place_of_an_empty_one(tmp_path):
+    path = tmp_path / "a"
+    path.mkdir()
+    with written_aside(path) as aside:
+        os.mkdir(aside)
+        with open(os.path.join(aside, "file"), "w") as file:
+            file.write("new")
+        assert list(path.iterdir()) == []
+    assert [entry.name for entry in path.iterdir()] == ["file"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_directory_with_content_stays(tmp_path):
+    path = tmp_path / "a"
+    path.mkdir()
+    (path / "mine").write_text("")
+    with pytest.raises(OSError, match="not empty"), written_aside(path) as aside:
+        os.mkdir(aside)
+    assert [entry.name for entry in path.iterdir()] == ["mine"]
+    assert list(tmp_path.iterdir()) == [path]

@@ -18,9 +18,9 @@ from tpack.estimator.inputs import ServingInputReceiver, receiver_tensors_by_nam
 from tpack.estimator.session import restore
 from tpack.estimator.spec import ExportOutput, PredictOutput
 from tpack.estimator.training import add_default_saver
-from tpack.tfutils.export import written_aside
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.utils import logger
+from tpack.utils.fs import written_aside
 
 _ASSETS_EXTRA = "assets.extra"
 
@@ -92,6 +92,7 @@ def export_model(
     saver.build()
     # A saver of the model's own may leave variables out.
     init_op = tf.global_variables_initializer()
+    os.makedirs(os.path.dirname(target.path), exist_ok=True)
     creator = NewSessionCreator(config=parts.config.session_config)
     with creator.create_session() as session, written_aside(target.path) as aside:
         session.run(init_op)

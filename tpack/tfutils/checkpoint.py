@@ -215,9 +215,7 @@ def save_checkpoint(
         with session.graph.as_default():
             prefix: str = saver.save(session, path, step, write_meta_graph=False, write_state=write_state)
     except (OSError, ValueError, tf.errors.OpError) as error:
-        raise CheckpointError(
-            f"cannot write checkpoint {named}: {error}"
-        ) from error
+        raise CheckpointError(f"cannot write checkpoint {named}: {error}") from error
     return prefix
 
 

@@ -7,8 +7,6 @@ A graph in one message, to be written to a file: variables become constants, and
 """
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from tpack.errors import ConfigError
 from tpack.tfutils.initialize import create_initialized_session
 from tpack.tower.context import PredictTowerContext
 from tpack.utils import logger
-from tpack.utils.fs import atomic_write
+from tpack.utils.fs import atomic_write, written_aside
 
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 # Each has one input and gives it on as it is.
@@ -76,6 +74,7 @@ class ModelExporter:
         path = os.path.abspath(os.fspath(filename))
         if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path)):
             raise ConfigError(f"wanted a new directory to export a model to, and {path} is there and not empty")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with self._built() as built, written_aside(path) as aside:
             signature = tf.saved_model.build_signature_def(
                 {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in built.inputs.items()},
@@ -139,21 +138,6 @@ class ModelExporter:
             outputs = {name: tower.get_tensor(name) for name in config.output_names}
             with create_initialized_session(config.session_creator, config.session_init) as session:
                 yield _Built(session, inputs, outputs)
-
-
-@contextmanager
-def written_aside(path: str) -> Iterator[str]:
-    """Give the path of a directory to be made beside another, and rename it to that one when the block ends."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    aside = f"{path}.{secrets.token_hex(4)}.tmp"
-    try:
-        yield aside
-        if os.path.isdir(path):
-            os.rmdir(path)
-        os.rename(aside, path)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
 
 
 def _names(built: _Built) -> str:

@@ -166,7 +166,7 @@ def written_aside(path: str | os.PathLike[str]) -> Iterator[str]:
     the block. For files that Python itself writes there is ``tpack.utils.fs.atomic_write``.
 
     Args:
-        path: the file; its directory must exist.
+        path: a file, or a directory that is empty if it is there; what it lies in must exist.
 
     Returns:
         A context manager whose value is the other path, in the same directory.
@@ -179,7 +179,9 @@ def written_aside(path: str | os.PathLike[str]) -> Iterator[str]:
         os.replace(aside, path)
         _bring_to_disk(directory)
     finally:
-        if os.path.exists(aside):
+        if os.path.isdir(aside):
+            shutil.rmtree(aside, ignore_errors=True)
+        elif os.path.exists(aside):
             os.unlink(aside)
 
 
