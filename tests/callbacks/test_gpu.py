@@ -5,10 +5,10 @@ import pytest
 from tests.helpers.fake_nvml import FakeNVML, two_gpus
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks.gpu import GPUWatch
+from tpack.callbacks.gpu import _GPUWatch
 
 
-class Watch(GPUWatch):
+class Watch(_GPUWatch):
     """Notes the identifiers of its GPUs."""
 
     def _measure(self):
@@ -76,4 +76,4 @@ def test_a_library_that_cannot_be_closed_disturbs_nothing(graph, nvml, monkeypat
 
 def test_what_is_measured_is_for_a_subclass_to_say():
     with pytest.raises(NotImplementedError, match="must override _measure"):
-        GPUWatch(None)._measure()
+        _GPUWatch(None)._measure()

@@ -15,7 +15,7 @@ from tests.helpers.toy_training import Line
 from tpack.callbacks import watchdog
 from tpack.callbacks.watchdog import Watchdog
 from tpack.dataflow.base import DataFlow
-from tpack.errors import ConfigError, StepTimeoutError
+from tpack.errors import CallbackError, ConfigError, StepTimeoutError
 from tpack.input_source import enqueue
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
@@ -86,7 +86,7 @@ def test_a_step_that_waits_in_python_is_interrupted(blocked):
 def test_a_process_that_nobody_can_free_is_ended():
     command = [sys.executable, "-m", "tests.helpers.stuck_training"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
-    assert process.returncode == watchdog.EXIT_CODE
+    assert process.returncode == 70
     assert "in wait_for_ever" in process.stderr
     assert "these operations may wait: waits_in_python (PyFunc)" in process.stderr
     assert "did not come back within 0.2 seconds. The process is ended." in process.stderr
@@ -124,7 +124,7 @@ def test_a_step_that_ends_while_it_is_being_explained_is_not_broken_off(graph, c
     clock[0] = 20
     monkeypatch.setattr(callback, "_find_reason", callback.trigger_step)
     with captured_log() as lines:
-        assert not callback._end_training()
+        assert not callback._end_training(trainer.interruption)
     assert lines[-1] == "A step has ended after all, and training goes on."
 
 
@@ -135,6 +135,13 @@ def test_a_session_that_does_not_answer_is_told(graph):
     trainer.setup([callback])
     trainer.sess.close()
     assert "the session does not answer (" in callback._find_reason()
+
+
+def test_a_trainer_that_cannot_be_interrupted_is_an_error(graph):
+    trainer = FakeTrainer()
+    trainer.interruption = None
+    with pytest.raises(CallbackError, match="breaks off steps by the trainer's interruption"):
+        trainer.train([Watchdog(10)])
 
 
 def test_seconds_are_positive():

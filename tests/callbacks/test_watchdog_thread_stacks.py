@@ -1,6 +1,6 @@
 import threading
 
-from tpack.callbacks.watchdog import format_thread_stacks
+from tpack.callbacks.watchdog import _format_thread_stacks
 
 
 def test_every_thread_is_shown_where_it_is_and_the_main_one_last():
@@ -13,7 +13,7 @@ def test_every_thread_is_shown_where_it_is_and_the_main_one_last():
     thread = threading.Thread(target=wait_in_a_named_function, name="the waiter", daemon=True)
     thread.start()
     waiting.wait()
-    text = format_thread_stacks()
+    text = _format_thread_stacks()
     go_on.set()
     thread.join()
     before, _, main = text.rpartition("thread MainThread:\n")
@@ -24,4 +24,4 @@ def test_every_thread_is_shown_where_it_is_and_the_main_one_last():
 
 def test_threads_that_python_did_not_start_are_shown(monkeypatch):
     monkeypatch.setattr(threading, "enumerate", list)
-    assert "a thread that Python did not start:" in format_thread_stacks()
+    assert "a thread that Python did not start:" in _format_thread_stacks()

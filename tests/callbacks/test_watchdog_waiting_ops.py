@@ -1,6 +1,6 @@
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.watchdog import QueueState, WaitingOps
+from tpack.callbacks.watchdog import _QueueState, _WaitingOps
 
 
 def test_an_empty_queue_that_the_step_takes_from_is_what_it_waits_for(session8):
@@ -10,14 +10,14 @@ def test_an_empty_queue_that_the_step_takes_from_is_what_it_waits_for(session8):
     tf.queue.FIFOQueue(4, [tf.float32], [[]], name="unused")
     step = queue.dequeue(name="take") + full.dequeue(name="take_other")
     queue.dequeue(name="drain")
-    waiting = WaitingOps(session8.graph, [step])
+    waiting = _WaitingOps(session8.graph, [step])
     session8.run(full.enqueue_many([[1.0, 2.0]]))
 
     states = waiting.ask(session8)
     assert {state.name: state for state in states} == {
-        "numbers": QueueState("numbers", 0, ("take",)),
-        "full": QueueState("full", 2, ("take_other",)),
-        "unused": QueueState("unused", 0, ()),
+        "numbers": _QueueState("numbers", 0, ("take",)),
+        "full": _QueueState("full", 2, ("take_other",)),
+        "unused": _QueueState("unused", 0, ()),
     }
     assert waiting.explain(states) == "operation take waits for data: queue numbers is empty"
     session8.run(queue.enqueue(1.0))
@@ -29,13 +29,13 @@ def test_an_empty_queue_that_the_step_takes_from_is_what_it_waits_for(session8):
 def test_who_takes_for_the_step_through_something_else_is_named_too(session8):
     queue = tf.queue.FIFOQueue(4, [tf.float32], [[]], name="numbers")
     queue.dequeue(name="stage")
-    states = WaitingOps(session8.graph, [tf.no_op()]).ask(session8)
-    assert states == [QueueState("numbers", 0, ("stage",))]
+    states = _WaitingOps(session8.graph, [tf.no_op()]).ask(session8)
+    assert states == [_QueueState("numbers", 0, ("stage",))]
 
 
 def test_other_operations_that_may_wait_are_named(session8):
     element = tf.data.make_one_shot_iterator(tf.data.Dataset.range(3)).get_next("element")
     called = tf.py_func(abs, [element], tf.int64, name="call")
-    waiting = WaitingOps(session8.graph, [called])
+    waiting = _WaitingOps(session8.graph, [called])
     assert waiting.ask(session8) == []
     assert waiting.explain([]) == "these operations may wait: call (PyFunc), element (IteratorGetNext)"

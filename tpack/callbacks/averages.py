@@ -1,16 +1,10 @@
-"""Keep the moving averages of summaries up to date.
-
-`add_moving_summary` only puts the operations that do it into a collection; somebody has to run them.
-
-The average of a tensor over the last steps, each of which weighs the same.
-"""
+"""Averages of what steps compute: running the operations of moving averages, and means over a window of steps."""
 
 from __future__ import annotations
 
 import statistics
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -36,10 +30,12 @@ class MovingAverageSummary(Callback):
 
     _chief_only = False
 
-    def __init__(self, collection: str = MOVING_SUMMARY_OPS_KEY, train_op: Any = None) -> None:
+    def __init__(
+        self, collection: str = MOVING_SUMMARY_OPS_KEY, train_op: tf.Operation | tf.Tensor | str | None = None
+    ) -> None:
         self._collection = collection
         self._train_op = train_op
-        self._fetch: Any = None
+        self._fetch: tf.Operation | None = None
 
     def _setup_graph(self) -> None:
         ops = [item if isinstance(item, tf.Operation) else item.op for item in tf.get_collection(self._collection)]
@@ -54,7 +50,7 @@ class MovingAverageSummary(Callback):
             carrier = f"with operation {train_op.name}"
         logger.info(f"{len(ops)} operation(s) of collection {self._collection} run {carrier}.")
 
-    def _find_train_op(self) -> Any:
+    def _find_train_op(self) -> tf.Operation:
         given = self._train_op
         if isinstance(given, str):
             known = {op.name: op for op in self.graph.get_operations()}
@@ -65,7 +61,7 @@ class MovingAverageSummary(Callback):
             raise CallbackError(f"{self} wants a train_op of the graph, got {given!r}")
         return op
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Operation | None:
         return self._fetch
 
     def implements(self, hook: str) -> bool:
@@ -94,7 +90,7 @@ class SimpleMovingAverage(Callback):
             raise ConfigError(f"SimpleMovingAverage wants a window of at least 1 step, got {window_size}")
         self._names = [tensors] if isinstance(tensors, str) else list(tensors)
         self._windows: list[deque[float]] = [deque(maxlen=window_size) for _ in self._names]
-        self._fetches: Any = None
+        self._fetches: tf.train.SessionRunArgs | None = None
 
     def _setup_graph(self) -> None:
         tensors = self.get_tensors_maybe_in_tower(self._names)
@@ -103,10 +99,10 @@ class SimpleMovingAverage(Callback):
                 raise CallbackError(f"{self} wants scalars, got {tensor.name} of shape {tensor.shape}")
         self._fetches = tf.train.SessionRunArgs(tuple(tensors))
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._fetches
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
             for window, value in zip(self._windows, values.results, strict=True):
                 window.append(float(value))

@@ -14,6 +14,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name, value_if_variable
+from tpack.tower.tower_func import TowerHandle, TowerHandles
+from tpack.types import Trainer
 
 Self = TypeVar("Self", bound="Callback")
 
@@ -51,13 +53,13 @@ class Callback:
 
     _chief_only = True
     _name_scope = ""
-    _trainer: Any = None
+    _trainer: Trainer | None = None
     reads_statistics = False
     adds_variables = False
 
     # What the trainer calls.
 
-    def setup_graph(self, trainer: Any) -> None:
+    def setup_graph(self, trainer: Trainer) -> None:
         """Remember the trainer and call `_setup_graph` inside `name_scope`.
 
         Raises:
@@ -67,7 +69,7 @@ class Callback:
         with tf.name_scope(self.name_scope):
             self._setup_graph()
 
-    def _join(self, trainer: Any) -> None:
+    def _join(self, trainer: Trainer) -> None:
         if self._trainer is not None:
             raise CallbackError(f"{self} was set up before: one callback object serves one training, create a new one")
         self._trainer = trainer
@@ -80,11 +82,11 @@ class Callback:
         """Call `_before_epoch`, right before the first step of an epoch."""
         self._before_epoch()
 
-    def before_run(self, ctx: Any) -> Any:
+    def before_run(self, ctx: tf.train.SessionRunContext) -> object:
         """Call `_before_run` and return what is to be fetched together with the coming step."""
         return self._before_run(ctx)
 
-    def after_run(self, ctx: Any, values: Any) -> None:
+    def after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         """Call `_after_run` with the values of what `before_run` asked for."""
         self._after_run(ctx, values)
 
@@ -119,14 +121,14 @@ class Callback:
     def _before_epoch(self) -> None:
         """Prepare for an epoch; keep it short, timers of the epoch are running."""
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> object:
         """Return fetches for the coming step: None, `tf.train.SessionRunArgs`, or any nest of tensors, ops and names.
 
         Returning the same object each step keeps the step on its fast path.
         """
         return None
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         """Use `values.results`, which has the structure that `_before_run` returned."""
 
     def _trigger_step(self) -> None:
@@ -148,7 +150,7 @@ class Callback:
     # What a callback knows.
 
     @property
-    def trainer(self) -> Any:
+    def trainer(self) -> Trainer:
         """The trainer that the callback belongs to.
 
         Raises:
@@ -159,7 +161,7 @@ class Callback:
         return self._trainer
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> tf.Graph:
         """The trainer's graph."""
         return self.trainer.graph
 
@@ -197,7 +199,7 @@ class Callback:
     def name_scope(self, name: str) -> None:
         self._name_scope = name
 
-    def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[Any]:
+    def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Find tensors by name, in the graph first and then in the first training tower; a variable means its value.
 
         Raises:
@@ -206,13 +208,12 @@ class Callback:
         """
         return [value_if_variable(self._find_tensor(name)) for name in names]
 
-    def _find_tensor(self, name: str) -> Any:
+    def _find_tensor(self, name: str) -> tf.Tensor:
         tensor_name = op_and_tensor_name(name)[1]
         try:
             return self.graph.get_tensor_by_name(tensor_name)
         except KeyError as missing:
-            towers = getattr(self.trainer, "towers", None)
-            training = towers.training() if towers else ()
+            training = training_towers(self.trainer)
             if not training:
                 raise CallbackError(f"{self} wants tensor '{tensor_name}', which the graph does not have") from missing
         return training[0].get_tensor(name)
@@ -225,7 +226,7 @@ class Callback:
             return True
         return hook == "trigger_epoch" and self.implements("trigger")
 
-    def bound(self, hook: str) -> Any:
+    def bound(self, hook: str) -> Callable[..., Any]:
         """Return what to call for `hook`: the method that a subclass overrides, without the one that only calls it."""
         public = getattr(self, hook)
         is_plain = getattr(public, "__func__", None) is getattr(Callback, hook)
@@ -240,6 +241,12 @@ class Callback:
 
     def __str__(self) -> str:
         return type(self).__name__
+
+
+def training_towers(trainer: Trainer) -> Sequence[TowerHandle]:
+    """Return the training towers of a trainer, the main one first; none of a trainer that knows no towers."""
+    towers: TowerHandles | None = getattr(trainer, "towers", None)
+    return towers.training() if towers else ()
 
 
 def _overridden(callback: Callback, name: str) -> bool:
@@ -264,10 +271,10 @@ class CallbackFactory(Callback):
 
     def __init__(
         self,
-        setup_graph: Callable[[Any], Any] | None = None,
-        before_train: Callable[[Any], Any] | None = None,
-        trigger: Callable[[Any], Any] | None = None,
-        after_train: Callable[[Any], Any] | None = None,
+        setup_graph: Callable[[Callback], object] | None = None,
+        before_train: Callable[[Callback], object] | None = None,
+        trigger: Callable[[Callback], object] | None = None,
+        after_train: Callable[[Callback], object] | None = None,
     ) -> None:
         functions = {
             "setup_graph": setup_graph,

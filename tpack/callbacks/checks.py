@@ -7,7 +7,6 @@ named is where the trouble began and not where it arrived.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -40,10 +39,10 @@ class CheckNumerics(Callback):
         self._runs_as_trigger = run_as_trigger
         self._runs_with_step = run_step
         self._is_due = run_step
-        self._tensors: list[Any] = []
-        self._variables: list[Any] = []
-        self._tensor_check: Any = None
-        self._variable_check: Any = None
+        self._tensors: list[tf.Tensor] = []
+        self._variables: list[tf.Variable] = []
+        self._tensor_check: tf.Tensor | None = None
+        self._variable_check: tf.Tensor | None = None
 
     def _setup_graph(self) -> None:
         train_op = self.trainer.train_op
@@ -55,10 +54,10 @@ class CheckNumerics(Callback):
         self._tensor_check = _are_finite(self._tensors)
         self._variable_check = _are_finite([v.read_value() for v in self._variables])
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Tensor | None:
         return self._tensor_check if self._is_due else None
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
             self._is_due = self._runs_with_step
             self._raise_if_not_finite(self._tensors, values.results)
@@ -70,7 +69,7 @@ class CheckNumerics(Callback):
         if self._variable_check is not None:
             self._raise_if_not_finite(self._variables, self.trainer.sess.run(self._variable_check))
 
-    def _raise_if_not_finite(self, checked: Sequence[Any], finite: Sequence[bool]) -> None:
+    def _raise_if_not_finite(self, checked: Sequence[tf.Tensor | tf.Variable], finite: Sequence[bool]) -> None:
         bad = [item.name for item, is_finite in zip(checked, finite, strict=True) if not is_finite]
         if bad:
             more = f" and {len(bad) - MAX_NAMED} more" if len(bad) > MAX_NAMED else ""
@@ -78,7 +77,7 @@ class CheckNumerics(Callback):
             raise NumericsError(f"NaN or infinity at step {self.global_step}, where numbers were wanted: {names}{more}")
 
 
-def _are_finite(tensors: Sequence[Any]) -> Any:
+def _are_finite(tensors: Sequence[tf.Tensor]) -> tf.Tensor | None:
     """Return a vector that says of each tensor whether all of it is finite; None for no tensors."""
     checks = []
     for tensor in tensors:
@@ -88,9 +87,9 @@ def _are_finite(tensors: Sequence[Any]) -> Any:
     return tf.stack(checks) if checks else None
 
 
-def _checkable_outputs(graph: Any, train_op: Any) -> Iterator[Any]:
+def _checkable_outputs(graph: tf.Graph, train_op: tf.Operation | tf.Tensor) -> Iterator[tf.Tensor]:
     needed = ancestors([train_op])
-    conditional: set[Any] = set()
+    conditional: set[tf.Operation] = set()
     for op in graph.get_operations():
         # Inside a loop or a branch a tensor can not be fetched, nor what an optimizer does on some of the steps only.
         if op._get_control_flow_context() is not None or _runs_sometimes(op, conditional):
@@ -100,7 +99,7 @@ def _checkable_outputs(graph: Any, train_op: Any) -> Iterator[Any]:
             yield from (tensor for tensor in _outputs_with_meaning(op) if tensor.dtype.base_dtype.is_floating)
 
 
-def _runs_sometimes(op: Any, conditional: set[Any]) -> bool:
+def _runs_sometimes(op: tf.Operation, conditional: set[tf.Operation]) -> bool:
     """Tell whether an operation chooses a way, or hangs on one that is not taken in every step."""
     if op.type in ("Merge", "Exit"):
         return False
@@ -108,7 +107,7 @@ def _runs_sometimes(op: Any, conditional: set[Any]) -> bool:
     return op.type == "Switch" or any(each in conditional for each in needs)
 
 
-def _outputs_with_meaning(op: Any) -> Sequence[Any]:
+def _outputs_with_meaning(op: tf.Operation) -> Sequence[tf.Tensor]:
     """Return an operation's outputs, less those in which fused batch normalisation keeps things for its gradient.
 
     What is in those depends on the kernel; those of the gradient do not even have the shape that they are said to have.

@@ -1,17 +1,14 @@
 """Exponential moving averages of the weights, which usually predict better than the weights of any one step.
 
-A callback that acts on averaged weights.
-
-The averages take the weights' place while it is triggered and at no other time, so no other callback can mistake one
-for the other.
+The averages take the weights' place while a callback is triggered on them and at no other time, so that no other
+callback can mistake one for the other.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from contextlib import contextmanager
 
 import tensorflow.compat.v1 as tf
 
@@ -19,55 +16,6 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.group import ProxyCallback
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
-
-
-class WeightAverages(Protocol):
-    """Whoever keeps averages of weights."""
-
-    def require_setup(self) -> None:
-        """Raise an error if there are no averages, since nobody set this up."""
-
-    def averages_in_use(self) -> AbstractContextManager[None]:
-        """Put the averages in the place of the weights for a block."""
-
-
-class OnAverages(ProxyCallback):
-    """Trigger a callback on averaged weights, whether before training, after a step or after an epoch.
-
-    What it does around each step, and after training, it does on the weights themselves.
-
-    Args:
-        averages: who keeps the averages, for example an `EMA`.
-        cb: the callback, for example an `InferenceRunner`, or a `MinSaver` to save averages under the names of weights.
-    """
-
-    def __init__(self, averages: WeightAverages, cb: Callback) -> None:
-        super().__init__(cb)
-        self._averages = averages
-
-    def _setup_graph(self) -> None:
-        self._averages.require_setup()
-        super()._setup_graph()
-
-    def _before_train(self) -> None:
-        with self._averages.averages_in_use():
-            self.cb.before_train()
-
-    def _trigger_step(self) -> None:
-        with self._averages.averages_in_use():
-            self.cb.trigger_step()
-
-    def _trigger_epoch(self) -> None:
-        with self._averages.averages_in_use():
-            self.cb.trigger_epoch()
-
-    def _trigger(self) -> None:
-        with self._averages.averages_in_use():
-            self.cb.trigger()
-
-    def implements(self, hook: str) -> bool:
-        """Tell whether the callback does anything in ``hook``: weights are not exchanged for nothing."""
-        return self.cb.implements(hook)
 
 
 class EMA(Callback):
@@ -106,23 +54,23 @@ class EMA(Callback):
             raise ConfigError(f"EMA wants a decay in [0, 1), got {decay!r}")
         self._decay = decay
         self._suffix = name
-        self._num_updates: Any = None
-        self._update: Any = None
-        self._request: Any = None
-        self._begin: Any = None
-        self._exchange: Any = None
+        self._num_updates: tf.Variable
+        self._update: tf.Operation
+        self._request: tf.train.SessionRunArgs | None = None
+        self._begin: tf.Operation
+        self._exchange: tf.Operation
         self._has_begun = False
         self._is_updated = False
         self._are_in_use = False
 
-    def evaluate(self, cb: Callback) -> OnAverages:
+    def evaluate(self, cb: Callback) -> Callback:
         """Return a callback that is triggered on the averages, to be used in the place of ``cb``.
 
         Args:
             cb: an `InferenceRunner`, or any other callback. A `MinSaver`, or a `ModelSaver` with a directory of its
                 own, saves averages under the names of the weights, and weights under those of averages.
         """
-        return OnAverages(self, cb)
+        return _OnAverages(self, cb)
 
     def require_setup(self) -> None:
         """Check that this belongs to a training.
@@ -177,7 +125,7 @@ class EMA(Callback):
             with tf.control_dependencies(tf.nest.flatten(train_op)):
                 self._request = tf.train.SessionRunArgs(self._make_update(pairs))
 
-    def _check(self, variables: Sequence[Any]) -> None:
+    def _check(self, variables: Sequence[tf.Variable]) -> None:
         if not variables:
             raise CallbackError(f"{self} averages trainable variables, and there are none")
         known = {variable.op.name for variable in tf.global_variables()}
@@ -187,11 +135,11 @@ class EMA(Callback):
             if f"{variable.op.name}/{self._suffix}" in known:
                 raise CallbackError(f"there are averages called {self._suffix} already: give {self} another name")
 
-    def _make_average(self, variable: Any) -> Any:
+    def _make_average(self, variable: tf.Variable) -> tf.Variable:
         name = f"{variable.op.name}/{self._suffix}"
         return _make_variable(name, variable.shape, variable.dtype.base_dtype, variable.device)
 
-    def _make_update(self, pairs: Sequence[tuple[Any, Any]]) -> Any:
+    def _make_update(self, pairs: Sequence[tuple[tf.Variable, tf.Variable]]) -> tf.Operation:
         with tf.name_scope("update"):
             count = tf.cast(self._num_updates.assign_add(1).read_value(), tf.float64)
             # The newest value has the weight 1 among all that sum up to (1 - decay ** t) / (1 - decay).
@@ -214,7 +162,7 @@ class EMA(Callback):
     def _before_train(self) -> None:
         self._begin_averaging()
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if self._request is None or ctx.original_args.fetches is not self.trainer.train_op:
             return None
         self._is_updated = True
@@ -226,7 +174,46 @@ class EMA(Callback):
         self._is_updated = False
 
 
-def _make_variable(name: str, shape: Any, dtype: Any, device: str) -> Any:
+class _OnAverages(ProxyCallback):
+    """Trigger a callback on averaged weights, whether before training, after a step or after an epoch.
+
+    What it does around each step, and after training, it does on the weights themselves.
+
+    Args:
+        ema: who keeps the averages.
+        cb: the callback, for example an `InferenceRunner`, or a `MinSaver` to save averages under the names of weights.
+    """
+
+    def __init__(self, ema: EMA, cb: Callback) -> None:
+        super().__init__(cb)
+        self._ema = ema
+
+    def _setup_graph(self) -> None:
+        self._ema.require_setup()
+        super()._setup_graph()
+
+    def _before_train(self) -> None:
+        with self._ema.averages_in_use():
+            self.cb.before_train()
+
+    def _trigger_step(self) -> None:
+        with self._ema.averages_in_use():
+            self.cb.trigger_step()
+
+    def _trigger_epoch(self) -> None:
+        with self._ema.averages_in_use():
+            self.cb.trigger_epoch()
+
+    def _trigger(self) -> None:
+        with self._ema.averages_in_use():
+            self.cb.trigger()
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether the callback does anything in ``hook``: weights are not exchanged for nothing."""
+        return self.cb.implements(hook)
+
+
+def _make_variable(name: str, shape: tf.TensorShape | Sequence[int], dtype: tf.DType, device: str) -> tf.Variable:
     root = tf.VariableScope(reuse=False, name="")
     with tf.variable_scope(root, auxiliary_name_scope=False), tf.name_scope(None), tf.device(device or None):
         return tf.get_variable(
@@ -234,7 +221,7 @@ def _make_variable(name: str, shape: Any, dtype: Any, device: str) -> Any:
         )
 
 
-def _exchange_values(pairs: Sequence[tuple[Any, Any]]) -> Any:
+def _exchange_values(pairs: Sequence[tuple[tf.Variable, tf.Variable]]) -> tf.Operation:
     """Return an operation that gives the two variables of each pair each other's value; no values are copied."""
     assignments = []
     with tf.name_scope("exchange"):

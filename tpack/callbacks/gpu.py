@@ -1,11 +1,6 @@
-"""What the callbacks that look at GPUs share: the GPUs, or one warning in place of them.
+"""How much memory of GPUs is taken and how busy they are, as NVIDIA's management library tells.
 
-How much memory of GPUs is taken.
-
-How busy GPUs are.
-
-One look tells of the last second at most. So a thread looks once a second while an epoch runs, and what is reported is
-the mean.
+Both trackers open the library through `_GPUWatch`, which says once why there are no numbers where it cannot be opened.
 """
 
 from __future__ import annotations
@@ -13,7 +8,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 from tpack.callbacks.base import Callback
 from tpack.errors import DependencyError, DeviceError
@@ -25,7 +19,7 @@ INTERVAL_SECS = 1.0
 """How often the GPUs are asked."""
 
 
-class GPUWatch(Callback):
+class _GPUWatch(Callback):
     """Open NVIDIA's management library for the time of a training; where that fails, warn once and give no numbers.
 
     Args:
@@ -45,7 +39,7 @@ class GPUWatch(Callback):
         except (DeviceError, DependencyError) as error:
             self._give_up(error)
 
-    def _measure(self) -> Any:
+    def _measure(self) -> object:
         """Ask the GPUs once; what they do not tell is known before training then."""
         raise NotImplementedError(f"{type(self).__name__} must override _measure")
 
@@ -68,7 +62,7 @@ def _choose(visible: list[NvidiaDevice], wanted: Sequence[int]) -> dict[int, Nvi
     return {index: visible[index] for index in wanted}
 
 
-class GPUMemoryTracker(GPUWatch):
+class GPUMemoryTracker(_GPUWatch):
     """Report, when triggered, the memory that all processes together use on GPUs, as ``GPUMemory(MB)/gpu:<k>``.
 
     TensorFlow takes memory in advance, so this is not what the model needs; that is `PeakMemoryTracker`'s. On a machine
@@ -94,10 +88,11 @@ class GPUMemoryTracker(GPUWatch):
             self.trainer.monitors.put_scalar(f"GPUMemory(MB)/gpu:{index}", megabytes)
 
 
-class GPUUtilizationTracker(GPUWatch):
+class GPUUtilizationTracker(_GPUWatch):
     """Report after each epoch the percentage of its time in which a kernel ran, as ``GPUUtil/<k>``.
 
-    On a machine without GPUs there is one warning, and nothing is reported.
+    One look tells of the last second at most. So a thread looks once a second while an epoch runs, and what is reported
+    is the mean. On a machine without GPUs there is one warning, and nothing is reported.
 
     Args:
         devices: numbers of GPUs among those that ``CUDA_VISIBLE_DEVICES`` leaves to the process; all unless given.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -40,7 +39,7 @@ class GraphProfiler(Callback):
         self._dumps_tracing = dump_tracing
         self._dumps_event = dump_event
         self._request = tf.train.SessionRunArgs(fetches=[], options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
-        self._metadata: Any = None
+        self._metadata: tf.RunMetadata | None = None
         self._dir = ""
 
     def _setup_graph(self) -> None:
@@ -49,10 +48,10 @@ class GraphProfiler(Callback):
             raise CallbackError(f"{self} writes into the logger's directory, and none is set (logger.set_logger_dir)")
         self._dir = directory or ""
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return self._request
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         self._metadata = values.run_metadata
 
     def _trigger_step(self) -> None:

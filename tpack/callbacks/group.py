@@ -1,25 +1,25 @@
-"""All callbacks of a training as one.
+"""Callbacks made of callbacks: all those of a training as one, and a callback around another one.
 
-The group keeps the order in which the callbacks were given, except where statistics are read: a callback that reads
+`Callbacks` keeps the order in which its members were given, except where statistics are read: a callback that reads
 what the others report in this epoch is triggered after them, wherever it stands in the list. And a callback that adds
 variables to the graph is set up before the others. The group also knows which of its members want something of each
 step; the step loop asks it for them.
 
-A callback around a callback, which is how callbacks are combined.
-
-A proxy is itself a callback and hands each hook to the inner one; subclasses change when that happens. The inner
-callback keeps its own name scope and its own trainer.
+A `ProxyCallback` hands each hook to the inner callback, which keeps its own name scope and its own trainer; subclasses
+change when that happens.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+
+import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hooks import CallbackToHook
 from tpack.errors import CallbackError, StopTraining
+from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.timer import humanize_time_delta
 
@@ -64,7 +64,7 @@ class Callbacks(Callback):
         """Return the step callbacks as TensorFlow's session hooks, for a `MonitoredSession`."""
         return [CallbackToHook(cb) for cb in self.step_callbacks]
 
-    def setup_graph(self, trainer: Any) -> None:
+    def setup_graph(self, trainer: Trainer) -> None:
         """Set up each member in its own scope."""
         self._join(trainer)
         self._setup_graph()
@@ -141,42 +141,6 @@ class Callbacks(Callback):
         return f"Callbacks({', '.join(str(cb) for cb in self.cbs)})"
 
 
-def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
-    for cb in cbs:
-        if isinstance(cb, Callbacks):
-            yield from cb.cbs
-        elif isinstance(cb, Callback):
-            yield cb
-        else:
-            raise CallbackError(f"callbacks are Callback objects, got {type(cb).__name__}: {cb!r}")
-
-
-def _chain(cb: Callback) -> Iterator[Callback]:
-    if isinstance(cb, Callbacks):
-        yield from cb.all_callbacks()
-        return
-    yield cb
-    if isinstance(cb, ProxyCallback):
-        yield from _chain(cb.cb)
-
-
-def _check_no_repetition(cbs: list[Callback]) -> None:
-    seen: set[int] = set()
-    for cb in cbs:
-        if id(cb) in seen:
-            raise CallbackError(f"callback {cb} is there twice: each place needs an object of its own")
-        seen.add(id(cb))
-
-
-def _log_if_slow(seconds: list[tuple[str, float]]) -> None:
-    total = sum(duration for _, duration in seconds)
-    if total < SLOW_TRIGGER_SECS:
-        return
-    # Only what matters is named: a member below a tenth of the total is not why the epoch's end took long.
-    slow = [f"{name}: {humanize_time_delta(duration)}" for name, duration in seconds if duration > total / 10]
-    logger.info(f"Callbacks took {humanize_time_delta(total)} in total. {'; '.join(slow)}")
-
-
 class ProxyCallback(Callback):
     """Behave as the callback ``cb`` does.
 
@@ -195,7 +159,7 @@ class ProxyCallback(Callback):
         self.adds_variables = cb.adds_variables
         self.set_chief_only(cb.chief_only)
 
-    def setup_graph(self, trainer: Any) -> None:
+    def setup_graph(self, trainer: Trainer) -> None:
         """Set up the inner callback in the scope that it would have without the proxy."""
         self._join(trainer)
         self._setup_graph()
@@ -209,10 +173,10 @@ class ProxyCallback(Callback):
     def _before_epoch(self) -> None:
         self.cb.before_epoch()
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> object:
         return self.cb.before_run(ctx)
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         self.cb.after_run(ctx, values)
 
     def _trigger_step(self) -> None:
@@ -241,3 +205,39 @@ class ProxyCallback(Callback):
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.cb})"
+
+
+def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
+    for cb in cbs:
+        if isinstance(cb, Callbacks):
+            yield from cb.cbs
+        elif isinstance(cb, Callback):
+            yield cb
+        else:
+            raise CallbackError(f"callbacks are Callback objects, got {type(cb).__name__}: {cb!r}")
+
+
+def _chain(cb: Callback) -> Iterator[Callback]:
+    if isinstance(cb, Callbacks):
+        yield from cb.all_callbacks()
+        return
+    yield cb
+    if isinstance(cb, ProxyCallback):
+        yield from _chain(cb.cb)
+
+
+def _check_no_repetition(cbs: list[Callback]) -> None:
+    seen: set[int] = set()
+    for cb in cbs:
+        if id(cb) in seen:
+            raise CallbackError(f"callback {cb} is there twice: each position needs an object of its own")
+        seen.add(id(cb))
+
+
+def _log_if_slow(seconds: list[tuple[str, float]]) -> None:
+    total = sum(duration for _, duration in seconds)
+    if total < SLOW_TRIGGER_SECS:
+        return
+    # Only what matters is named: a member below a tenth of the total is not why the epoch's end took long.
+    slow = [f"{name}: {humanize_time_delta(duration)}" for name, duration in seconds if duration > total / 10]
+    logger.info(f"Callbacks took {humanize_time_delta(total)} in total. {'; '.join(slow)}")

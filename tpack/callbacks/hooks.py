@@ -5,8 +5,6 @@ Both have a `before_run` and an `after_run` around each run; what differs is how
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
@@ -26,7 +24,7 @@ class HookToCallback(Callback):
 
     _chief_only = False
 
-    def __init__(self, hook: Any) -> None:
+    def __init__(self, hook: tf.train.SessionRunHook) -> None:
         if not isinstance(hook, tf.train.SessionRunHook):
             raise CallbackError(f"HookToCallback wants a tf.train.SessionRunHook, got {type(hook).__name__}: {hook!r}")
         self._hook = hook
@@ -39,7 +37,7 @@ class HookToCallback(Callback):
         # There is no coordinator: tpack's threads belong to callbacks.
         self._hook.after_create_session(self.trainer.sess, None)
 
-    def _before_run(self, ctx: tf.train.SessionRunContext) -> object:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._hook.before_run(ctx)
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
@@ -68,13 +66,13 @@ class CallbackToHook(tf.train.SessionRunHook):
     def __init__(self, cb: Callback) -> None:
         self._cb = cb
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         """Return the callback's fetches as `SessionRunArgs`."""
         fetches = self._cb.before_run(run_context)
         if fetches is None or isinstance(fetches, tf.train.SessionRunArgs):
             return fetches
         return tf.train.SessionRunArgs(fetches)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Give the callback the values of what it asked for."""
         self._cb.after_run(run_context, run_values)

@@ -1,35 +1,33 @@
 """What a hyper-parameter is: something with a name that can be read and set while training runs.
 
-It is an attribute of a Python object here; a variable of the graph is in `tpack.callbacks.hyper_param`.
-
-A variable of the graph as a hyper-parameter, such as a learning rate.
-
-Find the copies that other towers have of a variable.
-
-A replicated trainer gives every tower variables of its own and keeps them equal by applying the same updates to all. A
-callback that sets one of them in the middle of an epoch has to set all.
+It is an attribute of a Python object, or a variable of the graph such as a learning rate. A replicated trainer gives
+every tower variables of its own and keeps them equal by applying the same updates to all: who sets one of them in the
+middle of an epoch has to set all.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from numpy.typing import ArrayLike
 
+from tpack.callbacks.base import training_towers
 from tpack.compat import make_callable
 from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name
 from tpack.tower.recorder import pair_variables
+from tpack.types import Trainer
 
 
 class HyperParam(ABC):
     """One hyper-parameter; a subclass says how to read and set it."""
 
-    def setup(self, trainer: Any) -> None:
+    def setup(self, trainer: Trainer) -> None:
         """Get ready for a training; a callback calls this in its ``setup_graph``."""
         del trainer
         self.setup_graph()
@@ -38,7 +36,7 @@ class HyperParam(ABC):
         """Add what is needed to the current graph."""
 
     @abstractmethod
-    def set_value(self, value: Any) -> None:
+    def set_value(self, value: ArrayLike) -> None:
         """Set the hyper-parameter."""
 
     @abstractmethod
@@ -66,7 +64,7 @@ class ObjAttrParam(HyperParam):
         CallbackError: the object has no such attribute; the message lists near names.
     """
 
-    def __init__(self, obj: Any, attrname: str, readable_name: str | None = None) -> None:
+    def __init__(self, obj: object, attrname: str, readable_name: str | None = None) -> None:
         if not hasattr(obj, attrname):
             near = get_close_matches(attrname, dir(obj))
             hint = f"; near names: {', '.join(near)}" if near else ""
@@ -75,7 +73,7 @@ class ObjAttrParam(HyperParam):
         self._attrname = attrname
         self._readable_name = readable_name or attrname
 
-    def set_value(self, value: Any) -> None:
+    def set_value(self, value: ArrayLike) -> None:
         """Set the attribute."""
         setattr(self._obj, self._attrname, value)
 
@@ -103,20 +101,20 @@ class GraphVarParam(HyperParam):
     def __init__(self, name: str, shape: Sequence[int] = ()) -> None:
         self._name = op_and_tensor_name(name)[0]
         self._shape = tuple(shape)
-        self._variable: Any = None
-        self._value: Any = None
-        self._assignment: Any = None
-        self._session: Any = None
-        self._assign: Any = None
+        self._variable: tf.Variable | None = None
+        self._value: tf.Tensor
+        self._assignment: tf.Operation
+        self._session: tf.Session | None = None
+        self._assign: Callable[..., object]
 
-    def setup(self, trainer: Any) -> None:
+    def setup(self, trainer: Trainer) -> None:
         """Find the variable and the towers' copies of it.
 
         Raises:
             CallbackError: as `setup_graph` does.
         """
         variable = self._find_variable()
-        self._make_assignment([variable, *copies_of(trainer, variable)])
+        self._make_assignment([variable, *_copies_of(trainer, variable)])
 
     def setup_graph(self) -> None:
         """Find the variable, without looking for copies.
@@ -126,7 +124,7 @@ class GraphVarParam(HyperParam):
         """
         self._make_assignment([self._find_variable()])
 
-    def _find_variable(self) -> Any:
+    def _find_variable(self) -> tf.Variable:
         known = {variable.op.name: variable for variable in [*tf.global_variables(), *tf.local_variables()]}
         variable = known.get(self._name)
         if variable is None:
@@ -137,14 +135,14 @@ class GraphVarParam(HyperParam):
             raise CallbackError(f"variable {self._name!r} has shape {variable.shape}, wanted {self._shape}")
         return variable
 
-    def _make_assignment(self, variables: Sequence[Any]) -> None:
+    def _make_assignment(self, variables: Sequence[tf.Variable]) -> None:
         self._variable = variables[0]
         with tf.name_scope(None, "SetHyperParam"):
             self._value = tf.placeholder(self._variable.dtype.base_dtype, self._shape, name="value")
             assignments = [variable.assign(self._value, read_value=False) for variable in variables]
             self._assignment = tf.group(*assignments, name="assign")
 
-    def set_value(self, value: Any) -> None:
+    def set_value(self, value: ArrayLike) -> None:
         """Set the variable and its copies.
 
         Raises:
@@ -167,7 +165,7 @@ class GraphVarParam(HyperParam):
         """
         return self._current_session().run(self._variable)
 
-    def _current_session(self) -> Any:
+    def _current_session(self) -> tf.Session:
         session = tf.get_default_session()
         if session is None or self._variable is None:
             raise CallbackError(f"{self} can be read and set while its training runs, in the default session only")
@@ -179,15 +177,14 @@ class GraphVarParam(HyperParam):
         return self._name
 
 
-def copies_of(trainer: Any, variable: Any) -> list[Any]:
+def _copies_of(trainer: Trainer, variable: tf.Variable) -> list[tf.Variable]:
     """Return the copies of a main tower's variable, one for each other tower that has its own; often none.
 
     Args:
         trainer: whose towers are looked at. One without towers has no copies.
         variable: any variable of the graph.
     """
-    towers = getattr(trainer, "towers", None)
-    contexts = [handle.context for handle in towers.training()] if towers else []
+    contexts = [handle.context for handle in training_towers(trainer)]
     if not contexts or not any(known is variable for known in contexts[0].recorder.variables):
         return []
     pairs = [

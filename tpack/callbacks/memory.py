@@ -1,7 +1,4 @@
-"""How much memory the machine has left.
-
-How much memory the training needs on GPUs.
-"""
+"""How much memory is left on the machine, and how much the training needs on GPUs."""
 
 from __future__ import annotations
 

@@ -1,14 +1,7 @@
-"""The base of all callbacks that change a hyper-parameter while training runs.
+"""Callbacks that change a hyper-parameter while training runs.
 
-A hyper-parameter that a function of the epoch decides.
-
-A hyper-parameter that a person changes while training runs.
-
-A hyper-parameter that follows a schedule.
-
-A number as a function of time, given by a few points of it.
-
-A hyper-parameter that changes when a statistic does not get better any more.
+`HyperParamSetter` asks for a value and sets it; its subclasses take the value from a function, a file, a schedule, or
+from how a statistic goes.
 """
 
 from __future__ import annotations
@@ -19,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hyper_param import GraphVarParam, HyperParam
@@ -26,7 +20,7 @@ from tpack.callbacks.statistics import StatisticReader, former_values
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
 
-INTERPOLATIONS = (None, "linear")
+_INTERPOLATIONS = (None, "linear")
 
 
 class HyperParamSetter(Callback):
@@ -52,19 +46,19 @@ class HyperParamSetter(Callback):
             raise CallbackError(f"{type(self).__name__} wants a HyperParam or the name of a variable, got {param!r}")
         self.param = param
         self._enabled = enable
-        self._last_value: Any = None
+        self._last_value: ArrayLike | None = None
         self._epoch_of_last_line: int | None = None
 
-    def get_value_to_set(self) -> Any:
+    def get_value_to_set(self) -> ArrayLike | None:
         """Return the value to set now, after logging it if it is a new one; None to leave it as it is."""
         value = self._get_value_to_set()
-        if value is not None and not np.array_equal(value, self._last_value):
+        if value is not None and (self._last_value is None or not np.array_equal(value, self._last_value)):
             if self._epoch_of_last_line != self.epoch_num:
                 self._log(value)
             self._last_value = value
         return value
 
-    def _log(self, value: Any) -> None:
+    def _log(self, value: ArrayLike) -> None:
         before = "" if self._last_value is None else f" from {_brief(self._last_value)}"
         logger.info(f"{self.param.readable_name} is set{before} to {_brief(value)} after step {self.global_step}.")
         self._epoch_of_last_line = self.epoch_num
@@ -73,7 +67,7 @@ class HyperParamSetter(Callback):
         """Return what the hyper-parameter is now."""
         return self.param.get_value()
 
-    def _get_value_to_set(self) -> Any:
+    def _get_value_to_set(self) -> ArrayLike | None:
         """Return the value to set now, or None to leave it as it is."""
         raise NotImplementedError(f"{type(self).__name__} must override _get_value_to_set")
 
@@ -103,10 +97,6 @@ class HyperParamSetter(Callback):
         return f"{type(self).__name__}({self.param.readable_name})"
 
 
-def _brief(value: Any) -> str:
-    return f"{float(value):.6g}" if np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf" else str(value)
-
-
 class HyperParamSetterWithFunc(HyperParamSetter):
     """Set a hyper-parameter to what a function says.
 
@@ -120,13 +110,15 @@ class HyperParamSetterWithFunc(HyperParamSetter):
         CallbackError: ``func`` is no function.
     """
 
-    def __init__(self, param: HyperParam | str, func: Callable[[int, Any], Any], *, enable: bool = True) -> None:
+    def __init__(
+        self, param: HyperParam | str, func: Callable[[int, Any], ArrayLike | None], *, enable: bool = True
+    ) -> None:
         super().__init__(param, enable=enable)
         if not callable(func):
             raise CallbackError(f"{self} wants a function of (epoch_num, current_value), got {func!r}")
         self._func = func
 
-    def _get_value_to_set(self) -> Any:
+    def _get_value_to_set(self) -> ArrayLike | None:
         return self._func(self.epoch_num, self.get_current_value())
 
 
@@ -212,13 +204,13 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         *,
         enable: bool = True,
     ) -> None:
-        self._schedule = Schedule(schedule, interp)
+        self._schedule = _Schedule(schedule, interp)
         super().__init__(param, enable=enable)
         self._counts_steps = step_based
         self._sets_at_beginning = set_at_beginning
         self._has_begun = False
 
-    def _get_value_to_set(self) -> Any:
+    def _get_value_to_set(self) -> float | None:
         point = self.global_step if self._counts_steps else self.epoch_num
         if self._sets_at_beginning and not self._has_begun:
             return self._schedule.value_at(point)
@@ -243,7 +235,88 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         return super().implements(hook)
 
 
-class Schedule:
+class StatMonitorParamSetter(HyperParamSetter):
+    """Change a hyper-parameter when a statistic has not improved for some time.
+
+    Whenever triggered, it takes the statistic's last ``last_k + 1`` values. If none of the newer ones is below the
+    oldest by more than ``threshold``, the hyper-parameter is set to ``value_func`` of its value, and the next change
+    comes no earlier than ``last_k`` values later. It is triggered after the callbacks that report statistics, and does
+    nothing when the statistic got no new value.
+
+    A resumed run counts the values that a former run left in ``stat.json``, but not when it changed something last.
+
+    Args:
+        param: a `HyperParam`, or the name of a variable in the graph.
+        stat_name: the statistic.
+        value_func: makes the new value of the current one.
+        threshold: by how much the statistic has to change to have improved.
+        last_k: how many values to wait for that.
+        reverse: the statistic is better when it is larger.
+        enable: set to False to leave the hyper-parameter alone, and still report it.
+
+    Raises:
+        ConfigError: ``last_k`` is below 1 or ``threshold`` is negative.
+
+    Example:
+        ``StatMonitorParamSetter("learning_rate", "val_error", lambda rate: rate * 0.2, threshold=0, last_k=10)``
+    """
+
+    reads_statistics = True
+
+    def __init__(
+        self,
+        param: HyperParam | str,
+        stat_name: str,
+        value_func: Callable[[Any], ArrayLike],
+        threshold: float,
+        last_k: int,
+        reverse: bool = False,
+        *,
+        enable: bool = True,
+    ) -> None:
+        if last_k < 1 or threshold < 0:
+            raise ConfigError(
+                f"StatMonitorParamSetter wants last_k of at least 1 and a threshold that is not negative, got "
+                f"last_k={last_k} and threshold={threshold}"
+            )
+        super().__init__(param, enable=enable)
+        self._stat = stat_name
+        self._value_func = value_func
+        self._threshold = threshold
+        self._last_k = last_k
+        self._sign = -1.0 if reverse else 1.0
+        self._values: list[float] = []
+        self._statistic = StatisticReader(self, stat_name)
+
+    def _before_train(self) -> None:
+        """Take over the values of a former run; nothing is set before there is a new one."""
+        self._values = former_values(self.trainer, self._stat)[-self._last_k :]
+
+    def _get_value_to_set(self) -> ArrayLike | None:
+        new = self._statistic.new_values()
+        if not new:
+            return None
+        self._values = [*self._values, *new][-self._last_k - 1 :]
+        if len(self._values) <= self._last_k or self._has_improved():
+            return None
+        logger.info(
+            f"{self._stat} has not {'increased' if self._sign < 0 else 'decreased'} by more than {self._threshold:g} "
+            f"over its last {self._last_k} values."
+        )
+        self._values = self._values[-1:]
+        return self._value_func(self.get_current_value())
+
+    def _has_improved(self) -> bool:
+        oldest, *newer = (self._sign * value for value in self._values)
+        return any(value < oldest - self._threshold for value in newer)
+
+
+def _brief(value: object) -> str:
+    array = np.asarray(value)
+    return f"{array.item():.6g}" if array.ndim == 0 and array.dtype.kind in "biuf" else str(value)
+
+
+class _Schedule:
     """Values at points of time, and between them.
 
     Args:
@@ -255,7 +328,7 @@ class Schedule:
     """
 
     def __init__(self, points: Iterable[tuple[int, float]], interp: str | None = None) -> None:
-        if interp not in INTERPOLATIONS:
+        if interp not in _INTERPOLATIONS:
             raise ConfigError(f"interp must be None or 'linear', got {interp!r}")
         pairs = sorted(map(_checked, points))
         self._points = [point for point, _ in pairs]
@@ -291,79 +364,3 @@ def _checked(pair: tuple[int, float]) -> tuple[int, float]:
         return int(point), float(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"a schedule holds (integer, number) pairs, got {pair!r}") from error
-
-
-class StatMonitorParamSetter(HyperParamSetter):
-    """Change a hyper-parameter when a statistic has not improved for some time.
-
-    Whenever triggered, it takes the statistic's last ``last_k + 1`` values. If none of the newer ones is below the
-    oldest by more than ``threshold``, the hyper-parameter is set to ``value_func`` of its value, and the next change
-    comes no earlier than ``last_k`` values later. It is triggered after the callbacks that report statistics, and does
-    nothing when the statistic got no new value.
-
-    A resumed run counts the values that a former run left in ``stat.json``, but not when it changed something last.
-
-    Args:
-        param: a `HyperParam`, or the name of a variable in the graph.
-        stat_name: the statistic.
-        value_func: makes the new value of the current one.
-        threshold: by how much the statistic has to change to have improved.
-        last_k: how many values to wait for that.
-        reverse: the statistic is better when it is larger.
-        enable: set to False to leave the hyper-parameter alone, and still report it.
-
-    Raises:
-        ConfigError: ``last_k`` is below 1 or ``threshold`` is negative.
-
-    Example:
-        ``StatMonitorParamSetter("learning_rate", "val_error", lambda rate: rate * 0.2, threshold=0, last_k=10)``
-    """
-
-    reads_statistics = True
-
-    def __init__(
-        self,
-        param: HyperParam | str,
-        stat_name: str,
-        value_func: Callable[[Any], Any],
-        threshold: float,
-        last_k: int,
-        reverse: bool = False,
-        *,
-        enable: bool = True,
-    ) -> None:
-        if last_k < 1 or threshold < 0:
-            raise ConfigError(
-                f"StatMonitorParamSetter wants last_k of at least 1 and a threshold that is not negative, got "
-                f"last_k={last_k} and threshold={threshold}"
-            )
-        super().__init__(param, enable=enable)
-        self._stat = stat_name
-        self._value_func = value_func
-        self._threshold = threshold
-        self._last_k = last_k
-        self._sign = -1.0 if reverse else 1.0
-        self._values: list[float] = []
-        self._statistic = StatisticReader(self, stat_name)
-
-    def _before_train(self) -> None:
-        """Take over the values of a former run; nothing is set before there is a new one."""
-        self._values = former_values(self.trainer, self._stat)[-self._last_k :]
-
-    def _get_value_to_set(self) -> Any:
-        new = self._statistic.new_values()
-        if not new:
-            return None
-        self._values = [*self._values, *new][-self._last_k - 1 :]
-        if len(self._values) <= self._last_k or self._has_improved():
-            return None
-        logger.info(
-            f"{self._stat} has not {'increased' if self._sign < 0 else 'decreased'} by more than {self._threshold:g} "
-            f"over its last {self._last_k} values."
-        )
-        self._values = self._values[-1:]
-        return self._value_func(self.get_current_value())
-
-    def _has_improved(self) -> bool:
-        oldest, *newer = (self._sign * value for value in self._values)
-        return any(value < oldest - self._threshold for value in newer)

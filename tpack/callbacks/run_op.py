@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
 from tpack.utils import logger
+
+Runnable: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
 
 
 class RunOp(Callback):
@@ -31,7 +33,7 @@ class RunOp(Callback):
 
     def __init__(
         self,
-        op: Any | Callable[[], Any],
+        op: Runnable | Callable[[], Runnable | None],
         run_before: bool = True,
         run_as_trigger: bool = True,
         run_step: bool = False,
@@ -42,7 +44,7 @@ class RunOp(Callback):
         self._runs_as_trigger = run_as_trigger
         self._runs_with_step = run_step
         self._verbose = verbose
-        self._fetch: Any = None
+        self._fetch: tf.Operation | None = None
 
     def _setup_graph(self) -> None:
         op = self._op() if callable(self._op) else self._op
@@ -52,7 +54,7 @@ class RunOp(Callback):
         if self._runs_before:
             self._run("before training")
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Operation | None:
         return self._fetch if self._runs_with_step else None
 
     def _trigger(self) -> None:
@@ -87,7 +89,7 @@ class RunUpdateOps(RunOp):
     def __init__(self, collection: str | None = None) -> None:
         key = collection or tf.GraphKeys.UPDATE_OPS
 
-        def group_updates() -> Any:
+        def group_updates() -> tf.Operation | None:
             ops = tf.get_collection(key)
             if not ops:
                 return None
@@ -97,7 +99,7 @@ class RunUpdateOps(RunOp):
         super().__init__(group_updates, run_before=False, run_as_trigger=False, run_step=True)
 
 
-def _as_operation(item: Any) -> Any:
+def _as_operation(item: Runnable) -> tf.Operation:
     """Return the operation itself, which unlike a tensor or an assigned variable has no value to bring back."""
     op = getattr(item, "op", item)
     if not isinstance(op, tf.Operation):

@@ -1,6 +1,6 @@
 """Tell somebody outside about statistics, by any command of the shell.
 
-Statistics in a shell command: filled in, quoted, and run without ever stopping the training.
+A command's template is filled in with values that are quoted for the shell, and running it never stops the training.
 """
 
 from __future__ import annotations
@@ -76,17 +76,17 @@ class CommandTemplate:
         if unknown:
             raise ConfigError(f"the command {command!r} uses {', '.join(unknown)}, and the names are {list(names)}")
 
-    def fill(self, values: Mapping[str, Any]) -> str:
+    def fill(self, values: Mapping[str, float]) -> str:
         """Return the command with the values in it."""
         return _QuotingFormatter().vformat(self._command, (), values)
 
 
 class _QuotingFormatter(string.Formatter):
-    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[object, str]:
         # The whole field is the name: a dot is part of it and no attribute.
         return kwargs[field_name], field_name
 
-    def format_field(self, value: Any, format_spec: str) -> str:
+    def format_field(self, value: object, format_spec: str) -> str:
         return shlex.quote(format(value, format_spec))
 
 

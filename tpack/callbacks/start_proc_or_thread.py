@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import threading
-from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
 from tpack.utils import logger
 from tpack.utils.concurrency import start_proc_mask_signal
+
+Startable: TypeAlias = mp.process.BaseProcess | threading.Thread
 
 JOIN_TIMEOUT_SECS = 5.0
 """How long the end of training waits for each of them."""
@@ -32,13 +33,15 @@ class StartProcOrThread(Callback):
 
     _chief_only = False
 
-    def __init__(self, startable: Any | Sequence[Any], stop_at_last: bool = True) -> None:
-        self._members: list[Any] = list(startable) if isinstance(startable, (list, tuple)) else [startable]
+    def __init__(
+        self, startable: Startable | list[Startable] | tuple[Startable, ...], stop_at_last: bool = True
+    ) -> None:
+        self._members: list[Startable] = list(startable) if isinstance(startable, (list, tuple)) else [startable]
         for member in self._members:
             if not isinstance(member, (mp.process.BaseProcess, threading.Thread)):
                 raise CallbackError(f"StartProcOrThread wants processes and threads, got {member!r}")
         self._stops = stop_at_last
-        self._started: list[Any] = []
+        self._started: list[Startable] = []
 
     def _before_train(self) -> None:
         logger.info(f"Starting {', '.join(member.name for member in self._members)} ...")
@@ -65,7 +68,7 @@ class StartProcOrThread(Callback):
         return next((error for error in failures if error is not None), None)
 
 
-def _ask_to_end(member: Any) -> bool:
+def _ask_to_end(member: Startable) -> bool:
     if isinstance(member, mp.process.BaseProcess):
         member.terminate()
     elif hasattr(member, "stop"):

@@ -1,14 +1,14 @@
-"""Read a statistic as it grows, for callbacks that are triggered more or less often than it is reported.
+"""What a statistic got since it was read last, and what it was in the runs that this one resumes.
 
-What a statistic was in the runs that this one resumes, for callbacks that decide by its course.
+It is for callbacks that decide by the course of a statistic, and are triggered more or less often than it is reported.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
+from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.json_writer import JSONWriter, is_before_this_run
 from tpack.errors import CallbackError
+from tpack.types import Trainer
 from tpack.utils import logger
 
 
@@ -20,7 +20,7 @@ class StatisticReader:
         name: the statistic.
     """
 
-    def __init__(self, reader: Any, name: str) -> None:
+    def __init__(self, reader: Callback, name: str) -> None:
         self._reader = reader
         self._name = name
         self._num_seen = 0
@@ -39,7 +39,7 @@ class StatisticReader:
         return new
 
 
-def former_values(trainer: Any, name: str, *, from_epoch: int = 0) -> list[float]:
+def former_values(trainer: Trainer, name: str, *, from_epoch: int = 0) -> list[float]:
     """Return the values of a statistic from before the point where this run starts, oldest first.
 
     They are read from ``stat.json`` in the logger's directory. Without one there are none.

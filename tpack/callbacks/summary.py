@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
@@ -36,19 +34,19 @@ class _SummariesWithStep(Callback):
     def __init__(self, period: int, key: str) -> None:
         self._period = period
         self._key = key
-        self._fetch: Any = None
+        self._fetch: tf.Tensor | None = None
         self._pending: bytes | None = None
 
     def _setup_graph(self) -> None:
         self._fetch = tf.summary.merge_all(self._key)
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Tensor | None:
         coming = self.local_step + 1
         if coming == self.trainer.steps_per_epoch or (self._period and coming % self._period == 0):
             return self._fetch
         return None
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
             self._pending = values.results
 
@@ -68,7 +66,7 @@ class _SummariesAlone(Callback):
     def __init__(self, period: int, key: str) -> None:
         self._period = period
         self._key = key
-        self._fetch: Any = None
+        self._fetch: tf.Tensor | None = None
 
     def _setup_graph(self) -> None:
         self._fetch = tf.summary.merge_all(self._key)

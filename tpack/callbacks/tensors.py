@@ -1,11 +1,4 @@
-"""Look at the values of tensors after every step.
-
-Write the values of tensors to files.
-
-Log the values of tensors after every step.
-
-Write a tensor as PNG files.
-"""
+"""Look at the values of tensors: give them to a function, log them, or write them to files, as arrays or as images."""
 
 from __future__ import annotations
 
@@ -36,22 +29,22 @@ class ProcessTensors(Callback):
         CallbackError: ``names`` is one string, or ``fn`` is no function.
     """
 
-    def __init__(self, names: Sequence[str], fn: Callable[..., Any]) -> None:
+    def __init__(self, names: Sequence[str], fn: Callable[..., object]) -> None:
         if isinstance(names, str):
             raise CallbackError(f"{type(self).__name__} wants a list of names, got the string {names!r}")
         if not callable(fn):
             raise CallbackError(f"{type(self).__name__} wants a function of the tensors' values, got {fn!r}")
         self._names = list(names)
         self._fn = fn
-        self._fetches: Any = None
+        self._fetches: tf.train.SessionRunArgs | None = None
 
     def _setup_graph(self) -> None:
         self._fetches = tf.train.SessionRunArgs(tuple(self.get_tensors_maybe_in_tower(self._names)))
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._fetches
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
             self._fn(*values.results)
 
@@ -70,7 +63,7 @@ class DumpTensors(ProcessTensors):
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(names, self._note)
-        self._values: tuple[Any, ...] | None = None
+        self._values: tuple[np.ndarray, ...] | None = None
         self._dir = ""
 
     def _setup_graph(self) -> None:
@@ -80,15 +73,16 @@ class DumpTensors(ProcessTensors):
             raise CallbackError(f"{self} writes into the logger's directory, and none is set (logger.set_logger_dir)")
         self._dir = directory
 
-    def _note(self, *values: Any) -> None:
+    def _note(self, *values: np.ndarray) -> None:
         self._values = values
 
     def _trigger_step(self) -> None:
         # The step is counted by now, so that the file carries the number of the step that made the values.
         if self._values is not None:
-            values, self._values = self._values, None
+            arrays: dict[str, Any] = dict(zip(self._names, self._values, strict=True))
+            self._values = None
             with atomic_write(os.path.join(self._dir, f"DumpTensor-{self.global_step}.npz"), "wb") as file:
-                np.savez(file, **dict(zip(self._names, values, strict=True)))
+                np.savez(file, **arrays)
 
 
 DumpTensor = DumpTensors
@@ -107,7 +101,7 @@ class TensorPrinter(ProcessTensors):
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(names, self._log)
 
-    def _log(self, *values: Any) -> None:
+    def _log(self, *values: np.ndarray) -> None:
         for name, value in zip(self._names, values, strict=True):
             logger.info(f"{name}: {value}")
 
@@ -136,7 +130,7 @@ class DumpTensorAsImage(Callback):
         self,
         tensor_name: str,
         prefix: str | None = None,
-        map_func: Callable[[Any], Any] | None = None,
+        map_func: Callable[[np.ndarray], np.ndarray | Sequence[np.ndarray]] | None = None,
         scale: float = 255,
     ) -> None:
         self._name = tensor_name
@@ -144,7 +138,7 @@ class DumpTensorAsImage(Callback):
         self._map_func = map_func
         self._scale = scale
         self._dir = ""
-        self._tensor: Any = None
+        self._tensor: tf.Tensor | None = None
 
     def _setup_graph(self) -> None:
         directory = logger.get_logger_dir()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow.compat.v1 as tf
+
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import ProxyCallback
 from tpack.errors import CallbackError, ConfigError
@@ -93,11 +95,11 @@ class EnableCallbackIf(ProxyCallback):
         if self._pred(self):
             self.cb.before_epoch()
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> object:
         self._enabled = self._is_enabled_for_coming_step()
         return self.cb.before_run(ctx) if self._enabled else None
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if self._enabled:
             self.cb.after_run(ctx, values)
 

@@ -1,13 +1,8 @@
 """An end, with an explanation, to a training that hangs.
 
-What a step may be waiting for: queues and how full they are, and operations that wait for others.
-
 TensorFlow does not tell which operations of a run are still to come. But few kinds of operations wait at all, and for
-those that wait for a queue its size says whether they do.
-
-Where every thread of the process is.
-
-An end to steps that would wait for ever.
+those that wait for a queue its size says whether they do. With that, and with where every thread of the process is, a
+`Watchdog` names what a step waits for.
 """
 
 from __future__ import annotations
@@ -19,26 +14,26 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.errors import ConfigError, StepTimeoutError
+from tpack.errors import CallbackError, ConfigError, StepTimeoutError
 from tpack.tfutils.dependency import ancestors
+from tpack.types import Interruption
 from tpack.utils import logger
 
-EXIT_CODE = 70
+_EXIT_CODE = 70
 """What `sysexits.h` calls an internal software error."""
 
-JOIN_TIMEOUT_SECS = 5.0
+_JOIN_TIMEOUT_SECS = 5.0
 """How long the end of training waits for the thread, which may be about to close the session."""
 
-QUEUE_TYPES = ("FIFOQueueV2", "PaddingFIFOQueueV2", "PriorityQueueV2", "RandomShuffleQueueV2")
-DEQUEUE_TYPES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2")
-OTHER_WAITING_TYPES = ("IteratorGetNext", "Unstage", "CollectiveReduce", "CollectiveReduceV2", "CollectiveGatherV2")
-PYTHON_TYPES = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
-ASK_TIMEOUT_MS = 2000
+_QUEUE_TYPES = ("FIFOQueueV2", "PaddingFIFOQueueV2", "PriorityQueueV2", "RandomShuffleQueueV2")
+_DEQUEUE_TYPES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2")
+_OTHER_WAITING_TYPES = ("IteratorGetNext", "Unstage", "CollectiveReduce", "CollectiveReduceV2", "CollectiveGatherV2")
+_PYTHON_TYPES = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+_ASK_TIMEOUT_MS = 2000
 """How long to wait for the sizes of queues from a session that may be stuck altogether."""
 
 
@@ -62,6 +57,7 @@ class Watchdog(Callback):
 
     Raises:
         ConfigError: a number of seconds is not positive.
+        CallbackError: in `before_train`, the trainer has no interruption.
     """
 
     _chief_only = False
@@ -74,17 +70,20 @@ class Watchdog(Callback):
             )
         self._timeout_secs = timeout_secs
         self._kill_after_secs = kill_after_secs
-        self._waiting: WaitingOps | None = None
+        self._waiting: _WaitingOps | None = None
         self._is_watching = False
         self._last_sign = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def _setup_graph(self) -> None:
-        self._waiting = WaitingOps(self.graph, tf.nest.flatten(self.trainer.train_op or []))
+        self._waiting = _WaitingOps(self.graph, tf.nest.flatten(self.trainer.train_op or []))
 
     def _before_train(self) -> None:
-        self._thread = threading.Thread(target=self._watch, name="Watchdog", daemon=True)
+        interruption = self.trainer.interruption
+        if interruption is None:
+            raise CallbackError(f"{self} breaks off steps by the trainer's interruption, which its main_loop() makes")
+        self._thread = threading.Thread(target=self._watch, args=(interruption,), name="Watchdog", daemon=True)
         self._thread.start()
 
     def _before_epoch(self) -> None:
@@ -102,11 +101,11 @@ class Watchdog(Callback):
         self._stop.set()
         thread, self._thread = self._thread, None
         if thread is not None:
-            thread.join(JOIN_TIMEOUT_SECS)
+            thread.join(_JOIN_TIMEOUT_SECS)
 
-    def _watch(self) -> None:
+    def _watch(self, interruption: Interruption) -> None:
         while not self._stop.wait(max(self._secs_left(), 0)):
-            if self._secs_left() <= 0 and self._end_training():
+            if self._secs_left() <= 0 and self._end_training(interruption):
                 return
 
     def _secs_left(self) -> float:
@@ -115,11 +114,11 @@ class Watchdog(Callback):
             return self._timeout_secs
         return self._last_sign + self._timeout_secs - time.monotonic()
 
-    def _end_training(self) -> bool:
+    def _end_training(self, interruption: Interruption) -> bool:
         """Explain and break off the step, unless it ends meanwhile; return whether that was done."""
         trainer = self.trainer
         logger.error(f"No step has ended for {self._timeout_secs:g} seconds. This is where the threads are:")
-        logger.error(format_thread_stacks())
+        logger.error(_format_thread_stacks())
         reason = self._find_reason()
         if self._secs_left() > 0:
             logger.info("A step has ended after all, and training goes on.")
@@ -131,16 +130,10 @@ class Watchdog(Callback):
         logger.error(f"The step is broken off: {error}")
         if self._kill_after_secs is not None:
             # A thread of its own: closing a session can hang, too.
-            threading.Thread(target=self._end_process_if_stuck, name="Watchdog's last resort", daemon=True).start()
-        trainer.interruption.fail(error)
+            args, name = (interruption, self._kill_after_secs), "Watchdog's last resort"
+            threading.Thread(target=_end_process_if_stuck, args=args, name=name, daemon=True).start()
+        interruption.fail(error)
         return True
-
-    def _end_process_if_stuck(self) -> None:
-        if not self.trainer.interruption.wait_until_left(self._kill_after_secs):
-            logger.critical(
-                f"The step did not come back within {self._kill_after_secs:g} seconds. The process is ended."
-            )
-            os._exit(EXIT_CODE)
 
     def _find_reason(self) -> str:
         if self._waiting is None:
@@ -152,97 +145,6 @@ class Watchdog(Callback):
         for state in states:
             logger.error(f"Queue {state.name} holds {state.size} elements.")
         return self._waiting.explain(states)
-
-
-@dataclass(frozen=True)
-class QueueState:
-    """One queue at one moment.
-
-    Attributes:
-        name: the queue's operation.
-        size: how many elements it holds.
-        takers: names of the operations that take from it.
-    """
-
-    name: str
-    size: int
-    takers: tuple[str, ...]
-
-
-class WaitingOps:
-    """Knows the queues of a graph and the operations of a step that may wait.
-
-    Args:
-        graph: the graph, to which an operation is added for each queue.
-        targets: what a step runs.
-    """
-
-    def __init__(self, graph: Any, targets: Sequence[Any]) -> None:
-        needed = ancestors(targets)
-        queues = [op for op in graph.get_operations() if op.type in QUEUE_TYPES]
-        self._names = [op.name for op in queues]
-        self._sizes = [_size_of(op) for op in queues]
-        self._takers = [_takers_of(op, needed) for op in queues]
-        self._others = sorted(
-            f"{op.name} ({op.type})" for op in needed if op.type in (*OTHER_WAITING_TYPES, *PYTHON_TYPES)
-        )
-
-    def ask(self, session: Any) -> list[QueueState]:
-        """Return the state of each queue.
-
-        Args:
-            session: may be in the middle of a step.
-
-        Raises:
-            tf.errors.OpError: the session does not answer.
-        """
-        if not self._sizes:
-            return []
-        sizes = session.run(self._sizes, options=tf.RunOptions(timeout_in_ms=ASK_TIMEOUT_MS))
-        return [
-            QueueState(name, int(size), takers)
-            for name, size, takers in zip(self._names, sizes, self._takers, strict=True)
-        ]
-
-    def explain(self, states: Sequence[QueueState]) -> str:
-        """Return what a step that does not end waits for, as far as it can be known."""
-        empty = [state for state in states if state.size == 0 and state.takers]
-        if empty:
-            return "; ".join(f"operation {', '.join(s.takers)} waits for data: queue {s.name} is empty" for s in empty)
-        if self._others:
-            return f"these operations may wait: {', '.join(self._others)}"
-        return "no operation of the step is known to wait, see where the threads are"
-
-
-def _size_of(queue: Any) -> Any:
-    with tf.device(queue.device or None):
-        return tf.raw_ops.QueueSizeV2(handle=queue.outputs[0])
-
-
-def _takers_of(queue: Any, needed: set[Any]) -> tuple[str, ...]:
-    """Return who takes from a queue, of those that a step needs if it needs one."""
-    takers = [op for op in queue.outputs[0].consumers() if op.type in DEQUEUE_TYPES]
-    return tuple(op.name for op in takers if op in needed) or tuple(op.name for op in takers)
-
-
-def format_thread_stacks() -> str:
-    """Return the stack of each thread that runs Python; the main thread's comes last, where it is seen first in a log.
-
-    Threads of TensorFlow are among them while they run Python, as they do in ``tf.py_func``.
-    """
-    known = {thread.ident: thread for thread in threading.enumerate()}
-    main = threading.main_thread().ident
-    parts = []
-    for ident, frame in sorted(sys._current_frames().items(), key=lambda item: item[0] == main):
-        stack = "".join(traceback.format_stack(frame))
-        parts.append(f"{_describe(known.get(ident))}:\n{stack}")
-    return "\n".join(parts)
-
-
-def _describe(thread: threading.Thread | None) -> str:
-    if thread is None:
-        return "a thread that Python did not start"
-    return f"{'daemon ' if thread.daemon else ''}thread {thread.name}"
 
 
 class SessionRunTimeout(Callback):
@@ -265,5 +167,102 @@ class SessionRunTimeout(Callback):
             raise ConfigError(f"SessionRunTimeout wants a positive integer of milliseconds, got {timeout_in_ms!r}")
         self._request = tf.train.SessionRunArgs(fetches=None, options=tf.RunOptions(timeout_in_ms=timeout_in_ms))
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return self._request
+
+
+def _end_process_if_stuck(interruption: Interruption, timeout_secs: float) -> None:
+    if not interruption.wait_until_left(timeout_secs):
+        logger.critical(f"The step did not come back within {timeout_secs:g} seconds. The process is ended.")
+        os._exit(_EXIT_CODE)
+
+
+@dataclass(frozen=True)
+class _QueueState:
+    """One queue at one moment.
+
+    Attributes:
+        name: the queue's operation.
+        size: how many elements it holds.
+        takers: names of the operations that dequeue from it.
+    """
+
+    name: str
+    size: int
+    takers: tuple[str, ...]
+
+
+class _WaitingOps:
+    """Knows the queues of a graph and the operations of a step that may wait.
+
+    Args:
+        graph: the graph, to which an operation is added for each queue.
+        targets: what a step runs.
+    """
+
+    def __init__(self, graph: tf.Graph, targets: Sequence[tf.Operation | tf.Tensor]) -> None:
+        needed = ancestors(targets)
+        queues = [op for op in graph.get_operations() if op.type in _QUEUE_TYPES]
+        self._names = [op.name for op in queues]
+        self._sizes = [_size_of(op) for op in queues]
+        self._takers = [_takers_of(op, needed) for op in queues]
+        self._others = sorted(
+            f"{op.name} ({op.type})" for op in needed if op.type in (*_OTHER_WAITING_TYPES, *_PYTHON_TYPES)
+        )
+
+    def ask(self, session: tf.Session) -> list[_QueueState]:
+        """Return the state of each queue.
+
+        Args:
+            session: may be in the middle of a step.
+
+        Raises:
+            tf.errors.OpError: the session does not answer.
+        """
+        if not self._sizes:
+            return []
+        sizes = session.run(self._sizes, options=tf.RunOptions(timeout_in_ms=_ASK_TIMEOUT_MS))
+        return [
+            _QueueState(name, int(size), takers)
+            for name, size, takers in zip(self._names, sizes, self._takers, strict=True)
+        ]
+
+    def explain(self, states: Sequence[_QueueState]) -> str:
+        """Return what a step that does not end waits for, as far as it can be known."""
+        empty = [state for state in states if state.size == 0 and state.takers]
+        if empty:
+            return "; ".join(f"operation {', '.join(s.takers)} waits for data: queue {s.name} is empty" for s in empty)
+        if self._others:
+            return f"these operations may wait: {', '.join(self._others)}"
+        return "no operation of the step is known to wait, see where the threads are"
+
+
+def _size_of(queue: tf.Operation) -> tf.Tensor:
+    with tf.device(queue.device or None):
+        return tf.raw_ops.QueueSizeV2(handle=queue.outputs[0])
+
+
+def _takers_of(queue: tf.Operation, needed: set[tf.Operation]) -> tuple[str, ...]:
+    """Return who takes from a queue, of those that a step needs if it needs one."""
+    takers = [op for op in queue.outputs[0].consumers() if op.type in _DEQUEUE_TYPES]
+    return tuple(op.name for op in takers if op in needed) or tuple(op.name for op in takers)
+
+
+def _format_thread_stacks() -> str:
+    """Return the stack of each thread that runs Python; the main thread's comes last, where it is seen first in a log.
+
+    Threads of TensorFlow are among them while they run Python, as they do in ``tf.py_func``.
+    """
+    known = {thread.ident: thread for thread in threading.enumerate()}
+    main = threading.main_thread().ident
+    parts = []
+    for ident, frame in sorted(sys._current_frames().items(), key=lambda item: item[0] == main):
+        stack = "".join(traceback.format_stack(frame))
+        parts.append(f"{_describe(known.get(ident))}:\n{stack}")
+    return "\n".join(parts)
+
+
+def _describe(thread: threading.Thread | None) -> str:
+    if thread is None:
+        return "a thread that Python did not start"
+    return f"{'daemon ' if thread.daemon else ''}thread {thread.name}"

@@ -1,7 +1,7 @@
 """Prediction on data that an input source brings into the graph."""
 
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, cast
 
 from tpack.errors import ConfigError
 from tpack.input_source.base import InputSource
@@ -10,6 +10,7 @@ from tpack.predict.config import PredictConfig
 from tpack.predict.offline import check_config, create_predict_session
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.context import PredictTowerContext
+from tpack.types import Trainer
 
 
 class FeedfreePredictor(PredictorBase):
@@ -52,7 +53,8 @@ class FeedfreePredictor(PredictorBase):
                 tower_func(*input_source.get_input_tensors())
             self.output_tensors = tower_func.towers[0].get_tensors(config.output_names)
             for callback in self._callbacks:
-                callback.setup_graph(self)
+                # What an input needs of a trainer is its graph and its sessions.
+                callback.setup_graph(cast(Trainer, self))
             self.sess = create_predict_session(config)
         self.hooked_sess = HookedSession(self.sess, self._callbacks)
         self._is_closed = False

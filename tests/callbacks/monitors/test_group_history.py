@@ -2,19 +2,19 @@ import math
 
 import pytest
 
-from tpack.callbacks.monitors.group import ScalarHistory
+from tpack.callbacks.monitors.group import _ScalarHistory
 from tpack.errors import CallbackError
 
 
 def make_history(*names):
-    history = ScalarHistory()
+    history = _ScalarHistory()
     for name in names:
         history.process_scalar(name, 1.0)
     return history
 
 
 def test_history_keeps_every_value_in_order():
-    history = ScalarHistory()
+    history = _ScalarHistory()
     for value in (3.0, math.nan, 1.0):
         history.process_scalar("cost", value)
     assert history.get_latest("cost") == 1.0

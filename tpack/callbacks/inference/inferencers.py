@@ -1,21 +1,15 @@
-"""What is computed over a pass through a validation set.
+"""What is computed over a pass through a validation set: means, error rates, precision and recall.
 
 An inferencer says which tensors it wants of each batch, is given their values batch by batch, and makes statistics of
 them in the end. It does not know how many towers there are: it is called once for each batch, in the order of the
 data, so that the same data give the same statistics on one device and on eight.
-
-Precision and recall over a validation set.
-
-The share of wrong predictions over a validation set.
-
-The mean of tensors over a validation set.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
 
@@ -43,7 +37,7 @@ class Inferencer(Callback):
         """Return the names of the tensors it wants, with the output index."""
         return [op_and_tensor_name(name)[1] for name in self._get_fetches()]
 
-    def on_fetches(self, results: Sequence[Any]) -> None:
+    def on_fetches(self, results: Sequence[np.ndarray]) -> None:
         """Receive the values for one batch, in the order of `get_fetches`."""
         self._on_fetches(results)
 
@@ -72,11 +66,11 @@ class Inferencer(Callback):
         """Return the names of tensors, as the tower function knows them."""
         raise NotImplementedError(f"{type(self).__name__} must override _get_fetches")
 
-    def _on_fetches(self, results: Sequence[Any]) -> None:
+    def _on_fetches(self, results: Sequence[np.ndarray]) -> None:
         """Take in the values of one batch."""
         raise NotImplementedError(f"{type(self).__name__} must override _on_fetches")
 
-    def _after_inference(self) -> Mapping[str, Any] | None:
+    def _after_inference(self) -> Mapping[str, SupportsFloat] | None:
         """Return the statistics of the pass."""
         return None
 
@@ -101,7 +95,7 @@ class BinaryClassificationStats(Inferencer):
     def _get_fetches(self) -> Sequence[str]:
         return self._names
 
-    def _on_fetches(self, results: Sequence[Any]) -> None:
+    def _on_fetches(self, results: Sequence[np.ndarray]) -> None:
         predictions, labels = results
         self._counts.feed(predictions, labels)
 
@@ -130,7 +124,7 @@ class ClassificationError(Inferencer):
     def _get_fetches(self) -> Sequence[str]:
         return [self._wrong_tensor_name]
 
-    def _on_fetches(self, results: Sequence[Any]) -> None:
+    def _on_fetches(self, results: Sequence[np.ndarray]) -> None:
         wrong = np.asarray(results[0])
         if wrong.ndim != 1:
             raise CallbackError(
@@ -175,7 +169,7 @@ class ScalarStats(Inferencer):
     def _get_fetches(self) -> Sequence[str]:
         return self._names
 
-    def _on_fetches(self, results: Sequence[Any]) -> None:
+    def _on_fetches(self, results: Sequence[np.ndarray]) -> None:
         for position, value in enumerate(results):
             self._sums[position].append(float(np.sum(value, dtype=np.float64)))
             self._counts[position] += int(np.size(value))

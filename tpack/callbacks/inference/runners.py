@@ -1,18 +1,16 @@
-"""The loop over a validation set, whatever towers it runs on.
+"""Evaluate the model on other data while it is trained, on one device or on several.
 
 A pass takes the data in rounds: in each round every tower takes one batch, and in the last one only as many towers
 run as there are batches left. So each batch is evaluated exactly once, and the inferencers are fed one batch at a
 time.
-
-Evaluate on one device.
-
-Evaluate on several devices at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+import tensorflow.compat.v1 as tf
+from tqdm import tqdm
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
@@ -28,7 +26,7 @@ from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import resolve_devices
-from tpack.tower.tower_func import TowerHandle
+from tpack.tower.tower_func import TowerFunc, TowerHandle
 from tpack.utils.progress import get_tqdm
 
 
@@ -47,7 +45,7 @@ class InferenceRunnerBase(Callback):
         CallbackError: something else than an `Inferencer` is given, or none.
     """
 
-    _given_tower_func: Any = None
+    _given_tower_func: TowerFunc | None = None
 
     def __init__(self, input: InputSource, infs: Inferencer | Sequence[Inferencer]) -> None:
         self._infs = [infs] if isinstance(infs, Inferencer) else list(infs)
@@ -57,10 +55,10 @@ class InferenceRunnerBase(Callback):
         self._size = _known_size(self, input)
         self._hooks: list[Callback] = []
         self._input_callbacks = Callbacks([])
-        self._fetches: list[Any] = []
-        self._session: Any = None
+        self._fetches: list[list[list[tf.Tensor]]] = []
+        self._session: HookedSession
 
-    def register_hook(self, hook: Any) -> None:
+    def register_hook(self, hook: tf.train.SessionRunHook) -> None:
         """Add a `tf.train.SessionRunHook` around the runs of the inference loop; before `setup_graph` only.
 
         Raises:
@@ -75,8 +73,12 @@ class InferenceRunnerBase(Callback):
         raise NotImplementedError(f"{type(self).__name__} must override _build_towers")
 
     @property
-    def _tower_func(self) -> Any:
-        return self._given_tower_func or self.trainer.tower_func
+    def _tower_func(self) -> TowerFunc:
+        # Only a trainer whose model is a tower function has one.
+        tower_func = self._given_tower_func or getattr(self.trainer, "tower_func", None)
+        if tower_func is None:
+            raise CallbackError(f"{self} wants a tower_func, since the trainer {type(self.trainer).__name__} has none")
+        return tower_func
 
     def _setup_graph(self) -> None:
         self._input_callbacks = Callbacks(self._input.setup(self._tower_func.input_signature))
@@ -125,7 +127,7 @@ class InferenceRunnerBase(Callback):
         for inf in self._infs:
             inf.after_inference()
 
-    def _run_round(self, fetches: list[Any], bar: Any) -> None:
+    def _run_round(self, fetches: list[list[list[tf.Tensor]]], bar: tqdm) -> None:
         try:
             by_tower = self._session.run(fetches)
         except DataExhaustedError as error:
@@ -143,18 +145,6 @@ class InferenceRunnerBase(Callback):
     def failure(self) -> BaseException | None:
         """Return the failure of the input source."""
         return self._input_callbacks.failure()
-
-
-def _known_size(runner: Any, source: InputSource) -> int:
-    try:
-        size = source.size()
-    except NotImplementedError as error:
-        raise ConfigError(
-            f"{runner} wants to know how many batches there are: the size of {source} is unknown"
-        ) from error
-    if size < 1:
-        raise ConfigError(f"{runner} wants at least one batch, got an input of size {size}")
-    return size
 
 
 class InferenceRunner(InferenceRunnerBase):
@@ -180,7 +170,7 @@ class InferenceRunner(InferenceRunnerBase):
         input: InputSource | DataFlow,
         infs: Inferencer | Sequence[Inferencer],
         tower_name: str = "InferenceTower",
-        tower_func: Any = None,
+        tower_func: TowerFunc | None = None,
         device: int | str = 0,
     ) -> None:
         super().__init__(FeedInput(input, infinite=False) if isinstance(input, DataFlow) else input, infs)
@@ -226,7 +216,7 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         infs: Inferencer | Sequence[Inferencer],
         gpus: int | Sequence[int],
         tower_name: str = "InferenceTower",
-        tower_func: Any = None,
+        tower_func: TowerFunc | None = None,
     ) -> None:
         self._devices = resolve_devices(gpus)
         if isinstance(input, FeedInput) and len(self._devices) > 1:
@@ -244,3 +234,15 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
             )
             for index, device in enumerate(self._devices)
         ]
+
+
+def _known_size(runner: InferenceRunnerBase, source: InputSource) -> int:
+    try:
+        size = source.size()
+    except NotImplementedError as error:
+        raise ConfigError(
+            f"{runner} wants to know how many batches there are: the size of {source} is unknown"
+        ) from error
+    if size < 1:
+        raise ConfigError(f"{runner} wants at least one batch, got an input of size {size}")
+    return size

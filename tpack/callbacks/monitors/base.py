@@ -6,7 +6,8 @@ the end.
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 
@@ -21,14 +22,14 @@ class MonitorBase(Callback):
 
     reads_statistics = True
 
-    def process(self, name: str, val: Any) -> None:
+    def process(self, name: str, val: float | np.ndarray) -> None:
         """Receive a scalar or an image that no more special method took."""
 
     def process_scalar(self, name: str, val: float) -> None:
         """Receive a number, which may be NaN."""
         self.process(name, val)
 
-    def process_image(self, name: str, val: Any) -> None:
+    def process_image(self, name: str, val: np.ndarray) -> None:
         """Receive a batch of images.
 
         Shapes:
@@ -36,8 +37,8 @@ class MonitorBase(Callback):
         """
         self.process(name, val)
 
-    def process_summary(self, summary: Any) -> None:
+    def process_summary(self, summary: tf.Summary) -> None:
         """Receive a `tf.Summary`."""
 
-    def process_event(self, evt: Any) -> None:
+    def process_event(self, evt: tf.Event) -> None:
         """Receive a `tf.Event`, which may hold anything and has its step and time set."""

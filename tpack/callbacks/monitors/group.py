@@ -1,6 +1,6 @@
 """All monitors of a training as one: what callbacks put in goes to each of them.
 
-What each statistic was, in memory, for the callbacks that act on it.
+What each statistic was is also kept in memory, for the callbacks that act on it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import re
 import time
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from numpy.typing import ArrayLike
 
 from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.monitors.base import MonitorBase
@@ -39,11 +40,11 @@ class Monitors(ProxyCallback):
         for monitor in self.monitors:
             if not isinstance(monitor, MonitorBase):
                 raise CallbackError(f"monitors are MonitorBase objects, got {type(monitor).__name__}: {monitor!r}")
-        self._history = ScalarHistory()
+        self._history = _ScalarHistory()
         self._receivers = [*self.monitors, self._history]
         super().__init__(Callbacks(self._receivers))
 
-    def put_scalar(self, name: str, val: Any) -> None:
+    def put_scalar(self, name: str, val: SupportsFloat) -> None:
         """Report a number.
 
         Raises:
@@ -55,7 +56,7 @@ class Monitors(ProxyCallback):
             receiver.process_scalar(name, number)
             receiver.process_summary(summary)
 
-    def put_image(self, name: str, val: Any) -> None:
+    def put_image(self, name: str, val: ArrayLike) -> None:
         """Report images.
 
         Shapes:
@@ -63,7 +64,7 @@ class Monitors(ProxyCallback):
 
         Raises:
             CallbackError: ``val`` has another number of dimensions.
-            ConfigError: There are not 1, 3 or 4 channels.
+            ConfigError: there are not 1, 3 or 4 channels.
         """
         images = _as_image_batch(name, np.asarray(val))
         summary = create_image_summary(name, images)
@@ -71,7 +72,7 @@ class Monitors(ProxyCallback):
             receiver.process_image(name, images)
             receiver.process_summary(summary)
 
-    def put_summary(self, summary: Any) -> None:
+    def put_summary(self, summary: bytes | tf.Summary) -> None:
         """Report an evaluated summary; the scalars in it are reported as such, without the tower's name.
 
         Args:
@@ -87,7 +88,7 @@ class Monitors(ProxyCallback):
         for receiver in self._receivers:
             receiver.process_summary(summary)
 
-    def put_event(self, evt: Any) -> None:
+    def put_event(self, evt: tf.Event) -> None:
         """Report a `tf.Event`; its step and time are set to now."""
         evt.step = self.global_step
         evt.wall_time = time.time()
@@ -111,7 +112,7 @@ class Monitors(ProxyCallback):
         return self._history.get_history(name)
 
 
-def _as_number(name: str, val: Any) -> float:
+def _as_number(name: str, val: SupportsFloat) -> float:
     array = np.asarray(val)
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise CallbackError(f"statistic '{name}' must be one number, got {val!r}")
@@ -129,7 +130,7 @@ def _as_image_batch(name: str, images: np.ndarray) -> np.ndarray:
     return images
 
 
-class ScalarHistory(MonitorBase):
+class _ScalarHistory(MonitorBase):
     """Keep every value of every scalar, in the order in which they came."""
 
     def __init__(self) -> None:

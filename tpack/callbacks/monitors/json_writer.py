@@ -1,6 +1,6 @@
 """Statistics as stat.json in the logger's directory: a list of dictionaries that any tool can read.
 
-The file is rewritten as a whole, aside and renamed, so that it is valid JSON whenever the process dies. A run that
+The file is written anew as a whole and then renamed, so that it is valid JSON whenever the process dies. A run that
 resumes continues the file from where it resumes, and drops what a former run reported later than that.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import CallbackError
+from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
 
@@ -84,11 +85,11 @@ class JSONWriter(MonitorBase):
         if self._path is None:
             return
         reported = self._entries
-        self._entries = self._entries_before(self._load_or_move_aside())
+        self._entries = self._entries_before(self._load_or_begin_anew())
         for entry in reported:
             self._entry(entry["epoch_num"], entry["global_step"]).update(entry)
 
-    def _load_or_move_aside(self) -> list[Entry]:
+    def _load_or_begin_anew(self) -> list[Entry]:
         path = str(self._path)
         try:
             return self.load_existing_json() or []
@@ -115,9 +116,9 @@ class JSONWriter(MonitorBase):
             self._entry(self.epoch_num, self.global_step)[name] = val
 
     def _entry(self, epoch_num: int, global_step: int) -> Entry:
-        place = {"epoch_num": epoch_num, "global_step": global_step}
-        if not self._entries or any(self._entries[-1].get(key) != value for key, value in place.items()):
-            self._entries.append(place)
+        position = {"epoch_num": epoch_num, "global_step": global_step}
+        if not self._entries or any(self._entries[-1].get(key) != value for key, value in position.items()):
+            self._entries.append(dict[str, Any](position))
         return self._entries[-1]
 
     def _trigger(self) -> None:
@@ -130,13 +131,13 @@ class JSONWriter(MonitorBase):
         self._trigger()
 
 
-def _is_entry(content: Any) -> bool:
+def _is_entry(content: object) -> bool:
     return isinstance(content, dict) and all(
         isinstance(content.get(key, 0), int) for key in ("epoch_num", "global_step")
     )
 
 
-def is_before_this_run(entry: Entry, trainer: Any) -> bool:
+def is_before_this_run(entry: Entry, trainer: Trainer) -> bool:
     """Tell whether an entry of stat.json is no later than where a trainer's run starts.
 
     Args:

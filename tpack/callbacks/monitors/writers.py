@@ -1,15 +1,9 @@
-"""TensorBoard's event files.
-
-Statistics given to a shell command as they come.
-
-Statistics as lines of the log.
-"""
+"""Monitors that hand statistics on as they come: to TensorBoard's event files, to the log, or to a shell command."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -38,8 +32,8 @@ class TFEventWriter(MonitorBase):
         self._flush_secs = flush_secs
         self._split_files = split_files
         self._num_files = 0
-        self._writer: Any = None
-        self._early: list[Any] = []
+        self._writer: tf.summary.FileWriter | None = None
+        self._early: list[tf.Summary] = []
         self._has_begun = False
 
     def _setup_graph(self) -> None:
@@ -51,7 +45,7 @@ class TFEventWriter(MonitorBase):
         self._has_begun = True
         if self._logdir is None:
             return
-        self._open_file()
+        self._writer = self._open_file()
         self._writer.add_graph(self.graph)
         if self.global_step > 0:
             start = tf.SessionLog(status=tf.SessionLog.START)
@@ -60,17 +54,17 @@ class TFEventWriter(MonitorBase):
             self.process_summary(summary)
         self._early.clear()
 
-    def _open_file(self) -> None:
+    def _open_file(self) -> tf.summary.FileWriter:
         # A file's name has its time in seconds: without the number two files of one second would be one.
         suffix = f".{self._num_files}" if self._split_files else None
         self._num_files += 1
         # A session being the default one does not make its graph so, and outside a graph there is no FileWriter.
         with self.graph.as_default():
-            self._writer = tf.summary.FileWriter(
+            return tf.summary.FileWriter(
                 self._logdir, max_queue=self._max_queue, flush_secs=self._flush_secs, filename_suffix=suffix
             )
 
-    def process_summary(self, summary: Any) -> None:
+    def process_summary(self, summary: tf.Summary) -> None:
         """Write the summary at the current step."""
         if self._writer is not None:
             self._writer.add_summary(summary, self.global_step)
@@ -78,7 +72,7 @@ class TFEventWriter(MonitorBase):
             # Monitors come last, so other callbacks' `before_train` reports when there is no file yet.
             self._early.append(summary)
 
-    def process_event(self, evt: Any) -> None:
+    def process_event(self, evt: tf.Event) -> None:
         """Write the event."""
         if self._writer is not None:
             self._writer.add_event(evt)
@@ -88,48 +82,12 @@ class TFEventWriter(MonitorBase):
             self._writer.flush()
             if self._split_files:
                 self._writer.close()
-                self._open_file()
+                self._writer = self._open_file()
 
     def _after_train(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-
-
-class SendMonitorData(MonitorBase):
-    """Run a shell command with the scalars that came in an epoch, after it.
-
-    In an epoch in which one of them did not come, nothing is run. A command that fails is logged and disturbs nothing.
-
-    Args:
-        command: the command, with ``{name}`` where a value goes. ``{name:.3f}`` formats it; a brace is written twice.
-        names: the statistics, one name or several.
-        timeout_secs: how long training waits for the command.
-
-    Raises:
-        ConfigError: the command cannot be read, or uses a name that is not in ``names``.
-    """
-
-    def __init__(self, command: str, names: str | Sequence[str], *, timeout_secs: float = 60) -> None:
-        self._names = [names] if isinstance(names, str) else list(names)
-        self._template = CommandTemplate(command, self._names)
-        self._timeout_secs = timeout_secs
-        self._values: dict[str, float] = {}
-        self._has_warned = False
-
-    def process_scalar(self, name: str, val: float) -> None:
-        """Remember the value until the end of the epoch."""
-        if name in self._names:
-            self._values[name] = val
-
-    def _trigger(self) -> None:
-        values, self._values = self._values, {}
-        missing = [name for name in self._names if name not in values]
-        if not missing:
-            run_command(self._template.fill(values), self._timeout_secs)
-        elif not self._has_warned:
-            logger.warning(f"{self} sends nothing in epoch {self.epoch_num}: {', '.join(missing)} did not come.")
-            self._has_warned = True
 
 
 class ScalarPrinter(MonitorBase):
@@ -178,3 +136,39 @@ class ScalarPrinter(MonitorBase):
         if hook == "trigger_step":
             return self._logs_steps
         return super().implements(hook)
+
+
+class SendMonitorData(MonitorBase):
+    """Run a shell command with the scalars that came in an epoch, after it.
+
+    In an epoch in which one of them did not come, nothing is run. A command that fails is logged and disturbs nothing.
+
+    Args:
+        command: the command, with ``{name}`` where a value goes. ``{name:.3f}`` formats it; a brace is written twice.
+        names: the statistics, one name or several.
+        timeout_secs: how long training waits for the command.
+
+    Raises:
+        ConfigError: the command cannot be read, or uses a name that is not in ``names``.
+    """
+
+    def __init__(self, command: str, names: str | Sequence[str], *, timeout_secs: float = 60) -> None:
+        self._names = [names] if isinstance(names, str) else list(names)
+        self._template = CommandTemplate(command, self._names)
+        self._timeout_secs = timeout_secs
+        self._values: dict[str, float] = {}
+        self._has_warned = False
+
+    def process_scalar(self, name: str, val: float) -> None:
+        """Remember the value until the end of the epoch."""
+        if name in self._names:
+            self._values[name] = val
+
+    def _trigger(self) -> None:
+        values, self._values = self._values, {}
+        missing = [name for name in self._names if name not in values]
+        if not missing:
+            run_command(self._template.fill(values), self._timeout_secs)
+        elif not self._has_warned:
+            logger.warning(f"{self} sends nothing in epoch {self.epoch_num}: {', '.join(missing)} did not come.")
+            self._has_warned = True

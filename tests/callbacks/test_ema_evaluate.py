@@ -3,36 +3,30 @@ from contextlib import contextmanager
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.toy_inference import flow
 from tpack.callbacks.base import Callback
-from tpack.callbacks.ema import OnAverages
+from tpack.callbacks.ema import EMA
 from tpack.callbacks.inference.inferencers import ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner
 
 
-class Averages:
-    """Notes whether averages are in use, and how often they were."""
+class NotingEMA(EMA):
+    """Notes whether averages are in use, and puts none in the place of weights."""
 
     in_use = False
-    times = 0
-    is_required = False
-
-    def require_setup(self):
-        self.is_required = True
 
     @contextmanager
     def averages_in_use(self):
         self.in_use = True
-        self.times += 1
         yield
         self.in_use = False
 
 
 class Watching(Callback):
-    def __init__(self, averages):
-        self.averages = averages
+    def __init__(self, ema):
+        self.ema = ema
         self.seen = {}
 
     def _note(self, hook):
-        self.seen[hook] = self.averages.in_use
+        self.seen[hook] = self.ema.in_use
 
     def _before_train(self):
         self._note("before_train")
@@ -58,11 +52,10 @@ class Watching(Callback):
 
 
 def test_averages_are_in_use_while_the_callback_is_triggered(graph):
-    averages = Averages()
-    watching = Watching(averages)
-    proxy = OnAverages(averages, watching)
-    FakeTrainer().train([proxy])
-    assert averages.is_required
+    ema = NotingEMA(0.5)
+    watching = Watching(ema)
+    proxy = ema.evaluate(watching)
+    FakeTrainer().train([ema, proxy])
     expected = {"before_train": True, "trigger_step": True, "trigger_epoch": True, "trigger": True}
     assert watching.seen == {**expected, "before_epoch": False, "after_run": False, "after_train": False}
     watching.seen.clear()
@@ -71,6 +64,6 @@ def test_averages_are_in_use_while_the_callback_is_triggered(graph):
 
 
 def test_weights_are_not_exchanged_for_nothing():
-    proxy = OnAverages(Averages(), InferenceRunner(flow([[0]]), ScalarStats("cost")))
+    proxy = EMA(0.5).evaluate(InferenceRunner(flow([[0]]), ScalarStats("cost")))
     assert not proxy.implements("trigger_step")
     assert proxy.implements("trigger_epoch")
