@@ -27,7 +27,7 @@ def model_of_a_lambda(image, factor):
 
 
 def workers():
-    return [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children() if "child_process" in " ".join(child.cmdline())]
 
 
 def test_results_are_those_of_one_process_until_one_dies(tmp_path):
@@ -47,7 +47,7 @@ def test_results_are_those_of_one_process_until_one_dies(tmp_path):
     children = workers()
     assert len(children) == 2
     children[1].send_signal(signal.SIGKILL)
-    with pytest.raises(WorkerError, match=r"MultiProcessDatasetPredictor . of 2 \(process \d+\) died .*exit code -9"):
+    with pytest.raises(WorkerError, match=r"MultiProcessDatasetPredictor . of 2 \(process \d+\) was killed by SIGKILL"):
         for _ in results:
             pass
     assert not any(child.is_running() for child in children)
@@ -59,7 +59,7 @@ def test_unordered_results_are_the_same_in_any_order_and_errors_name_the_data_po
     results = MultiProcessDatasetPredictor(config, DataFromList(points, shuffle=False), 1, ordered=False).get_result()
     found = [next(results)[0].tobytes() for _ in POINTS]
     assert sorted(found) == sorted((image * np.float32(0.5)).tobytes() for image, _ in POINTS)
-    with pytest.raises(WorkerError, match=r"1 of 1 .* failed on value 7: DataPointError: .*wanted \(None, 3\)"):
+    with pytest.raises(WorkerError, match=r"1 of 1 .* failed on value 7: .*DataPointError: .*wanted \(None, 3\)"):
         next(results)
 
 

@@ -1,12 +1,14 @@
 """One process that calls a function: what it returns, how it fails, and that it ends."""
 
 import os
+import signal
 import threading
 
+import psutil
 import pytest
 
 from tpack.errors import ConfigError, WorkerError
-from tpack.utils.process_map import WorkerProcess, pickled
+from tpack.utils.process_map import WorkerProcess, pickled, written
 
 
 @pytest.fixture
@@ -14,10 +16,9 @@ def start():
     started = []
 
     def start_process(make_function, **environment):
-        worker = WorkerProcess(pickled(make_function, "the function"), "helper 1 of 1")
-        started.append(worker)
-        worker.start(environment)
-        return worker
+        with written(pickled(make_function, "the function")) as file:
+            started.append(WorkerProcess("helper 1 of 1", file, environment))
+        return started[-1]
 
     yield start_process
     for worker in started:
@@ -31,13 +32,13 @@ def make_reader():
 def test_values_come_back_with_their_results_and_numbers(start):
     worker = start(make_reader, TPACK_TEST_NAME="there")
     assert not worker.is_idle
-    assert worker.receive() == (None, None)
+    assert worker.receive() is None
     assert worker.is_idle
     worker.send(7, "TPACK_TEST_NAME")
     assert (worker.is_idle, worker.task) == (False, (7, "TPACK_TEST_NAME"))
-    number, (value, (result, pid)) = worker.receive()
+    number, value, (result, pid) = worker.receive()
     assert (number, value, result) == (7, "TPACK_TEST_NAME", "there")
-    assert pid == worker._process.pid
+    assert pid == worker._child.pid
     assert (worker.is_idle, worker.task) == (True, None)
     assert "TPACK_TEST_NAME" not in os.environ
 
@@ -46,7 +47,7 @@ def test_dismissed_it_ends_by_itself(start):
     worker = start(make_reader)
     worker.receive()
     worker.dismiss()
-    assert worker._process.exitcode == 0
+    assert worker._child.exit_code(0) == 0
 
 
 def test_it_ends_whatever_it_does(start):
@@ -54,15 +55,26 @@ def test_it_ends_whatever_it_does(start):
     worker.receive()
     worker.send(0, None)
     worker.end()
-    assert worker._process.exitcode < 0
+    assert worker._child.exit_code(0) < 0
     worker.end()
 
 
-def test_a_process_that_was_never_started_can_be_ended():
-    worker = WorkerProcess(b"", "helper 1 of 1")
-    worker.end()
-    assert worker._process.pid is None
-    assert worker.connection.closed
+def test_it_ends_when_nobody_refers_to_it(start):
+    with written(pickled(make_reader, "the function")) as file:
+        worker = WorkerProcess("helper 1 of 1", file, {})
+    pid, connection = worker._child.pid, worker.connection
+    del worker
+    assert not psutil.pid_exists(pid)
+    assert connection.closed
+
+
+def test_large_functions_are_no_obstacle(start):
+    content = b"x" * 5_000_000
+    workers = [start(lambda: lambda value: len(content)) for _ in range(2)]
+    for worker in workers:
+        worker.receive()
+        worker.send(0, None)
+        assert worker.receive() == (0, None, len(content))
 
 
 def test_a_failure_brings_the_traceback_along(start):
@@ -71,17 +83,17 @@ def test_a_failure_brings_the_traceback_along(start):
     worker.send(3, "TPACK_TEST_NO_SUCH_NAME")
     with pytest.raises(WorkerError, match=r"helper 1 of 1 \(process \d+\) failed on value 3: KeyError:") as caught:
         worker.receive()
-    assert "Traceback" in str(caught.value.__cause__)
+    assert "In the worker:\nTraceback" in str(caught.value)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_a_death_is_noticed_by_who_sends_and_who_receives(start):
     worker = start(make_reader)
     worker.receive()
-    worker._process.kill()
-    worker._process.join()
-    with pytest.raises(WorkerError, match=r"helper 1 of 1 .* died while it had nothing to do, with exit code -9"):
+    os.kill(worker._child.pid, signal.SIGKILL)
+    with pytest.raises(WorkerError, match=r"helper 1 of 1 .* was killed by SIGKILL while it had nothing to do"):
         worker.receive()
-    with pytest.raises(WorkerError, match=r"helper 1 of 1 .* died on value 1, with exit code -9"):
+    with pytest.raises(WorkerError, match=r"helper 1 of 1 .* was killed by SIGKILL on value 1"):
         worker.send(1, "x")
 
 

@@ -117,16 +117,16 @@ def test_the_order_is_kept_where_it_is_wanted(tmp_path, ordered):
             r"squarer \d of 2 \(process \d+\) failed on value 3: KeyError: 'no such thing'",
         ),
         (partial(make_failing, "unpicklable"), r"squarer \d of 2 .* failed on value 3: TypeError: .*lock"),
-        (partial(make_failing, "die"), r"squarer \d of 2 \(process \d+\) died on value 3, with exit code -9"),
+        (partial(make_failing, "die"), r"squarer \d of 2 \(process \d+\) was killed by SIGKILL on value 3"),
         (partial(fail_to_make, "raise"), r"squarer \d of 2 .* failed before it was ready: KeyError: 'no such model'"),
-        (partial(fail_to_make, "die"), r"squarer \d of 2 .* died before it was ready, with exit code 7"),
+        (partial(fail_to_make, "die"), r"squarer \d of 2 .* ended with exit code 7 before it was ready"),
     ],
 )
 def test_failure_and_death_name_the_process_and_the_value(make_function, message):
     with pytest.raises(WorkerError, match=message) as caught:
         list(run(make_function, range(100)))
     if "failed" in message:
-        assert "Traceback" in str(caught.value.__cause__)
+        assert "In the worker:\nTraceback" in str(caught.value)
 
 
 def test_an_error_of_the_values_comes_after_the_results_before_it():
@@ -143,7 +143,7 @@ def test_an_error_of_the_values_comes_after_the_results_before_it():
 def test_who_stops_asking_ends_the_processes():
     results = run(make_square, range(1000))
     assert next(results) == (0, 0)
-    workers = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+    workers = [child for child in psutil.Process().children() if "child_process" in " ".join(child.cmdline())]
     assert len(workers) == 2
     results.close()
     assert not any(worker.is_running() for worker in workers)
@@ -156,21 +156,25 @@ def test_what_cannot_be_sent_is_refused():
         list(run(make_square, [1, threading.Lock(), 2]))
 
 
-def test_processes_end_with_a_parent_that_is_killed():
+@pytest.mark.parametrize("how", ["is killed", "ends"])
+def test_processes_end_with_their_owner(how):
+    """What is left of it refers to the results until its end; the script has no guard, and is not run again."""
     program = (
         "import os, signal\n"
         "from tests.utils.test_process_map_map_in_processes import make_report, run\n"
-        "if __name__ == '__main__':\n"
-        "    results = run(make_report, range(1000), ordered=False)\n"
-        "    pids = {next(results)[1][0] for _ in range(50)}\n"
-        "    print(*pids, flush=True)\n"
-        "    signal.pause()\n"
+        "results = run(make_report, range(1000), ordered=False)\n"
+        "pids = {next(results)[1][0] for _ in range(50)}\n"
+        "print(*pids, flush=True)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
-    parent.kill()
-    parent.communicate(timeout=WAIT_SECS)
-    _, alive = psutil.wait_procs(children, timeout=WAIT_SECS)
+    program += "signal.pause()\n" if how == "is killed" else ""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    parent = subprocess.Popen([sys.executable, "-W", "error", "-c", program], cwd=ROOT, **pipes)
+    children = [int(pid) for pid in parent.stdout.readline().split()]
+    if how == "is killed":
+        parent.kill()
+    assert parent.communicate(timeout=WAIT_SECS) == ("", "")
+    alive = [psutil.Process(pid) for pid in children if psutil.pid_exists(pid)]
+    _, alive = psutil.wait_procs(alive, timeout=WAIT_SECS)
     for process in alive:
         process.kill()
     assert children

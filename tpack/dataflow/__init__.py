@@ -17,7 +17,7 @@ from tpack.dataflow.parallel.process_map import (
 )
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
-from tpack.dataflow.parallel.workers.child import start_workers_by
+from tpack.dataflow.parallel.workers.launch import start_workers_by
 from tpack.dataflow.remote.flow import RemoteDataZMQ, RemoteStats, send_dataflow_zmq
 from tpack.dataflow.remote.options import CurveKeys, RemoteOptions, make_curve_keys
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint

@@ -95,9 +95,9 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
     """Predict the data points in processes that work at the same time.
 
     The DataFlow is iterated in this process. The processes start when results are asked for, which takes as long as
-    starting TensorFlow and building the model, and end with the last result or when no more are asked for. A script
-    that uses this must do so under ``if __name__ == "__main__":``, since the processes import it. (tensorpack forks,
-    which TensorFlow does not survive once it was used.)
+    starting TensorFlow and building the model, and end with the last result or when no more are asked for. They are
+    new interpreters, which do not run the script again. (tensorpack forks, which TensorFlow does not survive once it
+    was used.)
 
     Args:
         config: the model and its weights; everything in it must be such that it can be sent to another process.

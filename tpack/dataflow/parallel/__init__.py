@@ -8,7 +8,7 @@ from tpack.dataflow.parallel.process_map import (
 )
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
-from tpack.dataflow.parallel.workers.child import start_workers_by
+from tpack.dataflow.parallel.workers.launch import start_workers_by
 
 __all__ = [
     "MultiProcessMapAndBatchData",

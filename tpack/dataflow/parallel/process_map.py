@@ -19,9 +19,10 @@ from tpack.dataflow.parallel.map_flow import MapFlow, check_timeout
 from tpack.dataflow.parallel.map_order import MapPool, Result
 from tpack.dataflow.parallel.transport.building import BuiltPoint
 from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import Link, failure_of
-from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup
-from tpack.errors import ConfigError, DataWorkerError
+from tpack.dataflow.parallel.workers.bootstrap import Link
+from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, worker_error
+from tpack.errors import ConfigError
+from tpack.utils.child_process import failure_of
 from tpack.utils.concurrency import usable_cores
 
 
@@ -204,7 +205,8 @@ class ProcessPool(MapPool):
         while not self._results:
             self._flush()
             index, message = self._group.receive()
-            error = self._error_of(index, message.points[0]) if message.kind == Kind.ERROR else None
+            failed = message.kind == Kind.ERROR
+            error = worker_error(self._group.name_of(index), message.points[0]) if failed else None
             for point in message.points:
                 self._results.append(Result(self._tags[index].popleft(), None if error else point, error))
             if not self._tags[index]:
@@ -248,9 +250,6 @@ class ProcessPool(MapPool):
             self._group.senders[index].flush()
         except PeerGoneError:
             self._group.bury(index)
-
-    def _error_of(self, index: int, failure: Any) -> DataWorkerError:
-        return failure.error(self._group.name_of(index))
 
 
 def serve_map(link: Link, func: Callable[[Any], Any]) -> None:

@@ -1,9 +1,9 @@
 """What happens in a worker before and after it serves; run here, with the effects on this process taken away."""
 
-import multiprocessing
+import os
 import random
 import socket
-import sys
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -11,24 +11,22 @@ import pytest
 from tpack.dataflow.parallel.transport.receiver import Receiver
 from tpack.dataflow.parallel.transport.wire import Kind
 from tpack.dataflow.parallel.workers import bootstrap
-from tpack.dataflow.parallel.workers.bootstrap import main, run_worker
-from tpack.dataflow.parallel.workers.child import Task
-from tpack.utils.rng import fix_rng_seed, get_rng
+from tpack.dataflow.parallel.workers.bootstrap import run_spawned_worker, run_worker
+from tpack.dataflow.parallel.workers.launch import Task, write_payload
+from tpack.utils.rng import fix_rng_seed
 
 
 @pytest.fixture
 def owner(monkeypatch):
     """A task and the owner's end of the channel for results; the test process is as it was afterwards."""
-    lifelines = []
-    monkeypatch.setattr(bootstrap, "hang_on", lifelines.append)
-    monkeypatch.setattr(bootstrap, "keep_freed_memory", lambda: lifelines.append("heap"))
-    monkeypatch.setattr(multiprocessing.current_process(), "_name", "as it was")
+    calls = []
+    monkeypatch.setattr(bootstrap, "keep_freed_memory", lambda: calls.append("heap"))
     states = random.getstate(), np.random.get_state()
     results_here, results_there = socket.socketpair()
     jobs_here, jobs_there = socket.socketpair()
-    task = Task("Owner-1", 1, 5, 99, results_there.detach(), jobs_there.detach(), 12345)
+    task = Task(5, 99, results_there.detach(), jobs_there.detach())
     receiver = Receiver(results_here)
-    yield task, receiver, lifelines
+    yield task, receiver, calls
     receiver.close()
     jobs_here.close()
     random.setstate(states[0])
@@ -37,17 +35,15 @@ def owner(monkeypatch):
 
 
 def test_worker_is_set_up_before_its_work_is_read(owner):
-    task, receiver, lifelines = owner
+    task, receiver, calls = owner
     seen = []
 
     def get_work():
-        seen.append((multiprocessing.current_process().name, random.random(), np.random.uniform()))
-        seen.append(get_rng().uniform())
+        seen.append((list(calls), random.random(), np.random.uniform()))
         return (lambda link, value: link.results.put([value])), (3,)
 
     assert run_worker(task, get_work) == 1
-    assert lifelines == [12345, "heap"]
-    assert seen[0] == ("Owner-1", random.Random(99).random(), np.random.RandomState(99).uniform())
+    assert seen[0] == (["heap"], random.Random(99).random(), np.random.RandomState(99).uniform())
     assert receiver.receive().kind == Kind.READY
     assert receiver.receive().points == [[3]]
 
@@ -104,12 +100,12 @@ def test_end_of_the_owner_is_a_good_end(owner):
     assert run_worker(task, lambda: (serve, ())) == 0
 
 
-def test_main_ends_the_process_with_the_code(monkeypatch):
-    monkeypatch.setattr(bootstrap, "run_worker", lambda task, get_work: task.index)
-    monkeypatch.setattr(sys, "argv", [])
-    task = {"name": "", "index": 4, "capacity": 1, "seed": 1, "results": 1, "jobs": 1, "lifeline": 1}
-    payload = {"descriptor": 0, "size": 0, "rest_start": 0, "rest_size": 0}
-    with pytest.raises(SystemExit) as caught:
-        main({"argv": ["script", "x"], "task": task, "payload": payload})
-    assert caught.value.code == 4
-    assert sys.argv == ["script", "x"]
+def test_new_interpreter_reads_what_was_written_for_it(owner, monkeypatch):
+    task, receiver, _ = owner
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.cpu.x86_non_temporal_threshold=0x400000")
+    serve = lambda link, value: link.results.put([value])  # noqa: E731
+    with write_payload("Owner", (serve, (np.arange(3),))) as payload:
+        assert run_spawned_worker(asdict(task), asdict(payload)) == 1
+    assert receiver.receive().kind == Kind.READY
+    assert receiver.receive().points[0][0].tolist() == [0, 1, 2]
+    assert "GLIBC_TUNABLES" not in os.environ

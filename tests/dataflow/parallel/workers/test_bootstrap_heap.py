@@ -12,7 +12,7 @@ from tpack.dataflow.parallel.workers.bootstrap import keep_freed_memory
 ROUNDS = 20
 PROGRAM = """
 import resource, sys
-from tpack.dataflow.parallel.heap import keep_freed_memory
+from tpack.dataflow.parallel.workers.bootstrap import keep_freed_memory
 
 def allocate():
     blocks = [bytearray(1 << 20) for _ in range(24)]

@@ -6,8 +6,8 @@ import pytest
 
 from tests.helpers.worker_functions import wait
 from tpack.dataflow.base import DataFlowTerminated
-from tpack.dataflow.parallel.workers.child import start_workers_by
 from tpack.dataflow.parallel.workers.group import OwnedWorkers
+from tpack.dataflow.parallel.workers.launch import start_workers_by
 from tpack.errors import InputError
 
 

@@ -1,13 +1,8 @@
 """The workers of one flow, as the process that owns them sees them: what comes from them, and what becomes of them.
 
 Each worker has channels of its own, so that nothing is shared among them that a dying one could leave locked. Waiting
-is waiting for all of them, and for their deaths.
-
-The processes of a group, and the channels that lead to them.
-
-They are kept apart from the group itself, so that they can be ended when it is garbage collected.
-
-The workers of a flow: started by its ``reset_state``, gone with it, left out when it is pickled.
+is waiting for all of them, and for their deaths. A flow has its workers through `OwnedWorkers`: ``reset_state`` starts
+them, they are gone with the flow, and they are left out when it is pickled.
 """
 
 import contextlib
@@ -19,27 +14,25 @@ import socket
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.parallel.transport.receiver import Message, Receiver
 from tpack.dataflow.parallel.transport.sender import Sender
 from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
-from tpack.dataflow.parallel.workers.bootstrap import Serve, cause_of_death, run_worker
-from tpack.dataflow.parallel.workers.child import (
-    Child,
+from tpack.dataflow.parallel.workers.bootstrap import Serve, run_spawned_worker, run_worker
+from tpack.dataflow.parallel.workers.launch import (
+    Payload,
     StartMethod,
     Task,
-    check_fork,
     current_start_method,
-    fork_child,
-    spawn_child,
+    with_streaming_stores,
     write_payload,
 )
 from tpack.errors import DataWorkerError, InputError
+from tpack.utils.child_process import Child, Failure, cause_of_death, check_fork, fork_child, spawn_child
 from tpack.utils.rng import get_rng
 
 _DEATH_SECS = 5.0
@@ -47,6 +40,58 @@ _DEATH_SECS = 5.0
 _START_SECS = 60.0
 
 _SEEDS = 2**31
+
+
+class OwnedWorkers:
+    """The workers that one flow has, or has not yet.
+
+    Args:
+        owner: the flow, whose name errors and processes have.
+        timeout: for how many seconds a worker may say nothing.
+    """
+
+    def __init__(self, owner: object, timeout: float | None) -> None:
+        self._owner = type(owner).__name__
+        self._timeout = timeout
+        self._start_method: StartMethod = current_start_method()
+        self._group: WorkerGroup | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_group": None}
+
+    def start(self, serve: Serve, arguments: tuple[Any, ...], *, count: int, results: int, jobs: int) -> "WorkerGroup":
+        """End the workers that there are, and start new ones.
+
+        Args:
+            serve: the function that they run.
+            arguments: its arguments after the link.
+            count: how many workers.
+            results: how many data points of each may wait.
+            jobs: how many data points for each may wait.
+        """
+        self.end()
+        seed = int(get_rng(self).randint(_SEEDS))
+        options = GroupOptions(count, results, jobs, self._timeout, self._start_method, seed)
+        self._group = WorkerGroup(self._owner, serve, arguments, options)
+        return self._group
+
+    def end(self) -> None:
+        """End the workers, if there are some."""
+        if self._group is not None:
+            self._group.close()
+
+    def group(self) -> "WorkerGroup":
+        """Return the workers.
+
+        Raises:
+            InputError: They have never been started.
+            DataFlowTerminated: They have been ended.
+        """
+        if self._group is None:
+            raise InputError(f"{self._owner} has no workers yet: call reset_state() once before iterating it")
+        if self._group.is_closed:
+            raise DataFlowTerminated(f"the workers of {self._owner} have been ended: reset_state() starts new ones")
+        return self._group
 
 
 @dataclass(frozen=True)
@@ -72,23 +117,37 @@ class GroupOptions:
 
 
 class WorkerGroup:
-    """Workers that run, until ``close`` is called, the group is garbage collected, or this process ends."""
+    """Workers that run, until ``close`` is called, the group is garbage collected, or this process ends.
+
+    Args:
+        owner: whose workers they are, for messages.
+        serve: the function that they run.
+        arguments: its arguments after the link.
+        options: how to run them.
+
+    Raises:
+        ConfigError: The arguments cannot be pickled, or a fork would be dangerous.
+    """
+
+    # One worker, as its group sees it:
+    #
+    #                          expect(False)
+    #     starting --READY--> expected <======> idle         what an idle one says is received, too
+    #         |                  |  expect(True)  |
+    #         | silent for       | silent for     |
+    #         | timeout + 60 s   | timeout        |
+    #         v                  v                |
+    #       [hangs]           [hangs]             |          DataWorkerError "hangs: it has said nothing"
+    #         |                  |                |
+    #         +---- end of the socket or of the process ---> [dead]     "was killed by", "ended with exit code"
+    #         +---- FATAL ---------------------------------> [failed]   "raised", with the traceback
+    #
+    # What stands in brackets closes the group: all workers are ended, and the flow has to start new ones.
 
     def __init__(self, owner: str, serve: Serve, arguments: tuple[Any, ...], options: GroupOptions) -> None:
-        """Start the workers.
-
-        Args:
-            owner: whose workers they are, for messages.
-            serve: the function that they run.
-            arguments: its arguments after the link.
-            options: how to run them.
-
-        Raises:
-            ConfigError: The arguments cannot be pickled, or a fork would be dangerous.
-        """
         self._owner = owner
         self._timeout = options.timeout
-        self._members = Members()
+        self._members = _Members()
         self._finalizer = weakref.finalize(self, self._members.end)
         try:
             self._members.start(owner, serve, arguments, options)
@@ -148,7 +207,7 @@ class WorkerGroup:
             self._begun.add(index)
             index, message = self._take()
         if message.kind == Kind.FATAL:
-            error = message.points[0].error(self.name_of(index))
+            error = worker_error(self.name_of(index), message.points[0])
             self.close()
             raise error
         return index, message
@@ -174,7 +233,7 @@ class WorkerGroup:
         """
         self._receivers[index].cancel(number)
 
-    def command(self, index: int, command: Any) -> None:
+    def command(self, index: int, command: object) -> None:
         """Send a worker something that is no data point.
 
         Raises:
@@ -255,16 +314,16 @@ class WorkerGroup:
         return timeout if index in self._begun else timeout + _START_SECS
 
 
-class Members:
-    """The processes of a group and what leads to them."""
+class _Members:
+    """The processes of a group and the channels that lead to them.
+
+    They are kept apart from the group itself, so that they can be ended when it is garbage collected.
+    """
 
     def __init__(self) -> None:
-        """Have none."""
         self.children: list[Child] = []
         self.senders: list[Sender] = []
         self.receivers: list[Receiver] = []
-        self._lifelines: list[int] = []
-        self._owner_pid = os.getpid()
 
     def start(self, owner: str, serve: Serve, arguments: tuple[Any, ...], options: GroupOptions) -> None:
         """Start the processes.
@@ -278,50 +337,37 @@ class Members:
         Raises:
             ConfigError: The arguments cannot be pickled, or a fork would be dangerous.
         """
-        if options.start_method == "fork":
-            check_fork(owner)
+        work = serve, arguments
+        with contextlib.ExitStack() as stack:
+            if options.start_method == "fork":
+                check_fork(owner)
+                payload = None
+            else:
+                payload = stack.enter_context(write_payload(owner, work))
             for index in range(options.num_workers):
-                self._start_one(owner, index, options, partial(self._fork, (serve, arguments)))
-            return
-        with write_payload(owner, (serve, arguments)) as payload:
-            for index in range(options.num_workers):
-                self._start_one(owner, index, options, partial(spawn_child, payload=payload))
+                name, seed = f"{owner}-{index}", (options.seed + index) % 2**32
+                with self._channels(options, seed) as task:
+                    child = _spawn(name, task, payload) if payload is not None else self._fork(name, task, work)
+                    self.children.append(child)
 
-    def _start_one(self, owner: str, index: int, options: GroupOptions, start: Callable[[Task], Child]) -> None:
-        """Make the channels of one worker, and start it."""
+    @contextlib.contextmanager
+    def _channels(self, options: GroupOptions, seed: int) -> Iterator[Task]:
+        """Make the channels of one worker; its ends are closed here when it has them."""
         results_here, results_there = socket.socketpair()
         jobs_here, jobs_there = socket.socketpair()
-        lifeline_there, lifeline_here = os.pipe()
         self.receivers.append(Receiver(results_here))
         self.senders.append(Sender(jobs_here, options.jobs, has_flusher=False))
-        self._lifelines.append(lifeline_here)
-        with contextlib.closing(results_there), contextlib.closing(jobs_there):
-            try:
-                self.children.append(
-                    start(
-                        Task(
-                            name=f"{owner}-{index}",
-                            index=index,
-                            capacity=options.results,
-                            seed=(options.seed + index) % 2**32,
-                            results=results_there.fileno(),
-                            jobs=jobs_there.fileno(),
-                            lifeline=lifeline_there,
-                        )
-                    )
-                )
-            finally:
-                os.close(lifeline_there)
+        with results_there, jobs_there:
+            yield Task(options.results, seed, results_there.fileno(), jobs_there.fileno())
 
-    def _fork(self, work: tuple[Serve, tuple[Any, ...]], task: Task) -> Child:
+    def _fork(self, name: str, task: Task, work: tuple[Serve, tuple[Any, ...]]) -> Child:
         """Start a fork, which must not hold the ends that belong to this process."""
         ends = [receiver.fileno() for receiver in self.receivers] + [sender.fileno() for sender in self.senders]
-        return fork_child(lambda: run_worker(task, lambda: work), [*ends, *self._lifelines])
+        of_others = [descriptor for child in self.children for descriptor in child.descriptors]
+        return fork_child(lambda: run_worker(task, lambda: work), name=name, close=[*ends, *of_others])
 
     def end(self) -> None:
-        """End the processes; in a fork of their owner, do nothing."""
-        if os.getpid() != self._owner_pid:
-            return
+        """End the processes; in a fork of their owner they go on."""
         for child in self.children:
             child.signal(signal.SIGTERM)
         for child in self.children:
@@ -330,58 +376,24 @@ class Members:
             receiver.close()
         for sender in self.senders:
             sender.close()
-        for lifeline in self._lifelines:
-            os.close(lifeline)
 
 
-class OwnedWorkers:
-    """The workers that one flow has, or has not yet."""
+def _spawn(name: str, task: Task, payload: Payload) -> Child:
+    """Start a new interpreter."""
+    return spawn_child(
+        run_spawned_worker,
+        {"task": asdict(task), "payload": asdict(payload)},
+        name=name,
+        descriptors=(task.results, task.jobs, payload.descriptor),
+        environment=with_streaming_stores(os.environ),
+    )
 
-    def __init__(self, owner: Any, timeout: float | None) -> None:
-        """Have none.
 
-        Args:
-            owner: the flow, whose name errors and processes have.
-            timeout: for how many seconds a worker may say nothing.
-        """
-        self._owner = type(owner).__name__
-        self._timeout = timeout
-        self._start_method: StartMethod = current_start_method()
-        self._group: WorkerGroup | None = None
+def worker_error(name: str, failure: Failure) -> DataWorkerError:
+    """Return the error to be raised for an exception of a worker.
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_group": None}
-
-    def start(self, serve: Serve, arguments: tuple[Any, ...], *, count: int, results: int, jobs: int) -> WorkerGroup:
-        """End the workers that there are, and start new ones.
-
-        Args:
-            serve: the function that they run.
-            arguments: its arguments after the link.
-            count: how many workers.
-            results: how many data points of each may wait.
-            jobs: how many data points for each may wait.
-        """
-        self.end()
-        seed = int(get_rng(self).randint(_SEEDS))
-        options = GroupOptions(count, results, jobs, self._timeout, self._start_method, seed)
-        self._group = WorkerGroup(self._owner, serve, arguments, options)
-        return self._group
-
-    def end(self) -> None:
-        """End the workers, if there are some."""
-        if self._group is not None:
-            self._group.close()
-
-    def group(self) -> WorkerGroup:
-        """Return the workers.
-
-        Raises:
-            InputError: They have never been started.
-            DataFlowTerminated: They have been ended.
-        """
-        if self._group is None:
-            raise InputError(f"{self._owner} has no workers yet: call reset_state() once before iterating it")
-        if self._group.is_closed:
-            raise DataFlowTerminated(f"the workers of {self._owner} have been ended: reset_state() starts new ones")
-        return self._group
+    Args:
+        name: what to call the worker.
+        failure: its exception.
+    """
+    return failure.error(DataWorkerError, f"{name} raised")

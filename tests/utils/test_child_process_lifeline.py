@@ -13,9 +13,9 @@ from tests.helpers.source import ROOT
 PROGRAM = """
 import fcntl, os, sys
 {before}
-from tpack.dataflow.parallel.lifeline import hang_on
-hang_on(int(sys.argv[1]))
-print("hangs", flush=True)
+from tpack.utils.child_process import die_with_owner
+die_with_owner(int(sys.argv[1]))
+print("ready", flush=True)
 {then}
 """
 WITHOUT_KERNEL = "del fcntl.F_SETSIG"
@@ -36,7 +36,7 @@ def start(before, then):
 )
 def test_process_is_killed_when_the_other_end_is_closed(before, then):
     process, here = start(before, then)
-    assert process.stdout.readline() == "hangs\n"
+    assert process.stdout.readline() == "ready\n"
     assert process.poll() is None
     os.close(here)
     process.communicate(timeout=30)

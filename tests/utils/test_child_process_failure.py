@@ -1,4 +1,4 @@
-"""Exceptions of workers."""
+"""Exceptions of children, and how they died, in words."""
 
 import pickle
 import signal
@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from tpack.dataflow.parallel.workers.bootstrap import cause_of_death, failure_of
-from tpack.errors import InputError, WorkerError
+from tpack.errors import DataWorkerError, InputError, WorkerError
+from tpack.utils.child_process import cause_of_death, failure_of
 
 
 class Picky(Exception):
@@ -26,10 +26,10 @@ def caught(error):
 
 def test_error_says_who_what_and_where():
     failure = pickle.loads(pickle.dumps(caught(OSError("the disk is gone"))))
-    error = failure.error("worker 1")
+    error = failure.error(WorkerError, "worker 1 raised")
     assert str(error).startswith("worker 1 raised OSError: the disk is gone\n\nIn the worker:\nTraceback")
-    assert "test_failure.py" in str(error)
-    assert isinstance(error, InputError)
+    assert "test_child_process_failure.py" in str(error)
+    assert isinstance(error, WorkerError)
     assert isinstance(error.__cause__, OSError)
     assert str(error.__cause__) == "the disk is gone"
 
@@ -45,13 +45,13 @@ def test_chained_errors_are_in_the_traceback():
 
 
 def test_exception_that_cannot_be_pickled_is_told_in_words():
-    error = caught(OSError(threading.Lock())).error("worker 1")
+    error = caught(OSError(threading.Lock())).error(WorkerError, "worker 1 raised")
     assert "raised OSError: <unlocked _thread.lock" in str(error)
     assert error.__cause__ is None
 
 
 def test_exception_that_cannot_be_made_again_is_told_in_words():
-    error = caught(Picky("a", "b")).error("worker 1")
+    error = caught(Picky("a", "b")).error(WorkerError, "worker 1 raised")
     assert "Picky: a" in str(error)
     assert isinstance(error.__cause__, TypeError)
 
@@ -59,7 +59,7 @@ def test_exception_that_cannot_be_made_again_is_told_in_words():
 def test_what_is_no_exception_is_no_cause():
     failure = caught(OSError("x"))
     changed = type(failure)(failure.text, failure.traceback, pickle.dumps("text"))
-    assert changed.error("worker").__cause__ is None
+    assert changed.error(WorkerError, "worker raised").__cause__ is None
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,6 @@ def test_cause_of_death_in_words(code, words):
 
 
 @pytest.mark.parametrize("kind", [InputError, WorkerError])
-def test_error_is_one_of_the_input_and_one_of_a_worker(kind):
+def test_error_of_a_data_worker_is_one_of_the_input_and_one_of_a_worker(kind):
     with pytest.raises(kind, match="worker 3 raised KeyError: 5"):
-        raise failure_of(KeyError(5)).error("worker 3")
+        raise failure_of(KeyError(5)).error(DataWorkerError, "worker 3 raised")

@@ -1,0 +1,146 @@
+"""How workers are started: the start method, what they are told, and what they are given to work on.
+
+A new interpreter (``"spawn"``) is the default, a fork is made on request only: ``tpack.utils.child_process`` says what
+speaks for and against each. A new interpreter imports what the flow refers to, and TensorFlow only if the flow does.
+
+What it works on is pickled once, however many workers there are, so closures and lambdas may be used. The arrays in it
+are mapped into each worker copy on write: a data set in memory is there once, and a worker that changes its arrays
+changes them for itself only.
+
+Large copies in a new worker go past the processor's cache, which makes them up to twice as fast. A worker copies large
+arrays into memory that it has not touched for a while, and does not read them again. A usual store would first load
+what is there into the cache, only to overwrite it. The C library knows another kind of store, which it uses by default
+for copies of about the cache's size and more; in a worker it uses it from 4 MiB on. It reads its setting when a process
+begins, so it can be given to new interpreters and not to forks.
+"""
+
+import mmap
+import platform
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tpack.dataflow.parallel.transport.codec import Encoded, decode
+from tpack.errors import ConfigError, DataPointError
+from tpack.utils.child_process import anonymous_file
+
+StartMethod = Literal["spawn", "fork"]
+
+_METHODS = ("spawn", "fork")
+_current: ContextVar[StartMethod] = ContextVar("tpack_start_method", default="spawn")
+_VARIABLE = "GLIBC_TUNABLES"
+_NAME = "glibc.cpu.x86_non_temporal_threshold"
+_SETTING = f"{_NAME}=0x400000"
+
+
+@contextmanager
+def start_workers_by(method: StartMethod) -> Iterator[None]:
+    """Let the flows that are made in a ``with`` block start their workers in one way.
+
+    Args:
+        method: ``"spawn"`` or ``"fork"``.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    if method not in _METHODS:
+        raise ConfigError(f"start_workers_by got {method!r}: wanted one of {', '.join(map(repr, _METHODS))}")
+    token = _current.set(method)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_start_method() -> StartMethod:
+    """Return how a flow that is made now starts its workers."""
+    return _current.get()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is told besides the object it works on.
+
+    Attributes:
+        capacity: how many data points of it may wait.
+        seed: what its random numbers come from.
+        results: the descriptor of its end of the socket for data points.
+        jobs: the descriptor of its end of the socket for what its owner sends.
+    """
+
+    capacity: int
+    seed: int
+    results: int
+    jobs: int
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Where an object was written that new interpreters are to work on.
+
+    Attributes:
+        descriptor: an open file.
+        size: the size of the file.
+        rest_start: see ``Encoded``.
+        rest_size: see ``Encoded``.
+    """
+
+    descriptor: int
+    size: int
+    rest_start: int
+    rest_size: int
+
+
+@contextmanager
+def write_payload(owner: str, obj: object) -> Iterator[Payload]:
+    """Write an object for other processes; it is there for as long as the ``with`` block or a reader keeps it.
+
+    Args:
+        owner: whose workers it is for, for the message.
+        obj: anything that cloudpickle takes.
+
+    Raises:
+        ConfigError: It cannot be pickled.
+    """
+    try:
+        encoded = Encoded(obj)
+    except DataPointError as error:
+        raise ConfigError(
+            f"{owner} cannot be sent to its workers: {error}; make what cannot be pickled in reset_state(), or let the "
+            "workers be forked, with start_workers_by('fork')"
+        ) from error
+    with anonymous_file(encoded.size_bytes) as descriptor:
+        encoded.write(np.frombuffer(mmap.mmap(descriptor, encoded.size_bytes), np.uint8))
+        yield Payload(descriptor, encoded.size_bytes, encoded.rest_start, encoded.rest_size)
+
+
+def read_payload(payload: Payload) -> Any:
+    """Return the object; its arrays are shared with the other readers until they are written to."""
+    memory = np.frombuffer(mmap.mmap(payload.descriptor, payload.size, access=mmap.ACCESS_COPY), np.uint8)
+    return decode(memory, payload.rest_start, payload.rest_size, lambda spec: spec.view(memory))
+
+
+def with_streaming_stores(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables for a new worker.
+
+    Args:
+        environment: those of this process. A setting of the same that is in them is kept.
+    """
+    variables = dict(environment)
+    settings = variables.get(_VARIABLE, "")
+    if platform.machine() in ("x86_64", "AMD64") and _NAME not in settings:
+        variables[_VARIABLE] = f"{settings}:{_SETTING}" if settings else _SETTING
+    return variables
+
+
+def without_streaming_stores(environment: MutableMapping[str, str]) -> None:
+    """Take the setting out of a worker's variables, so that programs that it starts do not get it."""
+    settings = [each for each in environment.get(_VARIABLE, "").split(":") if each not in ("", _SETTING)]
+    if settings:
+        environment[_VARIABLE] = ":".join(settings)
+    else:
+        environment.pop(_VARIABLE, None)

@@ -1,0 +1,356 @@
+"""A child process, new or forked: how it starts, how its owner watches and ends it, how its exceptions come over.
+
+All workers of tpack stand on this: those that prepare data (``tpack.dataflow.parallel.workers``) and those that call a
+function (``tpack.utils.process_map``). What they do and how they talk is theirs. Here is what they have in common:
+
+- A child never outlives its owner, however that ends and whatever the child is doing. The owner holds the writing end
+  of a pipe, the lifeline, and never writes to it. When the owner is gone, the kernel closes that end; on Linux it then
+  sends the child SIGKILL, also while it computes in C and lets no Python thread run. Unlike the kernel's parent-death
+  signal, which watches the thread that made the process, this watches the process: the thread may end.
+- A Ctrl-C on the terminal does not reach a child. The owner alone decides when it ends.
+- A new interpreter shares nothing with its owner, so that threads, locks and TensorFlow there do no harm here. The
+  script is not run again in it, so no ``if __name__ == "__main__"`` is needed. A fork begins at once, but a lock that
+  another thread holds at that moment stays locked in it for ever.
+"""
+
+import contextlib
+import fcntl
+import importlib
+import json
+import math
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import spawn
+from typing import Any, NoReturn, TypeVar
+
+import cloudpickle
+
+from tpack.errors import ConfigError, WorkerError
+from tpack.utils import logger
+from tpack.utils.concurrency import mask_sigint
+
+_BOOT = (
+    "import json, sys; told = json.loads(sys.argv[1]); sys.path[:] = told['path']; "
+    "from tpack.utils.child_process import main; main(told)"
+)
+_TERMINATE_SECS = 2.0
+_Error = TypeVar("_Error", bound=WorkerError)
+
+
+class Child:
+    """A process that this process has started, and that it has to wait for.
+
+    Args:
+        pid: its id; it runs.
+        lifeline: the end of its lifeline that belongs to this process.
+        spawned: the process, if it is a new interpreter.
+
+    Attributes:
+        pid: its id.
+        sentinel: a descriptor that is readable when the process has ended. Old kernels and other systems have none.
+    """
+
+    def __init__(self, pid: int, lifeline: int, spawned: "subprocess.Popen[bytes] | None" = None) -> None:
+        self.pid = pid
+        self.sentinel: int | None = None
+        if hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):
+                self.sentinel = os.pidfd_open(pid)
+        self._lifeline: int | None = lifeline
+        self._spawned = spawned
+        self._code: int | None = None
+        self._owner_pid = os.getpid()
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What this process has open for the child; a fork that is another child must not have it."""
+        return [each for each in (self.sentinel, self._lifeline) if each is not None]
+
+    def signal(self, signum: int) -> None:
+        """Send a signal to the process, if it was not waited for; in a fork of the owner, do nothing."""
+        if self._code is None and os.getpid() == self._owner_pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signum)
+
+    def exit_code(self, timeout_secs: float) -> int | None:
+        """Wait for the end of the process.
+
+        Args:
+            timeout_secs: how long; for a fork on a system that cannot say when a process ends, any time.
+
+        Returns:
+            The exit code, or the negative number of the signal that ended it; None if it goes on.
+        """
+        if self._code is None and (self.sentinel is None or _is_readable(self.sentinel, timeout_secs)):
+            if self._spawned is None:
+                self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            else:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._code = self._spawned.wait(None if timeout_secs == math.inf else timeout_secs)
+        return self._code
+
+    def end(self, timeout_secs: float = _TERMINATE_SECS) -> None:
+        """Wait for the end of a process that was asked to end, and kill it if it does not.
+
+        In a fork of the owner the process goes on, and only the fork has nothing to do with it any more.
+        """
+        if os.getpid() == self._owner_pid and self.exit_code(timeout_secs) is None:
+            self.signal(signal.SIGKILL)
+            self.exit_code(math.inf)
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.sentinel = self._lifeline = None
+
+    def terminate(self, timeout_secs: float = _TERMINATE_SECS) -> None:
+        """Ask the process to end, and see to it that it does."""
+        self.signal(signal.SIGTERM)
+        self.end(timeout_secs)
+
+
+def spawn_child(
+    run: Callable[..., int],
+    arguments: Mapping[str, Any],
+    *,
+    name: str,
+    descriptors: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Child:
+    """Start a new interpreter that calls a function.
+
+    Args:
+        run: a function at the top of a module; returns the exit code.
+        arguments: its arguments by their names; what JSON can say.
+        name: the name of the process.
+        descriptors: what the child gets of the open files of this process, under the same numbers.
+        environment: its environment variables; None are those of this process.
+    """
+    executable = os.fsdecode(spawn.get_executable() or sys.executable)
+    with _lifeline() as (there, here):
+        told = {
+            "path": [entry or os.getcwd() for entry in sys.path if isinstance(entry, str)],
+            "argv": sys.argv,
+            "name": name,
+            "lifeline": there,
+            "module": run.__module__,
+            "function": run.__name__,
+            "arguments": dict(arguments),
+        }
+        with mask_sigint():
+            process = subprocess.Popen(
+                [executable, "-c", _BOOT, json.dumps(told)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(there, *descriptors),
+                env=environment,
+            )
+    return Child(process.pid, here, process)
+
+
+def main(told: Mapping[str, Any]) -> NoReturn:
+    """Be a child in a new interpreter.
+
+    Args:
+        told: what `spawn_child` says.
+    """
+    sys.argv = told["argv"]
+    _begin(told["name"], told["lifeline"])
+    run = getattr(importlib.import_module(told["module"]), told["function"])
+    sys.exit(run(**told["arguments"]))
+
+
+def fork_child(run: Callable[[], int], *, name: str, close: Sequence[int] = ()) -> Child:
+    """Start a fork of this process; see `check_fork` for when that is dangerous.
+
+    Args:
+        run: what it does; returns its exit code.
+        name: the name of the process.
+        close: descriptors that belong to this process and not to the fork.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    with _lifeline() as (there, here), mask_sigint():
+        pid = os.fork()
+        if pid == 0:
+            _be_the_fork(run, name, there, [here, *close])
+    return Child(pid, here)
+
+
+def _be_the_fork(run: Callable[[], int], name: str, lifeline: int, close: Sequence[int]) -> NoReturn:
+    """Run and end, without anything that the process it was forked from has prepared for its own end."""
+    code = 1
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for descriptor in close:
+            os.close(descriptor)
+        _begin(name, lifeline)
+        code = run()
+    finally:
+        os._exit(code)
+
+
+def check_fork(owner: str) -> None:
+    """Look for what makes a fork of this process dangerous.
+
+    Args:
+        owner: what wants to fork, for the message.
+
+    Raises:
+        ConfigError: There are other threads.
+    """
+    others = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
+    if others:
+        raise ConfigError(
+            f"{owner} was to fork a process with {len(others)} other threads ({', '.join(others[:5])}): a lock that "
+            "one of them holds would stay locked in the worker for ever; call reset_state() before threads are "
+            "started, or start the workers by 'spawn'"
+        )
+    if "tensorflow" in sys.modules:
+        logger.warning(
+            "%s forks a process that has loaded TensorFlow: if a session was made already, its threads are missing in "
+            "the workers, and they may hang; 'spawn' is safe",
+            owner,
+        )
+
+
+@contextmanager
+def _lifeline() -> Iterator[tuple[int, int]]:
+    """Open a lifeline: the child's end, which is closed here when the child has it, and the owner's."""
+    there, here = os.pipe()
+    try:
+        yield there, here
+    except BaseException:
+        os.close(here)
+        raise
+    finally:
+        os.close(there)
+
+
+def _begin(name: str, lifeline: int) -> None:
+    """Do what every child does first."""
+    die_with_owner(lifeline)
+    multiprocessing.current_process().name = name
+
+
+def die_with_owner(lifeline: int) -> None:
+    """Let this process be killed when the other end of a pipe is closed; call it in the child, first.
+
+    Args:
+        lifeline: the reading end; it must stay open.
+    """
+    if hasattr(fcntl, "F_SETSIG"):
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
+        # The owner may have gone before the kernel was asked.
+        if _is_readable(lifeline, 0):
+            os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        threading.Thread(target=_wait_and_die, args=(lifeline,), name="tpack-lifeline", daemon=True).start()
+
+
+def _wait_and_die(lifeline: int) -> None:
+    """Wait for the end of the owner, which is the end of the pipe."""
+    os.read(lifeline, 1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _is_readable(descriptor: int, timeout_secs: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout_secs == math.inf else timeout_secs * 1000))
+
+
+@contextmanager
+def anonymous_file(size_bytes: int) -> Iterator[int]:
+    """Open a file without a name that children can read, in memory where the system can.
+
+    Args:
+        size_bytes: its size.
+
+    Returns:
+        A context manager whose value is the descriptor; the file lives for as long as a process has it open or mapped.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tpack-payload")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    try:
+        os.truncate(descriptor, size_bytes)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception of a child, with the traceback that it had there, to be raised by its owner.
+
+    Attributes:
+        text: the exception in one line.
+        traceback: its traceback, as Python prints it.
+        pickled: the exception itself, or None if it cannot be pickled.
+    """
+
+    text: str
+    traceback: str
+    pickled: bytes | None
+
+    def error(self, kind: type[_Error], who: str) -> _Error:
+        """Return an error to be raised, whose cause is the exception itself, if that could be brought here.
+
+        Args:
+            kind: the class of the error.
+            who: how its message begins, before the exception in one line: who raised it.
+        """
+        error = kind(f"{who} {self.text}\n\nIn the worker:\n{self.traceback}")
+        error.__cause__ = self._cause()
+        return error
+
+    def _cause(self) -> BaseException | None:
+        if self.pickled is None:
+            return None
+        try:
+            error = pickle.loads(self.pickled)
+        except Exception as why:
+            # Its class wants other arguments, or is not known here; the text says what it was.
+            return why
+        return error if isinstance(error, BaseException) else None
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Describe an exception, in the process where it was raised."""
+    text = "".join(traceback.format_exception_only(type(error), error)).strip()
+    try:
+        pickled = cloudpickle.dumps(error)
+    except Exception:
+        # Not everything that is raised can be sent; its text and traceback always can.
+        pickled = None
+    return Failure(text, "".join(traceback.format_exception(type(error), error, error.__traceback__)), pickled)
+
+
+def cause_of_death(code: int | None) -> str:
+    """Say in words how a process ended.
+
+    Args:
+        code: its exit code; the negative number of a signal; None if it is not known.
+    """
+    if code is None:
+        return "has closed its connection"
+    if code < 0:
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+    return f"ended with exit code {code}"
