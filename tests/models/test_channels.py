@@ -5,8 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.channels import AffineOptions, channels_of, normalize, wide_dtype
-from tpack.tower.getters import compute_in
+from tpack.models.channels import channels_of, normalize, wide_dtype
 
 
 @pytest.mark.parametrize(
@@ -35,14 +34,6 @@ def test_inputs_that_cannot_be_normalised_are_errors(graph):
 def test_what_is_narrow_is_computed_in_float32(graph):
     dtypes = [tf.float16, tf.bfloat16, tf.float32, tf.float64]
     assert [wide_dtype(tf.zeros([], dtype)) for dtype in dtypes] == [tf.float32, tf.float32, tf.float32, tf.float64]
-
-
-def test_affine_variables_are_not_cast_where_a_model_is_computed_in_16_bits(graph):
-    with compute_in(tf.bfloat16):
-        variables = AffineOptions(gamma_initializer=tf.constant_initializer(3.0)).create(2, tf.float32)
-        assert AffineOptions(center=False, scale=False).create(2, tf.float32) == {}
-    assert list(variables) == ["gamma", "beta"]
-    assert all(tf.convert_to_tensor(v).dtype == tf.float32 for v in variables.values())
 
 
 def test_normalize_keeps_the_dtype_and_takes_a_name(session8, rng):

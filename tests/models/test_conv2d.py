@@ -82,7 +82,7 @@ def test_bias_can_be_left_out(graph: Any) -> None:
 def test_output_has_its_name_at_no_more_operations_than_needed(
     graph: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], types: list[str]
 ) -> None:
-    monkeypatch.setattr("tpack.models.steps.is_onednn_enabled", lambda: True)
+    monkeypatch.setattr("tpack.models.data_format.is_onednn_enabled", lambda: True)
     y = Conv2D("c", tf.zeros([1, 3, 3, 3]), 3, 1, **options)
     made = [
         op.type for op in graph.get_operations() if op.name.startswith("c/") and not op.name.startswith(("c/W", "c/b"))

@@ -1,21 +1,12 @@
-"""Where channels are, and what messages say when they are not known."""
+"""Where channels, height and width are in both formats."""
 
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
-from tpack.models.data_format import (
-    channel_axis,
-    check_floating,
-    check_rank,
-    is_channels_first,
-    layer_name,
-    sizes_of,
-    spatial_axes,
-    static_channels,
-)
+from tpack.models.data_format import channel_axis, is_channels_first, pad, sizes_of, spatial_axes
 
 
 def image(*shape: int | None, dtype: Any = tf.float32) -> Any:
@@ -47,33 +38,9 @@ def test_sizes_are_numbers_where_they_are_known(graph: Any) -> None:
         assert session.run(batch, {x: [[1, 2, 3]] * 4}) == 4
 
 
-def test_layer_name_is_that_of_the_variable_scope(graph: Any) -> None:
-    assert layer_name("Conv2D") == "Conv2D"
-    with tf.variable_scope("group0"), tf.variable_scope("conv1"):
-        assert layer_name("Conv2D") == "Conv2D 'group0/conv1'"
-
-
-def test_known_shapes_pass(graph: Any) -> None:
-    x = image(None, 4, None, 3)
-    assert check_rank("Conv2D", x, 2, 4) == 4
-    assert check_floating("Conv2D", x) == tf.float32
-    assert static_channels("Conv2D", x) == 3
-    assert static_channels("Conv2D", x, "NCHW") == 4
-    assert static_channels("BatchNorm", image(None, 7), "NCHW") == 7
-
-
-@pytest.mark.parametrize("shape", [[None, 3], None])
-def test_wrong_rank_names_layer_and_shape(graph: Any, shape: Any) -> None:
-    x = tf.placeholder(tf.float32, shape, name="image")
-    with tf.variable_scope("conv0"), pytest.raises(ConfigError, match=r"Conv2D 'conv0' wants an input of 4 dim.*shape"):
-        check_rank("Conv2D", x, 4)
-
-
-def test_integers_are_refused(graph: Any) -> None:
-    with pytest.raises(ConfigError, match=r"Conv2D wants a floating-point input, got uint8 \(image:0\)"):
-        check_floating("Conv2D", image(1, 2, dtype=tf.uint8))
-
-
-def test_unknown_channels_name_the_dimension(graph: Any) -> None:
-    with pytest.raises(ConfigError, match=r"size of dimension 1 \(channels_first\), got shape \(None, None, 2, 2\)"):
-        static_channels("Conv2D", image(None, None, 2, 2), "NCHW")
+def test_pad_adds_zeros_to_height_and_width(graph: Any, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2, 3, 4, 5))
+    with tf.Session() as session:
+        last, first = session.run([pad(tf.constant(x), [[1, 2], [0, 3]], fmt) for fmt in ("NHWC", "NCHW")])
+    np.testing.assert_array_equal(last, np.pad(x, [[0, 0], [1, 2], [0, 3], [0, 0]]))
+    np.testing.assert_array_equal(first, np.pad(x, [[0, 0], [0, 0], [1, 2], [0, 3]]))

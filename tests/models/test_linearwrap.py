@@ -11,7 +11,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
 from tpack.models.conv2d import Conv2D
 from tpack.models.fc import FullyConnected
-from tpack.models.linearwrap import LinearWrap
+from tpack.models.linearwrap import ConcatWith, LinearWrap
 from tpack.models.pool import MaxPooling
 from tpack.models.registry import layer_register
 
@@ -73,3 +73,10 @@ def test_it_can_be_copied_like_any_object(graph: Any) -> None:
     x = tf.zeros([1])
     assert copy.copy(LinearWrap(x))() is x
     assert not hasattr(LinearWrap(x), "_anything")
+
+
+def test_one_or_several_tensors_follow_the_first(graph: Any) -> None:
+    a, b, c = (tf.fill([2, n], float(n)) for n in (1, 2, 3))
+    with tf.Session() as session:
+        assert session.run(ConcatWith(a, b, 1)).tolist() == [[1, 2, 2]] * 2
+        assert session.run(ConcatWith("join", a, [b, c], dim=1)).tolist() == [[1, 2, 2, 3, 3, 3]] * 2

@@ -7,7 +7,13 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
-from tpack.models.registry import get_registered_layer, layer_register, register_alias, registered_layer_names
+from tpack.models.registry import (
+    argument_aliases,
+    get_registered_layer,
+    layer_register,
+    register_alias,
+    registered_layer_names,
+)
 from tpack.tfutils.argscope import argscope
 from tpack.tower.getters import compute_in
 
@@ -133,3 +139,13 @@ def test_layer_defined_again_replaces_itself_and_another_of_its_name_does_not() 
     define("b.")
     with pytest.raises(ConfigError, match=r"'RegistryTwice' is the name of 2 layers \(.*a\.Reg.*b\.Reg"):
         get_registered_layer("RegistryTwice")
+
+
+def test_layer_takes_an_argument_by_both_names(graph: Any) -> None:
+    @layer_register(use_scope=None)
+    @argument_aliases(factor="scale")
+    def AliasesScale(x: Any, scale: float = 1.0) -> Any:  # noqa: N802
+        return x * scale
+
+    with tf.Session() as session:
+        assert session.run([AliasesScale(tf.ones([]), factor=2.0), AliasesScale(tf.ones([]), scale=3.0)]) == [2, 3]

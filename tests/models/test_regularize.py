@@ -2,19 +2,23 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+import tf_keras
 
 from tests.helpers.log_lines import captured_log
+from tpack.errors import ConfigError
 from tpack.models.fc import FullyConnected
 from tpack.models.regularize import (
+    add_keras_losses,
     l1_regularizer,
     l2_regularizer,
     regularize_cost,
     regularize_cost_from_collection,
 )
-from tpack.tower.context import TowerContext
+from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 
 VALUE = np.array([[1.0, -2.0], [3.0, 0.0]])
 
@@ -119,3 +123,32 @@ def test_prediction_costs_nothing(graph: Any) -> None:
         make_variables()
         tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, tf.constant(1.0))
         assert evaluate(regularize_cost(".*", tf.reduce_sum), regularize_cost_from_collection()) == [0, 0]
+
+
+KEY = tf.GraphKeys.REGULARIZATION_LOSSES
+
+
+@pytest.mark.parametrize("module", [keras, tf_keras])
+def test_losses_of_layers_and_models_are_collected(session8, module):
+    layers, l2 = module.layers, module.regularizers.L2(0.5)
+    with TrainTowerContext(""):
+        dense = layers.Dense(2, kernel_regularizer=l2, kernel_initializer="ones")
+        net = module.Sequential([layers.Dense(3, bias_regularizer=l2, bias_initializer="ones"), layers.Dense(1)])
+        net(dense(tf.ones([1, 4])))
+        losses = add_keras_losses(dense, net)
+        assert tf.get_collection(KEY)[-2:] == losses
+    session8.run(tf.global_variables_initializer())
+    np.testing.assert_allclose(session8.run(losses), [4.0, 1.5])
+
+
+def test_a_prediction_tower_adds_nothing(graph):
+    dense = keras.layers.Dense(2, kernel_regularizer="l2")
+    with PredictTowerContext(""):
+        dense(tf.ones([1, 4]))
+        assert add_keras_losses(dense) == []
+        assert tf.get_collection(KEY) == []
+
+
+def test_what_is_no_layer_is_an_error(graph):
+    with pytest.raises(ConfigError, match="wants Keras layers or models, got 3"):
+        add_keras_losses(3)

@@ -9,7 +9,7 @@ from tpack.errors import ConfigError
 from tpack.models.fc import FullyConnected
 from tpack.models.registry import layer_register
 from tpack.models.steps import activation_steps, run_steps, with_bias
-from tpack.models.weights import VariableHolder
+from tpack.models.variables import VariableHolder
 from tpack.tower.context import TowerContext
 
 LOSSES = tf.GraphKeys.REGULARIZATION_LOSSES

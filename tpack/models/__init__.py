@@ -4,10 +4,9 @@ from tpack.models.batch_norm import BatchNorm
 from tpack.models.batch_renorm import BatchRenorm
 from tpack.models.conv2d import Conv2D
 from tpack.models.conv2d_transpose import Conv2DTranspose, Deconv2D
-from tpack.models.data_format import ConcatWith
 from tpack.models.dropout import Dropout
 from tpack.models.fc import FullyConnected
-from tpack.models.linearwrap import LinearWrap
+from tpack.models.linearwrap import ConcatWith, LinearWrap
 from tpack.models.nonlin import BNReLU, Maxout, PReLU
 from tpack.models.norms import GroupNorm, InstanceNorm, LayerNorm
 from tpack.models.pool import AvgPooling, FixedUnPooling, GlobalAvgPooling, MaxPooling
@@ -20,7 +19,7 @@ from tpack.models.regularize import (
     regularize_cost_from_collection,
 )
 from tpack.models.tflayer import rename_tflayer_get_variable
-from tpack.models.weights import VariableHolder
+from tpack.models.variables import VariableHolder
 
 __all__ = [
     "AvgPooling",

@@ -1,17 +1,17 @@
 """Batch normalisation, with TensorFlow's fused operation where it can be, and over all towers where it is asked for."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.channels import AffineOptions, Channels, channels_of, normalize, wide_dtype
-from tpack.models.data_format import CHANNELS_FIRST, CHANNELS_LAST, layer_name
+from tpack.models.arguments import layer_name
+from tpack.models.channels import Channels, channels_of, normalize, wide_dtype
+from tpack.models.data_format import CHANNELS_FIRST, CHANNELS_LAST
 from tpack.models.registry import argument_aliases, layer_register
 from tpack.models.statistics import (
-    BatchStatistics,
     MovingStatistics,
     group_statistics,
     parse_update,
@@ -20,7 +20,7 @@ from tpack.models.statistics import (
     updates_statistics,
 )
 from tpack.models.steps import OUTPUT
-from tpack.models.weights import VariableHolder
+from tpack.models.variables import AffineOptions, Initializer, VariableHolder
 from tpack.tower.context import current_tower_context, get_current_tower_context
 
 __all__ = ["BatchNorm"]
@@ -33,22 +33,22 @@ _SYNCHRONISED = (True, "towers", "nccl")
     use_bias="center", use_scale="scale", gamma_init="gamma_initializer", decay="momentum", use_local_stat="training"
 )
 def BatchNorm(  # noqa: N802
-    inputs: Any,
+    inputs: tf.Tensor,
     axis: int | None = None,
     *,
-    training: bool | None = None,
-    momentum: float = 0.9,
+    training: bool | np.bool_ | None = None,
+    momentum: float | tf.Tensor = 0.9,
     epsilon: float = 1e-5,
     center: bool = True,
     scale: bool = True,
-    beta_initializer: Any = None,
-    gamma_initializer: Any = None,
+    beta_initializer: Initializer | None = None,
+    gamma_initializer: Initializer | None = None,
     virtual_batch_size: int | None = None,
     data_format: str = CHANNELS_LAST,
     ema_update: str = "default",
-    sync_statistics: Any = None,
+    sync_statistics: bool | str | None = None,
     internal_update: bool | None = None,
-) -> Any:
+) -> tf.Tensor:
     """Normalise each channel by the mean and variance of the batch, or by their moving averages.
 
     The moving variance is that of ``variance * n / (n - 1)`` for a batch of n numbers a channel, as TensorFlow's fused
@@ -111,46 +111,58 @@ def BatchNorm(  # noqa: N802
         outputs = layer.by_averages(inputs, moving)
     else:
         if synchronised:
-            outputs, statistics = layer.over_towers(inputs)
+            outputs, mean, unbiased = layer.over_towers(inputs)
         elif virtual_batch_size is not None:
-            outputs, statistics = layer.in_groups(inputs, virtual_batch_size)
+            outputs, mean, unbiased = layer.in_groups(inputs, virtual_batch_size)
         else:
-            outputs, statistics = layer.by_batch(inputs)
-        outputs = moving.update(statistics.mean, statistics.unbiased, outputs, how)
+            outputs, mean, unbiased = layer.by_batch(inputs)
+        outputs = moving.update(mean, unbiased, outputs, how)
     outputs.variables = VariableHolder(mean=moving.mean, variance=moving.variance, **affine)
     return outputs
+
+
+class _Normalized(NamedTuple):
+    """What came out, and the statistics that the moving averages get."""
+
+    outputs: tf.Tensor
+    mean: tf.Tensor
+    unbiased: tf.Tensor
 
 
 class _Layer:
     """The ways to normalise an input."""
 
-    def __init__(self, channels: Channels, affine: Mapping[str, Any], epsilon: float, *, name: str | None) -> None:
+    def __init__(
+        self, channels: Channels, affine: Mapping[str, tf.Variable], epsilon: float, *, name: str | None
+    ) -> None:
         self._name = name
         self._channels = channels
         self._affine = affine
         self._epsilon = epsilon
 
-    def by_averages(self, inputs: Any, moving: MovingStatistics) -> Any:
+    def by_averages(self, inputs: tf.Tensor, moving: MovingStatistics) -> tf.Tensor:
         if wide_dtype(inputs) == tf.float32:
-            return self._fused(inputs, tf.identity(moving.mean), tf.identity(moving.variance), is_training=False)[0]
+            return self._fused(
+                inputs, tf.identity(moving.mean), tf.identity(moving.variance), is_training=False
+            ).outputs
         return self._normalize(inputs, moving.mean, moving.variance)
 
-    def by_batch(self, inputs: Any) -> tuple[Any, BatchStatistics]:
+    def by_batch(self, inputs: tf.Tensor) -> _Normalized:
         if wide_dtype(inputs) == tf.float32:
             nothing = tf.constant([], tf.float32)
-            outputs, mean, unbiased = self._fused(inputs, nothing, nothing, is_training=True)
-            return outputs, BatchStatistics(mean, None, unbiased)
-        statistics = tower_statistics(inputs, self._channels)
-        return self._normalize(inputs, statistics.mean, statistics.variance), statistics
+            return self._fused(inputs, nothing, nothing, is_training=True)
+        mean, variance, unbiased = tower_statistics(inputs, self._channels)
+        return _Normalized(self._normalize(inputs, mean, variance), mean, unbiased)
 
-    def over_towers(self, inputs: Any) -> tuple[Any, BatchStatistics]:
+    def over_towers(self, inputs: tf.Tensor) -> _Normalized:
         tower = get_current_tower_context()
         if tower is None or tower.total == 1 or not tower.is_training:
             return self.by_batch(inputs)
-        statistics = statistics_over_towers(tf.cast(inputs, wide_dtype(inputs)), self._channels)
-        return self._normalize(inputs, statistics.mean, statistics.variance), statistics
+        wide = tf.cast(inputs, wide_dtype(inputs))
+        mean, variance, unbiased = statistics_over_towers(wide, self._channels)
+        return _Normalized(self._normalize(inputs, mean, variance), mean, unbiased)
 
-    def in_groups(self, inputs: Any, size: int) -> tuple[Any, BatchStatistics]:
+    def in_groups(self, inputs: tf.Tensor, size: int) -> _Normalized:
         shape = tf.shape(inputs)
         wide = tf.cast(inputs, wide_dtype(inputs))
         grouped = tf.reshape(wide, tf.concat([[-1, size], shape[1:]], 0))
@@ -160,14 +172,14 @@ class _Layer:
         normalized = normalize(grouped, statistics.mean, statistics.variance, affine, self._epsilon, name=None)
         outputs = tf.reshape(tf.cast(normalized, inputs.dtype), shape, name=self._name)
         outputs.set_shape(inputs.shape)
-        of_all = (tf.reshape(tf.reduce_mean(value, 0), [self._channels.count]) for value in statistics)
-        return outputs, BatchStatistics(*of_all)
+        mean, _, unbiased = (tf.reshape(tf.reduce_mean(value, 0), [self._channels.count]) for value in statistics)
+        return _Normalized(outputs, mean, unbiased)
 
-    def _normalize(self, inputs: Any, mean: Any, variance: Any) -> Any:
+    def _normalize(self, inputs: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         spread, affine = self._channels.spread, self._channels.spread_all(self._affine)
         return normalize(inputs, spread(mean), spread(variance), affine, self._epsilon, name=self._name)
 
-    def _fused(self, inputs: Any, mean: Any, variance: Any, *, is_training: bool) -> tuple[Any, Any, Any]:
+    def _fused(self, inputs: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, *, is_training: bool) -> _Normalized:
         """Return the output and the statistics, of which the variance is the unbiased one."""
         count, is_flat = self._channels.count, self._channels.rank == 2
         gamma, beta = self._affine.get("gamma"), self._affine.get("beta")
@@ -185,10 +197,10 @@ class _Layer:
         outputs = tf.reshape(result.y, [-1, count], name=self._name) if is_flat else result.y
         if is_flat:
             outputs.set_shape(inputs.shape)
-        return outputs, result.batch_mean, result.batch_variance
+        return _Normalized(outputs, result.batch_mean, result.batch_variance)
 
 
-def _format_of_axis(inputs: Any, axis: int | None, data_format: str) -> str:
+def _format_of_axis(inputs: tf.Tensor, axis: int | None, data_format: str) -> str:
     rank = inputs.shape.rank
     if axis is None or rank is None:
         return data_format
@@ -203,7 +215,7 @@ def _format_of_axis(inputs: Any, axis: int | None, data_format: str) -> str:
     )
 
 
-def _is_by_batch(training: Any) -> bool:
+def _is_by_batch(training: bool | np.bool_ | None) -> bool:
     if training is None:
         return current_tower_context().is_training
     # A comparison of numpy numbers gives a numpy truth value.
@@ -212,7 +224,7 @@ def _is_by_batch(training: Any) -> bool:
     return bool(training)
 
 
-def _is_synchronised(sync_statistics: Any, virtual_batch_size: int | None) -> bool:
+def _is_synchronised(sync_statistics: bool | str | None, virtual_batch_size: int | None) -> bool:
     if sync_statistics is None or sync_statistics is False:
         return False
     if sync_statistics not in _SYNCHRONISED:
@@ -229,7 +241,7 @@ def _is_synchronised(sync_statistics: Any, virtual_batch_size: int | None) -> bo
     return True
 
 
-def _check_virtual_batch_size(inputs: Any, size: int | None) -> None:
+def _check_virtual_batch_size(inputs: tf.Tensor, size: int | None) -> None:
     batch = inputs.shape[0]
     if size is not None and (size < 1 or (batch is not None and batch % size)):
         raise ConfigError(

@@ -1,15 +1,14 @@
 """Batch renormalisation: training sees nearly what inference will, so that small batches do less harm."""
 
-from typing import Any
-
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.channels import AffineOptions, channels_of, normalize, wide_dtype
-from tpack.models.data_format import CHANNELS_LAST, layer_name
+from tpack.models.arguments import layer_name
+from tpack.models.channels import channels_of, normalize, wide_dtype
+from tpack.models.data_format import CHANNELS_LAST
 from tpack.models.registry import layer_register
 from tpack.models.statistics import MovingStatistics, tower_statistics
-from tpack.models.weights import VariableHolder
+from tpack.models.variables import AffineOptions, Initializer, VariableHolder
 from tpack.tower.context import current_tower_context
 
 __all__ = ["BatchRenorm"]
@@ -17,17 +16,17 @@ __all__ = ["BatchRenorm"]
 
 @layer_register()
 def BatchRenorm(  # noqa: N802
-    x: Any,
-    rmax: float,
-    dmax: float,
+    x: tf.Tensor,
+    rmax: float | tf.Tensor,
+    dmax: float | tf.Tensor,
     *,
-    momentum: float = 0.9,
+    momentum: float | tf.Tensor = 0.9,
     epsilon: float = 1e-5,
     center: bool = True,
     scale: bool = True,
-    gamma_initializer: Any = None,
+    gamma_initializer: Initializer | None = None,
     data_format: str = CHANNELS_LAST,
-) -> Any:
+) -> tf.Tensor:
     """Normalise by the batch, and correct the result within limits towards what the moving averages give.
 
     With ``rmax=1`` and ``dmax=0`` it is batch normalisation; a schedule usually begins there and ends at 3 and 5. The
@@ -85,8 +84,12 @@ def BatchRenorm(  # noqa: N802
 
 
 def _correction(
-    mean: Any, variance: Any, moving: MovingStatistics, epsilon: float, limits: tuple[Any, Any]
-) -> tuple[Any, Any]:
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    moving: MovingStatistics,
+    epsilon: float,
+    limits: tuple[float | tf.Tensor, float | tf.Tensor],
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the factor and the shift that take what the batch normalises to what the averages would; constants."""
     rmax, dmax = (tf.cast(limit, mean.dtype) for limit in limits)
     deviation = tf.sqrt(moving.variance + epsilon)
@@ -95,7 +98,7 @@ def _correction(
     return tf.stop_gradient(factor), tf.stop_gradient(shift)
 
 
-def _check_limits(rmax: Any, dmax: Any) -> None:
+def _check_limits(rmax: float | tf.Tensor, dmax: float | tf.Tensor) -> None:
     for name, value, least in (("rmax", rmax, 1), ("dmax", dmax, 0)):
         if not tf.is_tensor(value) and value < least:
             raise ConfigError(f"{layer_name('BatchRenorm')} wants {name} to be at least {least}, got {value}")

@@ -6,13 +6,12 @@ need more than 8 or 11 bits. Variables are float32 then, also in a model that is
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.data_format import channel_axis, check_floating, check_rank, is_channels_first, static_channels
+from tpack.models.arguments import check_floating, check_rank, static_channels
+from tpack.models.data_format import channel_axis, is_channels_first
 from tpack.models.steps import OUTPUT, Step
-from tpack.tower.getters import full_precision
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Channels:
         """All axes but that of the channels: batch, height and width."""
         return [axis for axis in range(self.rank) if axis != self.axis]
 
-    def spread(self, vector: Any) -> Any:
+    def spread(self, vector: tf.Tensor) -> tf.Tensor:
         """Return one number for each channel in a shape that broadcasts with the input.
 
         Shapes:
@@ -51,12 +50,12 @@ class Channels:
         shape[self.axis] = self.count
         return tf.reshape(vector, shape)
 
-    def spread_all(self, vectors: Mapping[str, Any]) -> dict[str, Any]:
+    def spread_all(self, vectors: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return each of several vectors as `spread` does."""
         return {name: self.spread(vector) for name, vector in vectors.items()}
 
 
-def channels_of(kind: str, inputs: Any, data_format: str, *ranks: int) -> Channels:
+def channels_of(kind: str, inputs: tf.Tensor, data_format: str, *ranks: int) -> Channels:
     """Return where the channels of a layer's input are.
 
     Args:
@@ -74,49 +73,21 @@ def channels_of(kind: str, inputs: Any, data_format: str, *ranks: int) -> Channe
     return Channels(channel_axis(data_format, rank), rank, static_channels(kind, inputs, data_format))
 
 
-def wide_dtype(inputs: Any) -> Any:
+def wide_dtype(inputs: tf.Tensor) -> tf.DType:
     """Return the dtype to compute in and of the variables: float32 for 16 bits, else that of the input."""
     dtype = inputs.dtype.base_dtype
     return tf.float32 if dtype.size < 4 else dtype
 
 
-@dataclass(frozen=True)
-class AffineOptions:
-    """Which of the two variables that end a normalisation there are, and how they begin.
-
-    Args:
-        center: whether there is ``beta``, which is added.
-        scale: whether there is ``gamma``, which is multiplied with.
-        beta_initializer: None for zeros.
-        gamma_initializer: None for ones.
-    """
-
-    center: bool = True
-    scale: bool = True
-    beta_initializer: Any = None
-    gamma_initializer: Any = None
-
-    def create(self, count: int, dtype: Any) -> dict[str, Any]:
-        """Make ``gamma`` and ``beta`` in the current scope and return those that there are, by these names.
-
-        Args:
-            count: how many channels.
-            dtype: of the variables, whatever the model computes in.
-        """
-        variables: dict[str, Any] = {}
-        with full_precision():
-            if self.scale:
-                initializer = self.gamma_initializer or tf.ones_initializer()
-                variables["gamma"] = tf.get_variable("gamma", [count], dtype, initializer)
-            if self.center:
-                initializer = self.beta_initializer or tf.zeros_initializer()
-                variables["beta"] = tf.get_variable("beta", [count], dtype, initializer)
-        return variables
-
-
 def normalize(
-    inputs: Any, mean: Any, variance: Any, affine: Mapping[str, Any], epsilon: float, *, name: str | None = OUTPUT
-) -> Any:
+    inputs: tf.Tensor,
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    affine: Mapping[str, tf.Tensor],
+    epsilon: float,
+    *,
+    name: str | None = OUTPUT,
+) -> tf.Tensor:
     """Return ``(inputs - mean) / sqrt(variance + epsilon) * gamma + beta`` in the dtype of the input.
 
     Args:

@@ -1,40 +1,32 @@
-"""Two-dimensional convolution.
+"""Two-dimensional convolution, by operations that run and have gradients where they will be placed.
 
-The convolution itself: which of TensorFlow's operations computes it where.
-
-Everywhere but on basic CPU kernels (see ``cpu_kernels``) it is one operation. There, groups are convolved one by one,
-dilation is done by rearranging space to batch, and where it comes with a stride, by a kernel with zeros between its
-elements. Where the padding is given in numbers, the input is padded first: on no CPU have the convolutions that pad by
-numbers gradients in all cases, and they are not faster.
+Everywhere but on basic CPU kernels (see ``tpack.models.data_format``) it is one operation. There, groups are convolved
+one by one, dilation is done by rearranging space to batch, and where it comes with a stride, by a kernel with zeros
+between its elements. Where the padding is given in numbers, the input is padded first: on no CPU have the convolutions
+that pad by numbers gradients in all cases (tensorflow/tensorflow#51868), and they are not faster.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.data_format import (
+from tpack.models.arguments import (
+    Padding,
+    PaddingLike,
     check_floating,
     check_rank,
     check_sizes,
-    is_channels_first,
+    check_units,
     layer_name,
+    parse_padding,
     static_channels,
 )
+from tpack.models.data_format import has_basic_kernels, is_channels_first, pad, steps_in_format
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
-from tpack.models.steps import (
-    Padding,
-    activation_steps,
-    has_basic_kernels,
-    pad,
-    parse_padding,
-    run_steps,
-    steps_in_format,
-    with_bias,
-)
-from tpack.models.weights import WeightOptions, check_units
+from tpack.models.steps import Activation, activation_steps, run_steps, with_bias
+from tpack.models.variables import Initializer, Regularizer, WeightOptions
 
 __all__ = ["Conv2D"]
 
@@ -42,22 +34,22 @@ __all__ = ["Conv2D"]
 @layer_register(log_shape=True)
 @argument_aliases(out_channel="filters", kernel_shape="kernel_size", stride="strides", **WEIGHT_ALIASES)
 def Conv2D(  # noqa: N802
-    inputs: Any,
+    inputs: tf.Tensor,
     filters: int,
     kernel_size: int | Sequence[int],
     strides: int | Sequence[int] = (1, 1),
-    padding: Any = "same",
+    padding: PaddingLike = "same",
     data_format: str = "channels_last",
     dilation_rate: int | Sequence[int] = (1, 1),
-    activation: Callable[..., Any] | None = None,
+    activation: Activation | None = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = None,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
+    kernel_initializer: Initializer | None = None,
+    bias_initializer: Initializer | None = None,
+    kernel_regularizer: Regularizer | None = None,
+    bias_regularizer: Regularizer | None = None,
+    activity_regularizer: Regularizer | None = None,
     split: int = 1,
-) -> Any:
+) -> tf.Tensor:
     """Convolve a feature map.
 
     Args:
@@ -65,7 +57,7 @@ def Conv2D(  # noqa: N802
         filters: how many channels come out.
         kernel_size: height and width, or one number for both; so are ``strides`` and ``dilation_rate``.
         strides: how far apart the outputs are in the input.
-        padding: ``"same"`` or ``"valid"`` in any case, or numbers: see ``tpack.models.steps.parse_padding``.
+        padding: ``"same"`` or ``"valid"`` in any case, or numbers: see ``tpack.models.arguments.parse_padding``.
         data_format: ``"channels_last"`` or ``"channels_first"``, or TensorFlow's names of them.
         dilation_rate: how far apart the kernel's elements are in the input.
         activation: a function of the result, such as ``tf.nn.relu``.
@@ -104,7 +96,7 @@ def Conv2D(  # noqa: N802
     last_steps = activation_steps(activation, activity_regularizer)
     variables = options.create(dtype, kernel_shape, filters)
 
-    def operation(x: Any, short_format: str, name: str | None) -> Any:
+    def operation(x: tf.Tensor, short_format: str, name: str | None) -> tf.Tensor:
         return convolve(x, variables.W, geometry, short_format, name)
 
     steps = steps_in_format(with_bias(operation, variables), dtype, channels_first=channels_first)
@@ -131,7 +123,9 @@ class Geometry:
     groups: int = 1
 
 
-def convolve(x: Any, kernel: Any, geometry: Geometry, data_format: str, name: str | None = None) -> Any:
+def convolve(
+    x: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, data_format: str, name: str | None = None
+) -> tf.Tensor:
     """Convolve a feature map, by operations that run and have gradients where they will be placed.
 
     Args:
@@ -161,7 +155,7 @@ def convolve(x: Any, kernel: Any, geometry: Geometry, data_format: str, name: st
     )
 
 
-def _convolve_groups(x: Any, kernel: Any, geometry: Geometry, name: str | None) -> Any:
+def _convolve_groups(x: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, name: str | None) -> tf.Tensor:
     """Convolve in ``"NHWC"`` with basic kernels."""
     if geometry.groups == 1:
         return _convolve_dilated(x, kernel, geometry, name)
@@ -169,14 +163,14 @@ def _convolve_groups(x: Any, kernel: Any, geometry: Geometry, name: str | None) 
     return tf.concat([_convolve_dilated(part, weights, geometry) for part, weights in parts], axis=3, name=name)
 
 
-def _convolve_dilated(x: Any, kernel: Any, geometry: Geometry, name: str | None = None) -> Any:
+def _convolve_dilated(x: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, name: str | None = None) -> tf.Tensor:
     if geometry.strides == (1, 1):
         return tf.nn.convolution(x, kernel, geometry.padding, dilation_rate=geometry.dilations, name=name)
     strides = _in_four_dimensions(geometry.strides, "NHWC")
     return tf.nn.conv2d(x, _spread(kernel, geometry.dilations), strides=strides, padding=geometry.padding, name=name)
 
 
-def _spread(kernel: Any, dilations: tuple[int, int]) -> Any:
+def _spread(kernel: tf.Tensor, dilations: tuple[int, int]) -> tf.Tensor:
     """Return a kernel with zeros between its elements, which does without dilation what it did with it."""
     if dilations == (1, 1):
         return kernel

@@ -1,21 +1,14 @@
 """Two-dimensional transposed convolution: the gradient of a convolution, as a layer."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.data_format import (
-    check_floating,
-    check_rank,
-    check_sizes,
-    is_channels_first,
-    sizes_of,
-    static_channels,
-)
+from tpack.models.arguments import check_floating, check_rank, check_sizes, check_units, parse_rule, static_channels
+from tpack.models.data_format import is_channels_first, sizes_of, steps_in_format
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register, register_alias
-from tpack.models.steps import activation_steps, parse_rule, run_steps, steps_in_format, with_bias
-from tpack.models.weights import WeightOptions, check_units
+from tpack.models.steps import Activation, activation_steps, run_steps, with_bias
+from tpack.models.variables import Initializer, Regularizer, WeightOptions
 
 __all__ = ["Conv2DTranspose", "Deconv2D"]
 
@@ -23,20 +16,20 @@ __all__ = ["Conv2DTranspose", "Deconv2D"]
 @layer_register(log_shape=True)
 @argument_aliases(out_channel="filters", kernel_shape="kernel_size", stride="strides", **WEIGHT_ALIASES)
 def Conv2DTranspose(  # noqa: N802
-    inputs: Any,
+    inputs: tf.Tensor,
     filters: int,
     kernel_size: int | Sequence[int],
     strides: int | Sequence[int] = (1, 1),
     padding: str = "same",
     data_format: str = "channels_last",
-    activation: Callable[..., Any] | None = None,
+    activation: Activation | None = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = None,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-) -> Any:
+    kernel_initializer: Initializer | None = None,
+    bias_initializer: Initializer | None = None,
+    kernel_regularizer: Regularizer | None = None,
+    bias_regularizer: Regularizer | None = None,
+    activity_regularizer: Regularizer | None = None,
+) -> tf.Tensor:
     """Enlarge a feature map by a transposed convolution.
 
     Args:
@@ -77,7 +70,7 @@ def Conv2DTranspose(  # noqa: N802
         dtype, [*check_sizes("Conv2DTranspose", "kernel_size", kernel_size), filters, channels], filters
     )
 
-    def operation(x: Any, short_format: str, name: str | None) -> Any:
+    def operation(x: tf.Tensor, short_format: str, name: str | None) -> tf.Tensor:
         shape = _output_shape(x, variables.W, stride, rule, short_format)
         return tf.nn.conv2d_transpose(x, variables.W, shape, stride, rule, data_format=short_format, name=name)
 
@@ -90,7 +83,9 @@ def Conv2DTranspose(  # noqa: N802
 Deconv2D = register_alias("Deconv2D", Conv2DTranspose)
 
 
-def _output_shape(x: Any, kernel: Any, stride: tuple[int, int], rule: str, data_format: str) -> list[Any]:
+def _output_shape(
+    x: tf.Tensor, kernel: tf.Tensor, stride: tuple[int, int], rule: str, data_format: str
+) -> list[int | tf.Tensor]:
     """Return the shape of what comes out: numbers where they are known, else tensors."""
     shape = sizes_of(x)
     kernel_height, kernel_width, filters, _ = kernel.shape.as_list()

@@ -1,26 +1,33 @@
-"""Where the channels of a feature map are, and checks of the shapes that layers need to know.
+"""The two data formats of feature maps: where the channels are, and which format there are kernels for.
 
-The two formats go by the names of Keras (``"channels_last"``, ``"channels_first"``) and by those of TensorFlow
-(``"NHWC"``, ``"NCHW"``); layers take either. A layer that has variables must know the number of channels while the
-graph is built.
+The formats go by the names of Keras (``"channels_last"``, ``"channels_first"``) and by those of TensorFlow (``"NHWC"``,
+``"NCHW"``); layers take either.
 
-Layers that only rearrange.
+A graph is built for where its operations will run: on the CPU if the current device says so, or if it says nothing and
+this machine has no GPU. With oneDNN, which is on by default on most x86 machines, float32 convolutions and poolings run
+there in both formats, grouped and dilated. The other kernels for the CPU, those for float64 and float16, those on other
+machines and those after ``TF_ENABLE_ONEDNN_OPTS=0``, are basic ones: they know channels last only
+(tensorflow/tensorflow#46623), and have no gradient of a grouped (tensorflow/tensorflow#50397) or a dilated convolution
+(tensorflow/tensorflow#28264). bfloat16 is counted among these, although oneDNN computes it on some processors: which,
+TensorFlow does not tell.
+
+With a basic kernel, a layer in channels-first format transposes around its operation; a graph optimizer removes what
+meets its like.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
-from tpack.models.registry import layer_register
-from tpack.utils.argtools import get_data_format, shape2d
-
-__all__ = ["ConcatWith"]
-
+from tpack.compat import is_onednn_enabled
+from tpack.models.steps import Step
+from tpack.tower.devices import list_gpus
+from tpack.utils.argtools import get_data_format
 
 CHANNELS_FIRST = "channels_first"
 CHANNELS_LAST = "channels_last"
+_TO_CHANNELS_LAST = [0, 2, 3, 1]
+_TO_CHANNELS_FIRST = [0, 3, 1, 2]
 
 
 def is_channels_first(data_format: str) -> bool:
@@ -42,7 +49,7 @@ def spatial_axes(data_format: str) -> list[int]:
     return [2, 3] if is_channels_first(data_format) else [1, 2]
 
 
-def sizes_of(x: Any) -> list[Any]:
+def sizes_of(x: tf.Tensor) -> list[int | tf.Tensor]:
     """Return the sizes of a tensor of known rank: numbers where they are known, else scalar tensors."""
     known = x.shape.as_list()
     if None not in known:
@@ -51,107 +58,58 @@ def sizes_of(x: Any) -> list[Any]:
     return [n if n is not None else dynamic[axis] for axis, n in enumerate(known)]
 
 
-def layer_name(kind: str) -> str:
-    """Return what messages call the layer that is being built: its kind, and the current variable scope.
+def pad(x: tf.Tensor, pairs: Sequence[Sequence[int]], data_format: str) -> tf.Tensor:
+    """Pad a feature map with zeros.
 
     Args:
-        kind: the name of its function.
+        x: the feature map.
+        pairs: ``[[top, bottom], [left, right]]``.
+        data_format: ``"NHWC"`` or ``"NCHW"``.
     """
-    scope = tf.get_variable_scope().name
-    return f"{kind} {scope!r}" if scope else kind
+    none = [0, 0]
+    return tf.pad(x, [none, none, *pairs] if data_format == "NCHW" else [none, *pairs, none])
 
 
-def check_rank(kind: str, inputs: Any, *ranks: int) -> int:
-    """Return the rank of a layer's input if it is one of those that the layer takes.
+def has_basic_kernels(dtype: tf.DType) -> bool:
+    """Tell whether convolutions and poolings made here will run on basic CPU kernels.
 
     Args:
-        kind: the name of the layer's function, for the message.
-        inputs: the input.
-        *ranks: the ranks that it may have.
-
-    Raises:
-        ConfigError: It has another rank, or an unknown one.
+        dtype: the dtype of their inputs.
     """
-    rank = inputs.shape.rank
-    if rank not in ranks:
-        wanted = " or ".join(f"{r}" for r in ranks)
-        raise ConfigError(
-            f"{layer_name(kind)} wants an input of {wanted} dimensions, got shape {inputs.shape} ({inputs.name})"
-        )
-    return int(rank)
+    if dtype == tf.float32 and is_onednn_enabled():
+        return False
+    return runs_on_cpu()
 
 
-def check_sizes(kind: str, argument: str, sizes: int | Sequence[int]) -> tuple[int, int]:
-    """Return height and width of a kernel, window or stride.
+def runs_on_cpu() -> bool:
+    """Tell whether operations made here will run on a CPU: always where there is no GPU, else as the device says."""
+    if not list_gpus():
+        return True
+    # Device functions can only be asked by making an operation. Nothing depends on this one, so it never runs.
+    device = tf.no_op(name="where").device
+    return bool(device) and tf.DeviceSpec.from_string(device).device_type == "CPU"
+
+
+def to_channels_last(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
+    """Transpose a feature map from channels first."""
+    return tf.transpose(x, _TO_CHANNELS_LAST, name=name)
+
+
+def to_channels_first(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
+    """Transpose a feature map from channels last."""
+    return tf.transpose(x, _TO_CHANNELS_FIRST, name=name)
+
+
+def steps_in_format(make_steps: Callable[[str], list[Step]], dtype: tf.DType, *, channels_first: bool) -> list[Step]:
+    """Return steps in a data format that there are kernels for.
 
     Args:
-        kind: the name of the layer's function, for the message.
-        argument: what the layer calls them.
-        sizes: one number for both, or two.
-
-    Raises:
-        ConfigError: They are not one or two integers, or not positive.
+        make_steps: returns the steps that work in the format ``"NHWC"`` or ``"NCHW"``.
+        dtype: of their input.
+        channels_first: the format of their input and output.
     """
-    try:
-        height, width = shape2d(sizes)
-    except ConfigError as error:
-        raise ConfigError(f"{layer_name(kind)} wants one or two integers as its {argument}, got {sizes!r}") from error
-    if height < 1 or width < 1:
-        raise ConfigError(f"{layer_name(kind)} wants a positive {argument}, got {sizes!r}")
-    return height, width
-
-
-def check_floating(kind: str, inputs: Any) -> Any:
-    """Return the dtype of a layer's input, which its variables will have too.
-
-    Args:
-        kind: the name of the layer's function, for the message.
-        inputs: the input.
-
-    Raises:
-        ConfigError: It is not a floating-point dtype.
-    """
-    dtype = inputs.dtype.base_dtype
-    if not dtype.is_floating:
-        raise ConfigError(
-            f"{layer_name(kind)} wants a floating-point input, got {dtype.name} ({inputs.name}): cast it before"
-        )
-    return dtype
-
-
-def static_channels(kind: str, inputs: Any, data_format: str = CHANNELS_LAST) -> int:
-    """Return the number of channels of a layer's input.
-
-    Args:
-        kind: the name of the layer's function, for the message.
-        inputs: the input, of known rank.
-        data_format: where the channels are.
-
-    Raises:
-        ConfigError: The number is unknown while the graph is built.
-    """
-    axis = channel_axis(data_format, inputs.shape.rank)
-    channels = inputs.shape[axis]
-    if channels is None:
-        raise ConfigError(
-            f"{layer_name(kind)} wants a known number of channels, the size of dimension {axis} "
-            f"({get_data_format(data_format)}), got shape {inputs.shape} ({inputs.name}): say it with set_shape, or in "
-            "the input signature"
-        )
-    return int(channels)
-
-
-@layer_register(use_scope=None)
-def ConcatWith(x: Any, tensor: Any | Sequence[Any], dim: int) -> Any:  # noqa: N802
-    """Join a tensor and others along a dimension, as a step of a `LinearWrap`.
-
-    Args:
-        x: the first tensor.
-        tensor: the tensor that follows it, or a list of them.
-        dim: the dimension.
-
-    Shapes:
-        The inputs differ in the size of ``dim`` only; the output has the sum of them.
-    """
-    others = list(tensor) if isinstance(tensor, list | tuple) else [tensor]
-    return tf.concat([x, *others], dim)
+    if not channels_first:
+        return make_steps("NHWC")
+    if not has_basic_kernels(dtype):
+        return make_steps("NCHW")
+    return [to_channels_last, *make_steps("NHWC"), to_channels_first]

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.data_format import layer_name
+from tpack.models.arguments import layer_name
 from tpack.models.registry import layer_register
 from tpack.tower.context import current_tower_context
 from tpack.utils.argtools import log_once
@@ -16,7 +16,7 @@ _DEFAULT_RATE = 0.5
 
 
 @layer_register(use_scope=None)
-def Dropout(x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
+def Dropout(x: tf.Tensor, *args: float | tf.Tensor, **kwargs: Any) -> tf.Tensor:  # noqa: N802
     """Set a random part of the elements to zero while training, and multiply the others so that the mean stays.
 
     Otherwise the input is returned as it is.
@@ -45,7 +45,7 @@ def Dropout(x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
     if training is None:
         training = current_tower_context().is_training
 
-    def dropped() -> Any:
+    def dropped() -> tf.Tensor:
         return tf.nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed)
 
     if tf.is_tensor(training):
@@ -53,7 +53,7 @@ def Dropout(x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
     return dropped() if training else x
 
 
-def _take_rate(args: tuple[Any, ...], kwargs: dict[str, Any], dtype: Any) -> Any:
+def _take_rate(args: tuple[float | tf.Tensor, ...], kwargs: dict[str, Any], dtype: tf.DType) -> float | tf.Tensor:
     """Return the probability to drop, whichever way it was given."""
     given = [*(("keep_prob", arg) for arg in args), *((n, kwargs.pop(n)) for n in ("keep_prob", "rate") if n in kwargs)]
     if len(given) > 1:

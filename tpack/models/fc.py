@@ -1,16 +1,13 @@
 """A fully connected layer."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.data_format import check_floating, layer_name
+from tpack.models.arguments import check_floating, check_units, layer_name
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
-from tpack.models.steps import Step, activation_steps, run_steps
-from tpack.models.weights import WeightOptions, check_units
+from tpack.models.steps import Activation, Step, activation_steps, run_steps
+from tpack.models.variables import Initializer, Regularizer, WeightOptions
 
 __all__ = ["FullyConnected"]
 
@@ -18,16 +15,16 @@ __all__ = ["FullyConnected"]
 @layer_register(log_shape=True)
 @argument_aliases(out_dim="units", **WEIGHT_ALIASES)
 def FullyConnected(  # noqa: N802
-    inputs: Any,
+    inputs: tf.Tensor,
     units: int,
-    activation: Callable[..., Any] | None = None,
+    activation: Activation | None = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = None,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-) -> Any:
+    kernel_initializer: Initializer | None = None,
+    bias_initializer: Initializer | None = None,
+    kernel_regularizer: Regularizer | None = None,
+    bias_regularizer: Regularizer | None = None,
+    activity_regularizer: Regularizer | None = None,
+) -> tf.Tensor:
     """Multiply by a matrix and add a bias.
 
     Args:
@@ -65,7 +62,7 @@ def FullyConnected(  # noqa: N802
     return outputs
 
 
-def _size(inputs: Any) -> int:
+def _size(inputs: tf.Tensor) -> int:
     """Return how many numbers one input of a batch has."""
     shape = inputs.shape
     if shape.rank in (None, 0) or None in shape.as_list()[1:]:

@@ -1,16 +1,16 @@
-"""Chains of layers, written as one expression."""
+"""Chains of layers, written as one expression; and the layer that joins another tensor to a chain."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.registry import get_registered_layer, registered_layer_names
+from tpack.models.registry import Layer, get_registered_layer, layer_register, registered_layer_names
 from tpack.utils import logger
 
-__all__ = ["LinearWrap"]
+__all__ = ["ConcatWith", "LinearWrap"]
 
 
 class LinearWrap:
@@ -30,7 +30,7 @@ class LinearWrap:
         )
     """
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: tf.Tensor) -> None:
         self._tensor = tensor
 
     def __getattr__(self, name: str) -> Any:
@@ -53,11 +53,11 @@ class LinearWrap:
         """Go on with ``func(args[0], tensor, *args[1:], **kwargs)``: for functions that take a name first."""
         return LinearWrap(func(args[0], self._tensor, *args[1:], **kwargs))
 
-    def __call__(self) -> Any:
+    def __call__(self) -> tf.Tensor:
         """Return the tensor."""
         return self._tensor
 
-    def tensor(self) -> Any:
+    def tensor(self) -> tf.Tensor:
         """Return the tensor."""
         return self._tensor
 
@@ -67,10 +67,26 @@ class LinearWrap:
         return self
 
 
+@layer_register(use_scope=None)
+def ConcatWith(x: tf.Tensor, tensor: tf.Tensor | Sequence[tf.Tensor], dim: int) -> tf.Tensor:  # noqa: N802
+    """Join a tensor and others along a dimension, as a step of a `LinearWrap`.
+
+    Args:
+        x: the first tensor.
+        tensor: the tensor that follows it, or a list of them.
+        dim: the dimension.
+
+    Shapes:
+        The inputs differ in the size of ``dim`` only; the output has the sum of them.
+    """
+    others = list(tensor) if isinstance(tensor, list | tuple) else [tensor]
+    return tf.concat([x, *others], dim)
+
+
 class _FunctionsOf:
     """The functions of a TensorFlow module, called with a tensor as the first argument."""
 
-    def __init__(self, module: ModuleType, tensor: Any) -> None:
+    def __init__(self, module: ModuleType, tensor: tf.Tensor) -> None:
         self._module = module
         self._tensor = tensor
 
@@ -81,7 +97,7 @@ class _FunctionsOf:
         return lambda *args, **kwargs: LinearWrap(found(self._tensor, *args, **kwargs))
 
 
-def _method(layer: Callable[..., Any], tensor: Any) -> Callable[..., LinearWrap]:
+def _method(layer: Layer, tensor: tf.Tensor) -> Callable[..., LinearWrap]:
     """Return a layer as a method of a tensor, which takes the layer's name first if there is one."""
 
     def method(*args: Any, **kwargs: Any) -> LinearWrap:

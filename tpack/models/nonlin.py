@@ -1,23 +1,19 @@
-"""Activations that have variables, or that change the shape.
-
-Batch normalisation and ReLU in one: the activation of most convolutions.
-"""
-
-from typing import Any
+"""Activations that have variables, or that change the shape."""
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.models.arguments import check_rank, layer_name, static_channels
 from tpack.models.batch_norm import BatchNorm
-from tpack.models.data_format import check_rank, layer_name, sizes_of, static_channels
+from tpack.models.data_format import sizes_of
 from tpack.models.registry import layer_register
-from tpack.models.weights import VariableHolder
+from tpack.models.variables import VariableHolder
 
 __all__ = ["BNReLU", "Maxout", "PReLU"]
 
 
 @layer_register(use_scope=None)
-def PReLU(x: Any, init: float = 0.001, name: str | None = None) -> Any:  # noqa: N802
+def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tensor:  # noqa: N802
     """Multiply what is negative by a factor that is learned, one for all channels.
 
     Args:
@@ -41,7 +37,7 @@ def PReLU(x: Any, init: float = 0.001, name: str | None = None) -> Any:  # noqa:
 
 
 @layer_register(use_scope=None)
-def Maxout(x: Any, num_unit: int) -> Any:  # noqa: N802
+def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:  # noqa: N802
     """Take the maximum of each ``num_unit`` channels that lie next to each other.
 
     Args:
@@ -67,7 +63,7 @@ def Maxout(x: Any, num_unit: int) -> Any:  # noqa: N802
 
 
 @layer_register(use_scope=None)
-def BNReLU(x: Any, name: str | None = None) -> Any:  # noqa: N802
+def BNReLU(x: tf.Tensor, name: str | None = None) -> tf.Tensor:  # noqa: N802
     """Normalise by the batch and apply a ReLU; as an activation, for a convolution without bias.
 
     Args:

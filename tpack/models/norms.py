@@ -1,35 +1,32 @@
-"""Group normalisation: the channels of each input in groups.
+"""Normalisation of each input by itself: in groups of its channels, each channel alone, or over all its features.
 
-Instance normalisation: each channel of each input by itself.
-
-Layer normalisation: each input by itself, over all its features.
+None of them depends on the batch, so training and prediction compute the same.
 """
-
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.channels import AffineOptions, Channels, channels_of, normalize, wide_dtype
-from tpack.models.data_format import CHANNELS_LAST, layer_name, spatial_axes
+from tpack.models.arguments import layer_name
+from tpack.models.channels import Channels, channels_of, normalize, wide_dtype
+from tpack.models.data_format import CHANNELS_LAST, spatial_axes
 from tpack.models.registry import layer_register
 from tpack.models.steps import OUTPUT
-from tpack.models.weights import VariableHolder
+from tpack.models.variables import AffineOptions, Initializer, VariableHolder
 
 __all__ = ["GroupNorm", "InstanceNorm", "LayerNorm"]
 
 
 @layer_register()
 def GroupNorm(  # noqa: N802
-    x: Any,
+    x: tf.Tensor,
     group: int = 32,
     epsilon: float = 1e-5,
     *,
     center: bool = True,
     scale: bool = True,
-    gamma_initializer: Any = None,
+    gamma_initializer: Initializer | None = None,
     data_format: str = CHANNELS_LAST,
-) -> Any:
+) -> tf.Tensor:
     """Normalise each input by mean and variance over groups of neighbouring channels, and over height and width.
 
     It does not depend on the batch, so it is for batches too small for `BatchNorm`. One group is `LayerNorm`, a group
@@ -77,7 +74,7 @@ def GroupNorm(  # noqa: N802
     return outputs
 
 
-def _split_channels(wide: Any, channels: Channels, group: int) -> Any:
+def _split_channels(wide: tf.Tensor, channels: Channels, group: int) -> tf.Tensor:
     """Return the input with two axes in place of that of the channels: the group, and the channel in it."""
     sizes = tf.unstack(tf.shape(wide))
     known = wide.shape.as_list()
@@ -87,21 +84,21 @@ def _split_channels(wide: Any, channels: Channels, group: int) -> Any:
     return grouped
 
 
-def _split_vector(vector: Any, channels: Channels, group: int) -> Any:
+def _split_vector(vector: tf.Tensor, channels: Channels, group: int) -> tf.Tensor:
     return tf.reshape(vector, [1] * channels.axis + [group, -1] + [1] * (channels.rank - 1 - channels.axis))
 
 
 @layer_register()
 def InstanceNorm(  # noqa: N802
-    x: Any,
+    x: tf.Tensor,
     epsilon: float = 1e-5,
     *,
     center: bool = True,
     scale: bool = True,
-    gamma_initializer: Any = None,
+    gamma_initializer: Initializer | None = None,
     data_format: str = CHANNELS_LAST,
     use_affine: bool | None = None,
-) -> Any:
+) -> tf.Tensor:
     """Normalise each channel of each input by its mean and variance over height and width.
 
     Args:
@@ -139,14 +136,14 @@ def InstanceNorm(  # noqa: N802
 
 @layer_register()
 def LayerNorm(  # noqa: N802
-    x: Any,
+    x: tf.Tensor,
     epsilon: float = 1e-5,
     *,
     center: bool = True,
     scale: bool = True,
-    gamma_initializer: Any = None,
+    gamma_initializer: Initializer | None = None,
     data_format: str = CHANNELS_LAST,
-) -> Any:
+) -> tf.Tensor:
     """Normalise each input by its own mean and variance, in training and in prediction alike.
 
     Args:

@@ -1,30 +1,34 @@
 """Pooling: the maximum or the average over windows of a feature map, or over all of it.
 
-Unpooling: enlarge a feature map by putting a matrix in the place of each number.
+Unpooling enlarges a feature map by putting a matrix in the place of each number.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
+from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError
-from tpack.models.data_format import check_rank, check_sizes, is_channels_first, layer_name, sizes_of, spatial_axes
+from tpack.models.arguments import check_rank, check_sizes, layer_name, parse_rule
+from tpack.models.data_format import is_channels_first, sizes_of, spatial_axes, steps_in_format
 from tpack.models.registry import argument_aliases, layer_register
-from tpack.models.steps import Step, parse_rule, run_steps, steps_in_format
+from tpack.models.steps import Step, run_steps
 
 __all__ = ["AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"]
+
+_Sizes: TypeAlias = int | Sequence[int]
 
 
 @layer_register(log_shape=True)
 @argument_aliases(shape="pool_size", stride="strides")
 def MaxPooling(  # noqa: N802
-    inputs: Any,
-    pool_size: int | Sequence[int],
-    strides: int | Sequence[int] | None = None,
+    inputs: tf.Tensor,
+    pool_size: _Sizes,
+    strides: _Sizes | None = None,
     padding: str = "valid",
     data_format: str = "channels_last",
-) -> Any:
+) -> tf.Tensor:
     """Take the maximum of each window.
 
     Args:
@@ -46,12 +50,12 @@ def MaxPooling(  # noqa: N802
 @layer_register(log_shape=True)
 @argument_aliases(shape="pool_size", stride="strides")
 def AvgPooling(  # noqa: N802
-    inputs: Any,
-    pool_size: int | Sequence[int],
-    strides: int | Sequence[int] | None = None,
+    inputs: tf.Tensor,
+    pool_size: _Sizes,
+    strides: _Sizes | None = None,
     padding: str = "valid",
     data_format: str = "channels_last",
-) -> Any:
+) -> tf.Tensor:
     """Take the average of each window.
 
     Args:
@@ -71,7 +75,7 @@ def AvgPooling(  # noqa: N802
 
 
 @layer_register(log_shape=True)
-def GlobalAvgPooling(x: Any, data_format: str = "channels_last") -> Any:  # noqa: N802
+def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Tensor:  # noqa: N802
     """Take the average over height and width.
 
     Args:
@@ -88,7 +92,13 @@ def GlobalAvgPooling(x: Any, data_format: str = "channels_last") -> Any:  # noqa
     return run_steps(x, [lambda x, name: tf.reduce_mean(x, spatial_axes(data_format), name=name)])
 
 
-def _pool(kind: str, operation: Callable[..., Any], inputs: Any, window: tuple[Any, Any, Any], data_format: str) -> Any:
+def _pool(
+    kind: str,
+    operation: Callable[..., tf.Tensor],
+    inputs: tf.Tensor,
+    window: tuple[_Sizes, _Sizes | None, str],
+    data_format: str,
+) -> tf.Tensor:
     pool_size, strides, padding = window
     check_rank(kind, inputs, 4)
     size, rule = check_sizes(kind, "pool_size", pool_size), parse_rule(kind, padding)
@@ -103,8 +113,11 @@ def _pool(kind: str, operation: Callable[..., Any], inputs: Any, window: tuple[A
 
 @layer_register(log_shape=True)
 def FixedUnPooling(  # noqa: N802
-    x: Any, shape: int | Sequence[int], unpool_mat: Any = None, data_format: str = "channels_last"
-) -> Any:
+    x: tf.Tensor,
+    shape: _Sizes,
+    unpool_mat: tf.Tensor | ArrayLike | None = None,
+    data_format: str = "channels_last",
+) -> tf.Tensor:
     """Multiply each number of a feature map by a fixed matrix: the Kronecker product of the two.
 
     Args:
@@ -141,8 +154,8 @@ def FixedUnPooling(  # noqa: N802
     return outputs
 
 
-def _check_matrix(unpool_mat: Any, size: tuple[int, int], dtype: Any) -> Any:
-    matrix = unpool_mat if tf.is_tensor(unpool_mat) else tf.constant(unpool_mat, dtype)
+def _check_matrix(unpool_mat: tf.Tensor | ArrayLike, size: tuple[int, int], dtype: tf.DType) -> tf.Tensor:
+    matrix: tf.Tensor = unpool_mat if tf.is_tensor(unpool_mat) else tf.constant(unpool_mat, dtype)
     if matrix.shape.as_list() != list(size):
         raise ConfigError(
             f"{layer_name('FixedUnPooling')} wants an unpool_mat of the shape {list(size)} that it is given, got "
@@ -151,7 +164,7 @@ def _check_matrix(unpool_mat: Any, size: tuple[int, int], dtype: Any) -> Any:
     return matrix
 
 
-def _enlarged_shape(x: Any, height_axis: int, size: tuple[int, int]) -> list[Any]:
+def _enlarged_shape(x: tf.Tensor, height_axis: int, size: tuple[int, int]) -> list[int | tf.Tensor]:
     shape = sizes_of(x)
     shape[height_axis] *= size[0]
     shape[height_axis + 1] *= size[1]

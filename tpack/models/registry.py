@@ -3,25 +3,22 @@
 A layer is called as ``Layer("name", inputs, ...)``. The name becomes a variable scope, so a function that asks for
 ``"W"`` makes the variable ``name/W``.
 
-The variable scope of one layer: whose variables they are, and that each tower regularises its own.
-
-Every ``get_variable`` of a layer passes through here. A name that was used for another layer already is explained,
+Every ``get_variable`` of a layer passes through a guard. A name that was used for another layer already is explained,
 where TensorFlow would only say that a variable exists. And a regularizer is applied once in each training tower:
 TensorFlow applies it where it creates the variable, so that of towers which share variables only the first would pay
 for them, and K towers would not learn what one learns.
-
-Older names of arguments, which many scripts still use.
 """
 
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.models.variables import Regularizer
 from tpack.tfutils.argscope import complete_arguments, disable_layer_logging, log_shapes
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import get_current_tower_context
@@ -31,11 +28,17 @@ from tpack.utils import logger
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register"]
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-_layers: dict[str, list[Callable[..., Any]]] = {}
-_built: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+Layer: TypeAlias = Callable[..., Any]
+"""A function that makes a part of a model; most return a tensor."""
+F = TypeVar("F", bound=Layer)
+_Getter: TypeAlias = Callable[..., tf.Variable]
+
 WEIGHT_ALIASES = {"nl": "activation", "W_init": "kernel_initializer", "b_init": "bias_initializer"}
-"""Those of every layer that has a kernel."""
+"""Older names of the arguments of every layer that has a kernel; for `argument_aliases`."""
+
+_layers: dict[str, list[Layer]] = {}
+# The keys of the layers that were built in each graph.
+_built: WeakKeyDictionary[tf.Graph, set[str]] = WeakKeyDictionary()
 
 
 def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Callable[[F], F]:
@@ -78,7 +81,7 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
     return decorate
 
 
-def get_registered_layer(name: str) -> Callable[..., Any] | None:
+def get_registered_layer(name: str) -> Layer | None:
     """Return the layer of a name, or None if there is none.
 
     Raises:
@@ -102,7 +105,21 @@ def registered_layer_names() -> list[str]:
     return sorted(_layers)
 
 
-def _register(name: str, layer: Callable[..., Any]) -> None:
+def argument_aliases(**aliases: str) -> Callable[[F], F]:
+    """Let a layer's arguments be called by other names too: older ones, which many scripts still use.
+
+    Args:
+        **aliases: the other name, and the argument that it means.
+    """
+
+    def decorate(function: F) -> F:
+        function.__argument_aliases__ = aliases  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _register(name: str, layer: Layer) -> None:
     """Add a layer; one that was defined by the same lines before, such as in a reloaded module, is replaced."""
     others = [
         other
@@ -112,7 +129,7 @@ def _register(name: str, layer: Callable[..., Any]) -> None:
     _layers[name] = [*others, layer]
 
 
-def _split_name(layer: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:
+def _split_name(layer: Layer, args: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:
     """Return a call's layer name, None if it gives none, and its other positional arguments."""
     kind, use_scope = layer.__name__, layer.use_scope  # type: ignore[attr-defined]
     if args and isinstance(args[0], str):
@@ -129,7 +146,7 @@ def _split_name(layer: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str |
     return None, args
 
 
-def _inputs_of(layer: Callable[..., Any], name: str | None, args: tuple[Any, ...]) -> Any:
+def _inputs_of(layer: Layer, name: str | None, args: tuple[Any, ...]) -> tf.Tensor | list[tf.Tensor]:
     """Return a call's input, with variables that are cast where they are used as the tensors that they stand for."""
     inputs = args[0] if args else None
     if isinstance(inputs, list | tuple):
@@ -144,12 +161,12 @@ def _inputs_of(layer: Callable[..., Any], name: str | None, args: tuple[Any, ...
     return inputs
 
 
-def _as_tensor(value: Any) -> Any:
+def _as_tensor(value: object) -> object:
     return value.value() if isinstance(value, CastVariable) else value
 
 
 @contextmanager
-def layer_scope(kind: str, name: str | None) -> Iterator[Any]:
+def layer_scope(kind: str, name: str | None) -> Iterator[tf.VariableScope]:
     """Open the scope in which a layer makes its variables and operations.
 
     Args:
@@ -168,7 +185,7 @@ def layer_scope(kind: str, name: str | None) -> Iterator[Any]:
 
 
 @contextmanager
-def _ask_in_current_scope(guard: "_Guard") -> Iterator[Any]:
+def _ask_in_current_scope(guard: "_Guard") -> Iterator[tf.VariableScope]:
     """Put a custom getter before that of the current variable scope for a block.
 
     Opening the scope again would do that too, and forget afterwards which default names were used in the block.
@@ -176,10 +193,10 @@ def _ask_in_current_scope(guard: "_Guard") -> Iterator[Any]:
     scope = tf.get_variable_scope()
     before = scope.custom_getter
 
-    def getter(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def before_guarded(getter: _Getter, *args: Any, **kwargs: Any) -> tf.Variable:
         return guard(functools.partial(before, getter), *args, **kwargs)
 
-    scope.set_custom_getter(guard if before is None else getter)
+    scope.set_custom_getter(guard if before is None else before_guarded)
     try:
         yield scope
     finally:
@@ -194,7 +211,7 @@ class _Guard:
         self._name = name
         self.key = ""
 
-    def __call__(self, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, getter: _Getter, name: str, *args: Any, **kwargs: Any) -> tf.Variable:
         """Get the variable ``name``."""
         regularizer = kwargs.get("regularizer")
         # The innermost layer is asked first and applies the regularizer; the layers around it see that it is done.
@@ -208,7 +225,7 @@ class _Guard:
         )
         return result
 
-    def _get(self, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    def _get(self, getter: _Getter, name: str, *args: Any, **kwargs: Any) -> tf.Variable:
         try:
             return getter(name, *args, **kwargs)
         except ConfigError:
@@ -237,14 +254,14 @@ class _Guard:
 class _Created:
     """Given to TensorFlow as the regularizer: learns which variable is created, and regularises nothing."""
 
-    variable: Any = None
+    variable: tf.Variable | None = None
 
-    def __call__(self, variable: Any) -> None:
+    def __call__(self, variable: tf.Variable) -> None:
         """Note the variable."""
         self.variable = variable
 
 
-def _regularize_in_this_tower(name: str, variable: Any, regularizer: Callable[[Any], Any]) -> None:
+def _regularize_in_this_tower(name: str, variable: tf.Variable | None, regularizer: Regularizer) -> None:
     """Add the loss of a variable to the collection, unless this tower has it already or is one for prediction."""
     tower = get_current_tower_context()
     if variable is None or (tower is not None and not tower.is_training):
@@ -263,21 +280,7 @@ def _regularize_in_this_tower(name: str, variable: Any, regularizer: Callable[[A
             losses.append(loss)
 
 
-def _find_variable(name: str) -> Any:
+def _find_variable(name: str) -> tf.Variable | None:
     graph = tf.get_default_graph()
     found = (v for key in VARIABLE_KEYS for v in graph.get_collection_ref(key) if v.op.name == name)
     return next(found, None)
-
-
-def argument_aliases(**aliases: str) -> Callable[[F], F]:
-    """Let a layer's arguments be called by other names too.
-
-    Args:
-        **aliases: the other name, and the argument that it means.
-    """
-
-    def decorate(function: F) -> F:
-        function.__argument_aliases__ = aliases  # type: ignore[attr-defined]
-        return function
-
-    return decorate

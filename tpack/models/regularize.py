@@ -1,6 +1,6 @@
 """Costs for the size of weights: regularizers, and the sum of them that is added to a model's cost.
 
-Losses that Keras layers hold, in the collection that other layers' losses are in.
+The losses that Keras layers hold join those of other layers in the collection REGULARIZATION_LOSSES.
 
 Keras models work in a tower function of every trainer and predictor: make the layers in it, and give them
 ``training=self.training``. Layers are called the same in each tower, towers and predictors that share variables find
@@ -12,40 +12,53 @@ What does not work: Keras's own optimizers, ``compile`` and ``fit``, and metrics
 """
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.models.variables import Regularizer
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.utils import logger
 
 __all__ = ["add_keras_losses", "l1_regularizer", "l2_regularizer", "regularize_cost", "regularize_cost_from_collection"]
 
 
-def l1_regularizer(l1: float = 0.01) -> Callable[[Any], Any]:
+class KerasLayer(Protocol):
+    """A layer or model of Keras 3 or of ``tf_keras``, as far as its losses go."""
+
+    @property
+    def losses(self) -> Sequence[tf.Tensor]:
+        """Those of its regularizers, and those that it added itself."""
+
+    @property
+    def trainable_variables(self) -> Sequence[tf.Variable]:
+        """What the regularizers are for."""
+
+
+def l1_regularizer(l1: float = 0.01) -> Regularizer:
     """Return a function that gives ``l1`` times the sum of the absolute values of a tensor, in float32 at least."""
 
-    def regularizer(weights: Any) -> Any:
+    def regularizer(weights: tf.Tensor) -> tf.Tensor:
         return tf.multiply(tf.reduce_sum(tf.abs(_widen(weights))), l1, name="l1_regularizer")
 
     return regularizer
 
 
-def l2_regularizer(x: float) -> Callable[[Any], Any]:
+def l2_regularizer(x: float) -> Regularizer:
     """Return a function that gives ``x`` times half of the sum of the squares of a tensor, in float32 at least.
 
     Half, as ``tf.nn.l2_loss`` has it and weight decay wants it; Keras's function of this name takes the whole sum.
     """
 
-    def regularizer(weights: Any) -> Any:
+    def regularizer(weights: tf.Tensor) -> tf.Tensor:
         return tf.multiply(tf.nn.l2_loss(_widen(weights)), x, name="l2_regularizer")
 
     return regularizer
 
 
-def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regularize_cost") -> Any:
+def regularize_cost(regex: str, func: Regularizer, name: str = "regularize_cost") -> tf.Tensor:
     """Return the sum of a cost for each trainable variable whose name matches.
 
     In a training tower these are the tower's own variables, by the names that they have in the main tower: a replica
@@ -74,7 +87,7 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
     return _sum(costs, name)
 
 
-def regularize_cost_from_collection(name: str = "regularize_cost") -> Any:
+def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     """Return the sum of the collection REGULARIZATION_LOSSES.
 
     It has what the regularizers of layers gave in this training tower, also where towers share variables. What
@@ -96,33 +109,7 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> Any:
     return _sum(losses, name)
 
 
-def _trainable_variables(tower: TowerContext | None) -> list[tuple[str, Any]]:
-    """Return the variables to regularise by the names that they have in the main tower."""
-    if tower is None:
-        return [(variable.op.name, variable) for variable in tf.trainable_variables()]
-    prefix = f"{tower.vs_name}/" if tower.has_own_variables and tower.vs_name else ""
-    variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
-    return [(variable.op.name.removeprefix(prefix), variable) for variable in variables]
-
-
-def _sum(costs: Sequence[Any], name: str) -> Any:
-    if not costs:
-        return _zero(name)
-    dtype = tf.float64 if any(cost.dtype == tf.float64 for cost in costs) else tf.float32
-    return tf.add_n([tf.cast(cost, dtype) for cost in costs], name=name)
-
-
-def _zero(name: str) -> Any:
-    """Return zero in the dtype that the costs of the model's variables would have."""
-    is_wide = any(variable.dtype.base_dtype == tf.float64 for variable in tf.trainable_variables())
-    return tf.constant(0, tf.float64 if is_wide else tf.float32, name=f"empty_{name}")
-
-
-def _widen(weights: Any) -> Any:
-    return tf.cast(weights, tf.float32) if weights.dtype.base_dtype.size < tf.float32.size else weights
-
-
-def add_keras_losses(*layers: Any) -> list[Any]:
+def add_keras_losses(*layers: KerasLayer) -> list[tf.Tensor]:
     """Add what Keras layers and models have in ``losses``, such as those of regularizers, to REGULARIZATION_LOSSES.
 
     `regularize_cost_from_collection` adds the collection to the cost. In a tower for prediction nothing is added.
@@ -151,3 +138,29 @@ def add_keras_losses(*layers: Any) -> list[Any]:
     for loss in losses:
         tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, loss)
     return losses
+
+
+def _trainable_variables(tower: TowerContext | None) -> list[tuple[str, tf.Variable]]:
+    """Return the variables to regularise by the names that they have in the main tower."""
+    if tower is None:
+        return [(variable.op.name, variable) for variable in tf.trainable_variables()]
+    prefix = f"{tower.vs_name}/" if tower.has_own_variables and tower.vs_name else ""
+    variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
+    return [(variable.op.name.removeprefix(prefix), variable) for variable in variables]
+
+
+def _sum(costs: Sequence[tf.Tensor], name: str) -> tf.Tensor:
+    if not costs:
+        return _zero(name)
+    dtype = tf.float64 if any(cost.dtype == tf.float64 for cost in costs) else tf.float32
+    return tf.add_n([tf.cast(cost, dtype) for cost in costs], name=name)
+
+
+def _zero(name: str) -> tf.Tensor:
+    """Return zero in the dtype that the costs of the model's variables would have."""
+    is_wide = any(variable.dtype.base_dtype == tf.float64 for variable in tf.trainable_variables())
+    return tf.constant(0, tf.float64 if is_wide else tf.float32, name=f"empty_{name}")
+
+
+def _widen(weights: tf.Tensor) -> tf.Tensor:
+    return tf.cast(weights, tf.float32) if weights.dtype.base_dtype.size < tf.float32.size else weights

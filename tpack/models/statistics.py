@@ -1,9 +1,10 @@
-"""Mean and variance of the channels of a batch: of a tower's, of groups of its inputs, or of all towers' together.
+"""Mean and variance of the channels of a batch, and their moving averages, which a model is evaluated with.
 
-Moving averages of batch statistics, which a model is evaluated with.
+The batch is a tower's, groups of its inputs, or that of all towers together.
 
-They are updated with every training step: by operations in the collection UPDATE_OPS, which the callback `RunUpdateOps`
-runs, or inside the layer. Towers that share the variables would each update them, so only the first does.
+The averages are updated with every training step: by operations in the collection UPDATE_OPS, which the callback
+`RunUpdateOps` runs, or inside the layer. Towers that share the variables would each update them, so only the first
+does.
 """
 
 from typing import Any, NamedTuple
@@ -11,8 +12,8 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.models.arguments import layer_name
 from tpack.models.channels import Channels
-from tpack.models.data_format import layer_name
 from tpack.models.steps import OUTPUT
 from tpack.reduction.over_towers import stack_over_towers
 from tpack.tower.context import add_model_variable, get_current_tower_context, is_in_control_flow
@@ -21,7 +22,7 @@ from tpack.tower.getters import full_precision
 UPDATES = ("default", "collection", "internal", "skip")
 
 
-def unbiased(variance: Any, number: Any) -> Any:
+def unbiased(variance: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
     """Return a variance of ``number`` values times ``number / (number - 1)``, as TensorFlow's fused operation does."""
     return variance * (number / tf.maximum(number - 1, 1))
 
@@ -35,12 +36,12 @@ class BatchStatistics(NamedTuple):
         unbiased: the variance times n / (n - 1), an estimate for the data that the batch of n numbers was drawn from.
     """
 
-    mean: Any
-    variance: Any
-    unbiased: Any
+    mean: tf.Tensor
+    variance: tf.Tensor
+    unbiased: tf.Tensor
 
 
-def tower_statistics(wide: Any, channels: Channels) -> BatchStatistics:
+def tower_statistics(wide: tf.Tensor, channels: Channels) -> BatchStatistics:
     """Return the statistics of this tower's batch.
 
     Args:
@@ -54,7 +55,7 @@ def tower_statistics(wide: Any, channels: Channels) -> BatchStatistics:
     return BatchStatistics(mean, variance, unbiased(variance, numbers_per_channel(wide, channels)))
 
 
-def statistics_over_towers(wide: Any, channels: Channels) -> BatchStatistics:
+def statistics_over_towers(wide: tf.Tensor, channels: Channels) -> BatchStatistics:
     """Return the statistics of all training towers' batches as one; to be called in each tower.
 
     The batches need not be of one size. Each tower's variance is taken around its own mean, and the means' around the
@@ -80,7 +81,7 @@ def statistics_over_towers(wide: Any, channels: Channels) -> BatchStatistics:
     return BatchStatistics(mean, variance, unbiased(variance, total))
 
 
-def group_statistics(grouped: Any, channels: Channels) -> BatchStatistics:
+def group_statistics(grouped: tf.Tensor, channels: Channels) -> BatchStatistics:
     """Return the statistics of each group of inputs.
 
     Args:
@@ -96,7 +97,7 @@ def group_statistics(grouped: Any, channels: Channels) -> BatchStatistics:
     return BatchStatistics(mean, variance, unbiased(variance, number))
 
 
-def numbers_per_channel(wide: Any, channels: Channels) -> Any:
+def numbers_per_channel(wide: tf.Tensor, channels: Channels) -> tf.Tensor:
     """Return the number of values that each channel of an input has, as a scalar of the input's dtype."""
     return tf.cast(tf.size(wide, out_type=tf.int64) // channels.count, wide.dtype)
 
@@ -110,7 +111,7 @@ class MovingStatistics:
         momentum: the share of the old average in the new one.
     """
 
-    def __init__(self, count: int, dtype: Any, momentum: Any) -> None:
+    def __init__(self, count: int, dtype: tf.DType, momentum: float | tf.Tensor) -> None:
         self._momentum = momentum
         # Under a distribution strategy each tower moves its own averages, and their mean is evaluated and saved.
         options: dict[str, Any] = {
@@ -124,7 +125,7 @@ class MovingStatistics:
         add_model_variable(self.mean)
         add_model_variable(self.variance)
 
-    def update(self, mean: Any, variance: Any, outputs: Any, how: str) -> Any:
+    def update(self, mean: tf.Tensor, variance: tf.Tensor, outputs: tf.Tensor, how: str) -> tf.Tensor:
         """Add the statistics of a batch to the averages, if it is for this tower to do so.
 
         Args:
@@ -184,7 +185,7 @@ def parse_update(kind: str, ema_update: str, internal_update: bool | None) -> st
     return "collection" if ema_update == "default" else ema_update
 
 
-def _move(average: Any, value: Any, momentum: Any) -> Any:
+def _move(average: tf.Variable, value: tf.Tensor, momentum: float | tf.Tensor) -> tf.Operation:
     with tf.name_scope("moving_average"):
         rate = tf.cast(1.0 - momentum, average.dtype.base_dtype)
         return average.assign_sub((average - value) * rate, read_value=False)

@@ -6,17 +6,23 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.models import steps
-from tpack.models.steps import has_basic_kernels, runs_on_cpu, steps_in_format, to_channels_first, to_channels_last
+from tpack.models import data_format
+from tpack.models.data_format import (
+    has_basic_kernels,
+    runs_on_cpu,
+    steps_in_format,
+    to_channels_first,
+    to_channels_last,
+)
 
 
 @pytest.fixture
 def gpu_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "list_gpus", lambda: ["/device:GPU:0"])
+    monkeypatch.setattr(data_format, "list_gpus", lambda: ["/device:GPU:0"])
 
 
 def test_without_a_gpu_everything_runs_on_the_cpu(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "list_gpus", lambda: [])
+    monkeypatch.setattr(data_format, "list_gpus", lambda: [])
     with tf.device("/gpu:0"):
         assert runs_on_cpu()
     assert graph.get_operations() == []
@@ -39,8 +45,8 @@ def test_with_a_gpu_the_device_decides(graph: Any, gpu_machine: None, device: An
 
 @pytest.mark.parametrize("onednn", [True, False])
 def test_only_float32_with_onednn_has_more_than_basic_kernels(monkeypatch: pytest.MonkeyPatch, onednn: bool) -> None:
-    monkeypatch.setattr(steps, "list_gpus", lambda: [])
-    monkeypatch.setattr(steps, "is_onednn_enabled", lambda: onednn)
+    monkeypatch.setattr(data_format, "list_gpus", lambda: [])
+    monkeypatch.setattr(data_format, "is_onednn_enabled", lambda: onednn)
     assert has_basic_kernels(tf.float32) is not onednn
     assert has_basic_kernels(tf.float64)
     assert has_basic_kernels(tf.bfloat16)
@@ -76,7 +82,7 @@ def test_steps_are_transposed_around_for_basic_kernels_only(
     formats: list[str],
     types: list[str],
 ) -> None:
-    monkeypatch.setattr(steps, "has_basic_kernels", lambda dtype: basic)
+    monkeypatch.setattr(data_format, "has_basic_kernels", lambda dtype: basic)
     asked = []
 
     def make_steps(data_format: str) -> list[Any]:
