@@ -1,12 +1,13 @@
-"""Shapes in short, mapped arguments, and calls allowed once."""
+"""Shapes in short, mapped arguments, and calls and lines that happen once."""
 
 import pickle
+import uuid
 
 import numpy as np
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.argtools import call_only_once, get_data_format, map_arg, shape2d, shape4d
+from tpack.utils.argtools import call_only_once, execute_only_once, get_data_format, log_once, map_arg, shape2d, shape4d
 
 
 class Thing:
@@ -118,3 +119,24 @@ def test_data_format_is_translated_both_ways(name):
 def test_unknown_data_format_raises():
     with pytest.raises(ConfigError, match="data_format='HWC': wanted one of NCHW, NHWC"):
         get_data_format("HWC")
+
+
+def test_each_line_is_executed_once():
+    first = [execute_only_once() for _ in range(3)]
+    second = [execute_only_once() for _ in range(3)]
+    assert first == second == [True, False, False]
+
+
+@pytest.mark.parametrize(("func", "mark"), [("info", "] "), ("warn", "WRN "), ("error", "ERR ")])
+def test_message_is_logged_once_at_the_callers_place(func, mark, capsys):
+    message = f"seen {uuid.uuid4()}"
+    for _ in range(3):
+        log_once(message, func)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(mark + message)
+    assert "@test_argtools.py:" in line
+
+
+def test_unknown_level_raises():
+    with pytest.raises(ConfigError, match="func='shout': wanted one of debug, info"):
+        log_once("a", "shout")

@@ -11,7 +11,13 @@ import psutil
 import pytest
 
 from tests.helpers.source import ROOT
-from tpack.utils.concurrency import enable_death_signal, ensure_proc_terminate, mask_sigint, start_proc_mask_signal
+from tpack.utils.concurrency import (
+    enable_death_signal,
+    ensure_proc_terminate,
+    mask_sigint,
+    start_proc_mask_signal,
+    usable_cores,
+)
 
 WAIT_SECS = 30
 FORK = multiprocessing.get_context("fork")
@@ -142,3 +148,9 @@ def test_mask_does_nothing_where_signals_cannot_be_blocked(monkeypatch):
 def test_ensure_takes_any_iterable():
     ensure_proc_terminate(FORK.Process() for _ in range(2))
     assert multiprocessing.active_children() == []
+
+
+def test_cores_are_counted(monkeypatch):
+    assert usable_cores() == len(os.sched_getaffinity(0))
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert usable_cores() == os.cpu_count()
