@@ -1,4 +1,4 @@
-"""Files that appear as a whole or not at all."""
+"""Files and directories that appear as a whole or not at all."""
 
 import os
 import stat
@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.fs import atomic_write
+from tpack.utils.fs import atomic_path, atomic_write, leftover_of
 
 
 @pytest.mark.parametrize(("mode", "content"), [("w", "grün\n"), ("wb", b"\0\1")])
@@ -76,3 +76,76 @@ def test_directory_is_not_synced_where_it_cannot_be(tmp_path, monkeypatch):
 def test_other_modes_are_refused(tmp_path, mode):
     with pytest.raises(ConfigError, match="wanted 'w' or 'wb'"), atomic_write(tmp_path / "file", mode):
         pass
+
+
+def test_path_takes_its_place_when_the_block_ends(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    with atomic_path(path) as temporary:
+        with open(temporary, "w") as file:
+            file.write("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_block_that_raises_leaves_nothing_at_a_path(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="half way"), atomic_path(path) as temporary:
+        with open(temporary, "w") as file:
+            file.write("ne")
+        raise ValueError("half way")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_block_that_writes_nothing_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "a"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_relative_path_is_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with atomic_path("a") as temporary, open(temporary, "w") as file:
+        file.write("new")
+    assert (tmp_path / "a").read_text() == "new"
+
+
+def test_directory_takes_the_place_of_an_empty_one(tmp_path):
+    path = tmp_path / "a"
+    path.mkdir()
+    with atomic_path(path) as temporary:
+        os.mkdir(temporary)
+        with open(os.path.join(temporary, "file"), "w") as file:
+            file.write("new")
+        assert list(path.iterdir()) == []
+    assert [entry.name for entry in path.iterdir()] == ["file"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_directory_with_content_stays(tmp_path):
+    path = tmp_path / "a"
+    path.mkdir()
+    (path / "mine").write_text("")
+    with pytest.raises(OSError, match="not empty"), atomic_path(path) as temporary:
+        os.mkdir(temporary)
+    assert [entry.name for entry in path.iterdir()] == ["mine"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_file_that_a_library_wrote_keeps_the_permissions(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(0o640)
+    with atomic_path(path) as temporary, open(temporary, "w") as file:
+        file.write("new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_what_a_killed_process_left_tells_whose_it_is(tmp_path):
+    with atomic_path(tmp_path / "a.b-1.json") as temporary:
+        assert leftover_of(os.path.basename(temporary)) == "a.b-1.json"
+        open(temporary, "w").close()
+    assert [leftover_of(name) for name in ("a.tmp", ".a.tmp", "a.0a1b2c3d.tmp", ".a.0a1b2c3d.tmpx")] == [None] * 4

@@ -20,7 +20,7 @@ from tpack.estimator.spec import ExportOutput, PredictOutput
 from tpack.estimator.training import add_default_saver
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.utils import logger
-from tpack.utils.fs import written_aside
+from tpack.utils.fs import atomic_path
 
 _ASSETS_EXTRA = "assets.extra"
 
@@ -94,10 +94,10 @@ def export_model(
     init_op = tf.global_variables_initializer()
     os.makedirs(os.path.dirname(target.path), exist_ok=True)
     creator = NewSessionCreator(config=parts.config.session_config)
-    with creator.create_session() as session, written_aside(target.path) as aside:
+    with creator.create_session() as session, atomic_path(target.path) as temporary:
         session.run(init_op)
         restore(session, saver, checkpoint)
-        builder = tf.saved_model.Builder(aside)
+        builder = tf.saved_model.Builder(temporary)
         builder.add_meta_graph_and_variables(
             session,
             [tf.saved_model.tag_constants.SERVING],
@@ -108,7 +108,7 @@ def export_model(
             strip_default_attrs=True,
         )
         builder.save(target.as_text)
-        _copy_extra(target.assets_extra or {}, aside)
+        _copy_extra(target.assets_extra or {}, temporary)
     logger.info(f"Exported the model to {target.path}: {', '.join(sorted(signatures))}")
 
 

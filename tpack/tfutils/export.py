@@ -1,7 +1,7 @@
 """Take a trained model out of tpack: as a SavedModel for serving, or as one frozen graph file.
 
-Both are read by plain TensorFlow and need neither the model's code nor tpack. They are written aside and renamed, so
-that a server never sees half a model.
+Both are read by plain TensorFlow and need neither the model's code nor tpack. They take their place when they are
+whole, so that a server never sees half a model.
 
 A graph in one message, to be written to a file: variables become constants, and what only training needs goes.
 """
@@ -18,7 +18,7 @@ from tpack.errors import ConfigError
 from tpack.tfutils.initialize import create_initialized_session
 from tpack.tower.context import PredictTowerContext
 from tpack.utils import logger
-from tpack.utils.fs import atomic_write, written_aside
+from tpack.utils.fs import atomic_path, atomic_write
 
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 # Each has one input and gives it on as it is.
@@ -75,13 +75,13 @@ class ModelExporter:
         if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path)):
             raise ConfigError(f"wanted a new directory to export a model to, and {path} is there and not empty")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with self._built() as built, written_aside(path) as aside:
+        with self._built() as built, atomic_path(path) as temporary:
             signature = tf.saved_model.build_signature_def(
                 {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in built.inputs.items()},
                 {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in built.outputs.items()},
                 tf.saved_model.signature_constants.PREDICT_METHOD_NAME,
             )
-            builder = tf.saved_model.Builder(aside)
+            builder = tf.saved_model.Builder(temporary)
             builder.add_meta_graph_and_variables(
                 built.session,
                 list(tags),

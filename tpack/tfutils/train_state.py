@@ -1,31 +1,23 @@
-"""Where a run was when a checkpoint was saved: a small JSON file beside each checkpoint.
+"""Where a run was when a checkpoint was saved: two small files beside each checkpoint.
 
-A checkpoint holds the variables; the epoch, and how far it had come, are no variables. The file is written aside,
-flushed to the disk and renamed, so that it is whole or absent whenever the process dies. Write it before the
-checkpoint: then every complete checkpoint has its state, and a state without a checkpoint is only left over
-(``prune_train_states``).
-
-Which data points training had used when a checkpoint was saved: a small file beside each checkpoint.
-
-The position in a dataflow is no variable, and it may hold arrays: the state of a generator of random numbers, or the
-data points that wait in a shuffling buffer. The file is written as `tpack.tfutils.train_state` writes its own, before
-the checkpoint, and goes with it.
+A checkpoint holds the variables; the epoch, and how far it had come, are no variables, and neither is the position in a
+dataflow, which may hold arrays: the state of a generator of random numbers, or the data points that wait in a shuffling
+buffer. The first file is JSON, the second msgpack. Each is written beside its place, flushed to the disk and renamed,
+so that it is whole or absent whenever the process dies. Write them before the checkpoint: then every complete
+checkpoint has its state, and a state without a checkpoint is only left over (``prune_train_states``).
 """
 
 import json
 import os
-import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tpack.errors import CheckpointError, ConfigError, InputError
-from tpack.utils.fs import atomic_write
+from tpack.utils.fs import atomic_write, leftover_of
 from tpack.utils.serialize import dumps, loads
 
-SUFFIX = ".train_state.json"
-DATA_SUFFIX = ".data_state.msgpack"
-# What `atomic_write` leaves behind when the process is killed inside it.
-_WRITTEN_ASIDE = re.compile(rf"^\..*({re.escape(SUFFIX)}|{re.escape(DATA_SUFFIX)})\.\w+\.tmp$")
+_SUFFIX = ".train_state.json"
+_DATA_SUFFIX = ".data_state.msgpack"
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class TrainState:
 
 def train_state_path(prefix: str) -> str:
     """Return the name of the state file that belongs to the checkpoint ``prefix``."""
-    return prefix + SUFFIX
+    return prefix + _SUFFIX
 
 
 def write_train_state(prefix: str, state: TrainState) -> None:
@@ -91,9 +83,9 @@ def prune_train_states(checkpoint_dir: str) -> list[str]:
     names = set(os.listdir(checkpoint_dir))
     removed = []
     for name in sorted(names):
-        prefix = name.removesuffix(SUFFIX).removesuffix(DATA_SUFFIX)
+        prefix = name.removesuffix(_SUFFIX).removesuffix(_DATA_SUFFIX)
         is_orphan = prefix != name and prefix + ".index" not in names
-        if is_orphan or _WRITTEN_ASIDE.search(name):
+        if is_orphan or (leftover_of(name) or "").endswith((_SUFFIX, _DATA_SUFFIX)):
             path = os.path.join(checkpoint_dir, name)
             os.remove(path)
             removed.append(path)
@@ -102,10 +94,10 @@ def prune_train_states(checkpoint_dir: str) -> list[str]:
 
 def data_state_path(prefix: str) -> str:
     """Return the name of the file that belongs to the checkpoint ``prefix``."""
-    return prefix + DATA_SUFFIX
+    return prefix + _DATA_SUFFIX
 
 
-def write_data_state(prefix: str, state: Any) -> None:
+def write_data_state(prefix: str, state: object) -> None:
     """Write the position that belongs to the checkpoint ``prefix``; it survives the death of process and machine.
 
     Args:

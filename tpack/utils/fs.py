@@ -1,13 +1,7 @@
-"""Files and directories: made when missing, found, downloaded, and written so that a reader never sees half a file.
-
-Files that are written so that a reader never sees half of one.
-
-Download a file so that it is there complete or not at all, and once.
-
-Files written by libraries that want a path: made beside their place and renamed when they are whole.
-"""
+"""Files and directories: made when missing, found, downloaded, and written so that a reader never sees half of one."""
 
 import os
+import re
 import secrets
 import shutil
 import urllib.error
@@ -20,10 +14,10 @@ from typing import IO, Any
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
 
-__all__ = ["atomic_write", "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
+__all__ = ["atomic_path", "atomic_write", "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
 
-
-_TIMEOUT_SECS = 60.0
+_DOWNLOAD_TIMEOUT_SECS = 60.0
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 
 
 def mkdir_p(dirname: str | os.PathLike[str]) -> None:
@@ -58,8 +52,7 @@ def recursive_walk(rootdir: str | os.PathLike[str]) -> Iterator[str]:
 def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file for writing that takes the place of ``path`` when the ``with`` block ends, all at once.
 
-    The content goes to a file beside it, is brought to the disk and then renamed. If the block raises, or the process
-    is killed at any instant, ``path`` is what it was before.
+    See `atomic_path` for what that means.
 
     Args:
         path: the file; its directory must exist.
@@ -73,29 +66,55 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     """
     if mode not in ("w", "wb"):
         raise ConfigError(f"atomic_write got mode={mode!r}: wanted 'w' or 'wb', since the file is written as a whole")
+    encoding = None if "b" in mode else "utf-8"
+    with atomic_path(path) as temporary, open(temporary, mode.replace("w", "x"), encoding=encoding) as file:
+        yield file
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Give a path to write to; what is there when the ``with`` block ends takes the place of ``path``, all at once.
+
+    For libraries that want a path, and for directories; what Python itself writes is easier with `atomic_write`. The
+    content is brought to the disk and then renamed. If the block raises, what it wrote is removed; if it does, or the
+    process is killed at any instant, ``path`` is what it was before. A file keeps the permissions of the one before it.
+
+    Args:
+        path: a file, or a directory that is empty if it is there; what it lies in must exist.
+
+    Returns:
+        A context manager whose value is the path to write to, in the same directory. It must be closed in the block.
+    """
     path = os.path.abspath(os.fspath(path))
     directory, name = os.path.split(path)
-    aside = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.tmp")
+    temporary = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(aside, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(path):
-            shutil.copymode(path, aside)
-        os.replace(aside, path)
-    except BaseException:
-        if os.path.exists(aside):
-            os.unlink(aside)
-        raise
-    _sync_directory(directory)
+        yield temporary
+        _bring_to_disk(temporary)
+        if os.path.isfile(path):
+            shutil.copymode(path, temporary)
+        os.replace(temporary, path)
+        _bring_to_disk(directory)
+    finally:
+        if os.path.isdir(temporary):
+            shutil.rmtree(temporary, ignore_errors=True)
+        elif os.path.exists(temporary):
+            os.unlink(temporary)
 
 
-def _sync_directory(directory: str) -> None:
-    """Bring a rename to the disk; systems that cannot open a directory do it on their own."""
-    if os.name != "posix":
+def leftover_of(name: str) -> str | None:
+    """Return which file was being written if a file has a name that `atomic_path` gives; None for other names."""
+    match = _TEMPORARY.fullmatch(name)
+    return None if match is None else match[1]
+
+
+def _bring_to_disk(path: str) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
+    is_directory = os.path.isdir(path)
+    if is_directory and os.name != "posix":
+        # Such a system cannot open a directory, and does it on its own.
         return
-    handle = os.open(directory, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY if is_directory else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:
@@ -144,7 +163,7 @@ def download(url: str, dir: str | os.PathLike[str], filename: str | None = None,
 
 
 def _fetch(url: str, path: str, expect_size: int | None) -> None:
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECS) as response, atomic_write(path, "wb") as file:
+    with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_SECS) as response, atomic_write(path, "wb") as file:
         shutil.copyfileobj(response, file)
         file.flush()
         announced = response.headers.get("Content-Length")
@@ -156,39 +175,3 @@ def _check_size(path: str, expected: int | None, what: str) -> None:
     size = os.path.getsize(path)
     if expected is not None and size != expected:
         raise InputError(f"{path} {what}: wanted {expected:,} bytes, and it has {size:,}")
-
-
-@contextmanager
-def written_aside(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Give a path beside ``path``; what is there when the block ends takes the place of ``path``, all at once.
-
-    If the block raises, what it wrote is removed and ``path`` is what it was before. What is written must be closed in
-    the block. For files that Python itself writes there is ``tpack.utils.fs.atomic_write``.
-
-    Args:
-        path: a file, or a directory that is empty if it is there; what it lies in must exist.
-
-    Returns:
-        A context manager whose value is the other path, in the same directory.
-    """
-    directory, name = os.path.split(os.path.abspath(os.fspath(path)))
-    aside = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield aside
-        _bring_to_disk(aside)
-        os.replace(aside, path)
-        _bring_to_disk(directory)
-    finally:
-        if os.path.isdir(aside):
-            shutil.rmtree(aside, ignore_errors=True)
-        elif os.path.exists(aside):
-            os.unlink(aside)
-
-
-def _bring_to_disk(path: str) -> None:
-    """Wait until a file, or the names in a directory, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -15,7 +15,7 @@ from tpack.dataflow.batch import aggregate
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger
-from tpack.utils.fs import written_aside
+from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
 
@@ -110,7 +110,7 @@ class HDF5Serializer:
     def save(df: DataFlow, path: str | os.PathLike[str], data_paths: Sequence[str]) -> None:
         """Write one pass over a flow; ``reset_state`` is called first.
 
-        The file is written aside and takes its place when it is whole.
+        The file takes its place when it is whole.
 
         Args:
             df: the flow.
@@ -125,7 +125,7 @@ class HDF5Serializer:
         h5py = import_optional("h5py", "hdf5")
         df.reset_state()
         count = 0
-        with written_aside(path) as aside, h5py.File(aside, "w") as file:
+        with atomic_path(path) as temporary, h5py.File(temporary, "w") as file:
             for first_index, columns in _column_chunks(df):
                 if count == 0:
                     _make_arrays(file, columns, data_paths)

@@ -25,7 +25,7 @@ from tpack.dataflow.sources import IndexedDataFlow
 from tpack.dataflow.storage import tensorpack_format
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger, serialize
-from tpack.utils.fs import written_aside
+from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
 
@@ -277,7 +277,7 @@ class LMDBSerializer:
     def save(df: DataFlow, path: str | os.PathLike[str], write_frequency: int = 5000) -> None:
         """Write one pass over a flow; ``reset_state`` is called first.
 
-        The file is written aside and takes its place when it is whole.
+        The file takes its place when it is whole.
 
         Args:
             df: the flow.
@@ -294,8 +294,8 @@ class LMDBSerializer:
         check_at_least(LMDBSerializer(), "write_frequency", write_frequency)
         path = os.path.join(path, "data.mdb") if os.path.isdir(path) else os.fspath(path)
         df.reset_state()
-        with written_aside(path) as aside:
-            env = lmdb.open(aside, subdir=False, lock=False, sync=False, map_size=_FIRST_MAP_SIZE_BYTES)
+        with atomic_path(path) as temporary:
+            env = lmdb.open(temporary, subdir=False, lock=False, sync=False, map_size=_FIRST_MAP_SIZE_BYTES)
             try:
                 count = _write_all(lmdb, env, df, write_frequency)
                 env.sync(True)

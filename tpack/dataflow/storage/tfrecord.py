@@ -164,7 +164,7 @@ class TFRecordSerializer:
     def save(df: DataFlow, path: str | os.PathLike[str]) -> None:
         """Write one pass over a flow; ``reset_state`` is called first.
 
-        The file is written aside and takes its place when it is whole.
+        The file takes its place when it is whole.
 
         Args:
             df: the flow.
