@@ -59,10 +59,6 @@ def main() -> None:
     sys.stdout.write("\n" + json.dumps(row.as_json()) + "\n")
 
 
-if __name__ == "__main__":
-    main()
-
-
 def measure_here(
     name: str, reducer: Reducer, workload: Workload, *, steps: int, rounds: int, session_config: Any = None
 ) -> Measurement:
@@ -177,3 +173,7 @@ def _config(session_config: Any, graph: Any) -> Any:
         config.CopyFrom(session_config)
     provide_cpu_devices(config, graph)
     return config
+
+
+if __name__ == "__main__":
+    main()
