@@ -12,6 +12,7 @@ from tpack.errors import ConfigError, DataExhaustedError, InputError, TowerError
 from tpack.input_source.dataset import TFDatasetInput
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
+from tpack.input_source.staging import StagingInput
 from tpack.predict import FeedfreePredictor
 
 IMAGES = np.random.default_rng(2).normal(size=(4, 2, 3)).astype("float32")
@@ -24,6 +25,7 @@ def flow():
 
 SOURCES = {
     "queue": lambda: QueueInput(flow()),
+    "staged queue": lambda: StagingInput(QueueInput(flow())),
     "feed": lambda: FeedInput(flow(), infinite=True),
     "dataset": lambda: TFDatasetInput(
         lambda: tf.data.Dataset.from_tensor_slices((IMAGES, np.full(4, 0.5, "float32"))).repeat()

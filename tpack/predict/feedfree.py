@@ -40,6 +40,9 @@ class FeedfreePredictor(PredictorBase):
             results = [predict() for _ in range(len(dataflow))]
     """
 
+    # Callbacks of an input ask whether there are training steps.
+    train_op = None
+
     def __init__(self, config: PredictConfig, input_source: InputSource) -> None:
         if check_config(config, self).return_input:
             raise ConfigError("FeedfreePredictor never sees its input: it cannot return it, as return_input asks for")
