@@ -6,7 +6,6 @@ import glob
 import json
 import math
 import os
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -49,7 +48,7 @@ class MinSaver(Callback):
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
         self._given_dir = checkpoint_dir
         self._path = ""
-        self._saver: Any = None
+        self._saver: tf.train.Saver
         self._best: float | None = None
         self._statistic = StatisticReader(self, monitor_stat)
 
@@ -86,10 +85,10 @@ class MinSaver(Callback):
         return value > self._best if self._reverse else value < self._best
 
     def _save(self, value: float) -> None:
-        aside = f"{self._path}.aside"
-        save_checkpoint(self._saver, self.trainer.sess, aside, write_state=False)
+        written = f"{self._path}.aside"
+        save_checkpoint(self._saver, self.trainer.sess, written, write_state=False)
         try:
-            _move_checkpoint(aside, self._path)
+            _move_checkpoint(written, self._path)
             with atomic_write(self._best_path) as file:
                 json.dump({"name": self._stat, "value": value, "global_step": self.global_step}, file)
         except OSError as error:

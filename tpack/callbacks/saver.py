@@ -1,6 +1,6 @@
 """Save the variables while training, so that it can be resumed and the model used.
 
-What the callbacks that save checkpoints share: where to, which variables, and an error that names the file.
+Below `ModelSaver` stands what every callback that saves checkpoints needs: where to, and which variables.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ModelSaver(Callback):
         }
         self._given_dir = checkpoint_dir
         self._dir = ""
-        self._saver: Any = None
+        self._saver: tf.train.Saver
         self._series: CheckpointSeries
         self._said_stateless = False
 
@@ -96,7 +96,7 @@ class ModelSaver(Callback):
         prune_train_states(self._dir)
         logger.info(f"Model saved to {prefix}.")
 
-    def _data_state(self) -> Any:
+    def _data_state(self) -> dict[str, Any] | None:
         """Return the position in the data, None if there is none."""
         source = self.trainer.input_source
         try:
@@ -114,7 +114,7 @@ class ModelSaver(Callback):
         return TrainState(self.epoch_num, self.local_step, self.global_step)
 
 
-def prepare_checkpoint_dir(callback: Any, directory: str | None) -> str:
+def prepare_checkpoint_dir(callback: Callback, directory: str | None) -> str:
     """Return the directory for checkpoints, the logger's unless given, after making sure that it exists.
 
     Raises:
@@ -131,7 +131,7 @@ def prepare_checkpoint_dir(callback: Any, directory: str | None) -> str:
     return directory
 
 
-def make_saver(callback: Any, collections: Sequence[str], **options: Any) -> Any:
+def make_saver(callback: Callback, collections: Sequence[str], **options: Any) -> tf.train.Saver:
     """Return a `tf.train.Saver` of all variables in the collections.
 
     Args:
