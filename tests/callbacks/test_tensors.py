@@ -1,9 +1,12 @@
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
+from tests.helpers.log_lines import captured_log
 from tests.helpers.toy_inference import make_trainer
-from tpack.callbacks.tensors import ProcessTensors
+from tpack.callbacks import tensors
+from tpack.callbacks.tensors import DumpTensors, ProcessTensors, TensorPrinter
 from tpack.callbacks.trigger import PeriodicCallback
 from tpack.errors import CallbackError
 
@@ -43,3 +46,44 @@ def test_misuse_is_an_error():
         ProcessTensors("cost", print)
     with pytest.raises(CallbackError, match="wants a function of the tensors' values, got None"):
         ProcessTensors(["cost"], None)
+
+
+def test_values_are_logged_after_each_step(graph):
+    with captured_log() as lines:
+        tf.constant([1, 2], name="pair")
+        FakeTrainer().train([TensorPrinter(["global_step", "pair:0"])], epochs=(1, 1))
+    assert lines == ["global_step: 0", "pair:0: [1 2]", "global_step: 1", "pair:0: [1 2]"]
+
+
+def test_each_step_is_a_file_of_its_number(graph, log_dir):
+    step = tf.get_variable("count", initializer=0.0, use_resource=True)
+    value = step.read_value()
+    with tf.name_scope("tower"):
+        tf.stack([value, value + 1], name="pair")
+    with tf.control_dependencies([value]):
+        train_op = tf.assign_add(step, 1.0).op
+    FakeTrainer(train_op).train([DumpTensors(["tower/pair", "tower/pair:0"])], epochs=(1, 1), global_step=10)
+    files = sorted(path.name for path in log_dir.glob("DumpTensor-*"))
+    assert files == ["DumpTensor-11.npz", "DumpTensor-12.npz"]
+    for path, first in zip(files, (0, 1), strict=True):
+        found = dict(np.load(log_dir / path).items())
+        assert {name: value.tolist() for name, value in found.items()} == {
+            "tower/pair": [first, first + 1],
+            "tower/pair:0": [first, first + 1],
+        }
+
+
+def test_a_step_that_was_not_fetched_writes_nothing(graph, log_dir):
+    callback = DumpTensors(["w"])
+    FakeTrainer().setup([callback])
+    callback.trigger_step()
+    assert list(log_dir.glob("DumpTensor-*")) == []
+
+
+def test_without_a_directory_there_is_an_error(graph):
+    with pytest.raises(CallbackError, match="writes into the logger's directory, and none is set"):
+        FakeTrainer().setup([DumpTensors(["w"])])
+
+
+def test_it_has_two_names():
+    assert tensors.DumpTensor is DumpTensors

@@ -1,7 +1,15 @@
+import math
+
+import numpy as np
 import pytest
 
 from tests.helpers.fake_trainer import FakeTrainer
-from tpack.callbacks.inference.inferencers import Inferencer
+from tpack.callbacks.inference.inferencers import (
+    BinaryClassificationStats,
+    ClassificationError,
+    Inferencer,
+    ScalarStats,
+)
 from tpack.errors import CallbackError
 
 
@@ -57,3 +65,97 @@ def test_methods_must_be_overridden():
     with pytest.raises(NotImplementedError, match="Inferencer must override _on_fetches"):
         Inferencer().on_fetches([])
     assert Inferencer()._after_inference() is None
+
+
+def evaluate(stats, batches):
+    stats._before_inference()
+    for batch in batches:
+        stats.on_fetches(batch)
+    return stats._after_inference()
+
+
+def test_precision_and_recall_are_those_of_the_whole_set(rng):
+    predictions, labels = rng.integers(0, 2, (2, 23))
+    batches = [(predictions[start : start + 5], labels[start : start + 5]) for start in range(0, 23, 5)]
+    right = (predictions & labels).sum()
+    assert evaluate(BinaryClassificationStats("pred", "label"), batches) == {
+        "val_precision": right / predictions.sum(),
+        "val_recall": right / labels.sum(),
+    }
+
+
+def test_each_pass_counts_anew():
+    stats = BinaryClassificationStats("pred:0", "label", prefix="test")
+    assert stats.get_fetches() == ["pred:0", "label:0"]
+    evaluate(stats, [([1, 1], [0, 0])])
+    assert evaluate(stats, [([1], [1])]) == {"test_precision": 1.0, "test_recall": 1.0}
+
+
+def error_rate(batches):
+    return evaluate(ClassificationError("wrong", "err"), [[batch] for batch in batches])
+
+
+def test_error_rate_is_exact_for_uneven_batches(rng):
+    wrong = rng.integers(0, 2, 23)
+    batches = [wrong[start : start + 5] for start in range(0, 23, 5)]
+    assert error_rate(batches) == {"err": wrong.sum() / 23}
+
+
+@pytest.mark.parametrize("dtype", [bool, np.float32, np.int64])
+def test_every_kind_of_zero_and_one_counts(dtype):
+    assert error_rate([np.array([1, 0, 1, 1], dtype=dtype)]) == {"err": 0.75}
+
+
+def test_names_are_the_usual_ones():
+    error = ClassificationError()
+    assert error.get_fetches() == ["incorrect_vector:0"]
+    assert list(error._after_inference()) == ["validation_error"]
+
+
+def test_rate_of_nothing_is_nan():
+    assert math.isnan(error_rate([])["err"])
+
+
+def test_tensor_that_is_no_vector_is_an_error():
+    with pytest.raises(CallbackError, match=r"wants 'wrong' to be a vector .*, got shape \(\)"):
+        error_rate([np.float32(1)])
+
+
+@pytest.mark.parametrize(
+    ("names", "prefix", "expected"),
+    [
+        ("cost", "validation", ["validation_cost"]),
+        (["cost:0", "scope/top5"], "val", ["val_cost", "val_scope/top5"]),
+        (["split:1"], "", ["split:1"]),
+    ],
+)
+def test_statistics_are_named_after_tensors(names, prefix, expected):
+    stats = ScalarStats(names, prefix)
+    assert list(evaluate(stats, [[1.0] * len(expected)])) == expected
+
+
+def test_scalars_count_once_a_batch():
+    assert evaluate(ScalarStats("x"), [[1.0], [2.0], [6.0]]) == {"validation_x": 3.0}
+
+
+def test_elements_of_uneven_batches_weigh_alike(rng):
+    values = rng.normal(size=23)
+    batches = [[values[start : start + 5]] for start in range(0, 23, 5)]
+    assert evaluate(ScalarStats("x"), batches)["validation_x"] == pytest.approx(values.mean(), rel=1e-15)
+
+
+def test_order_of_batches_does_not_matter(rng):
+    batches = [[value] for value in rng.normal(size=100).astype(np.float32) * 10.0 ** rng.integers(-8, 8, 100)]
+    assert evaluate(ScalarStats("x"), batches) == evaluate(ScalarStats("x"), batches[::-1])
+
+
+def test_each_pass_adds_up_anew():
+    stats = ScalarStats("x")
+    evaluate(stats, [[100.0]])
+    assert evaluate(stats, [[1.0]]) == {"validation_x": 1.0}
+
+
+def test_what_is_not_finite_shows():
+    assert evaluate(ScalarStats("x"), [[math.inf], [1.0]]) == {"validation_x": math.inf}
+    assert math.isnan(evaluate(ScalarStats("x"), [[math.inf], [-math.inf]])["validation_x"])
+    assert math.isnan(evaluate(ScalarStats("x"), [])["validation_x"])

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.toy_inference import flow, make_trainer, uneven_batches
 from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.inferencers import ClassificationError, Inferencer, ScalarStats
@@ -129,6 +130,12 @@ def test_failure_is_that_of_the_input(graph, rng):
     runner.setup_graph(make_trainer())
     assert runner.failure() is error
     assert runner.implements("failure")
+
+
+def test_a_trainer_without_a_tower_function_is_an_error(graph, rng):
+    runner = InferenceRunner(flow(uneven_batches(rng, 3)), Life())
+    with pytest.raises(CallbackError, match="wants a tower_func, since the trainer FakeTrainer has none"):
+        runner.setup_graph(FakeTrainer())
 
 
 def test_base_builds_no_towers(graph, rng):

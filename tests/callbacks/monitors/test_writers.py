@@ -5,8 +5,9 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks.base import CallbackFactory
-from tpack.callbacks.monitors.writers import TFEventWriter
+from tpack.callbacks.base import Callback, CallbackFactory
+from tpack.callbacks.monitors.writers import ScalarPrinter, SendMonitorData, TFEventWriter
+from tpack.errors import ConfigError
 
 
 def read_events(directory):
@@ -58,3 +59,69 @@ def test_without_a_directory_nothing_is_written(graph):
     with captured_log() as lines:
         run()
     assert lines == ["TFEventWriter writes nothing: neither its logdir nor the logger's directory is set"]
+
+
+class Reports(Callback):
+    def _trigger_step(self):
+        self.trainer.monitors.put_scalar("step/time", self.global_step)
+
+    def _trigger(self):
+        self.trainer.monitors.put_scalar("error", 0.123456789)
+        self.trainer.monitors.put_scalar("cost", float("nan"))
+
+
+EPOCH = ["cost: nan", "error: 0.12346"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [*EPOCH, "step/time: 2"]),
+        ({"enable_step": True}, ["step/time: 1", "step/time: 2", *EPOCH]),
+        ({"enable_step": True, "enable_epoch": False}, ["step/time: 1", "step/time: 2"]),
+        ({"whitelist": ["err", "c"]}, EPOCH),
+        ({"whitelist": []}, []),
+        ({"blacklist": [".*or"]}, ["cost: nan", "step/time: 2"]),
+        ({"whitelist": ["cost", "error"], "blacklist": ["cost"]}, ["error: 0.12346"]),
+    ],
+)
+def test_printer_logs_what_came(graph, options, expected):
+    with captured_log() as lines:
+        FakeTrainer().train([Reports()], monitors=[ScalarPrinter(**options)], steps_per_epoch=2, epochs=(1, 1))
+    assert lines == expected
+
+
+def test_printer_asks_for_steps_only_when_enabled():
+    assert not ScalarPrinter().implements("trigger_step")
+    assert ScalarPrinter(enable_step=True).implements("trigger_step")
+
+
+def test_printer_logs_each_value_once(graph):
+    class Once(Callback):
+        def _before_train(self):
+            self.trainer.monitors.put_scalar("start", 1)
+
+    with captured_log() as lines:
+        FakeTrainer().train([Once()], monitors=[ScalarPrinter()], epochs=(1, 3))
+    assert lines == ["start: 1"]
+
+
+def test_what_came_in_an_epoch_is_sent_after_it(graph, tmp_path):
+    monitor = SendMonitorData(f"echo {{error}} {{epoch}} >> {tmp_path}/sent", ["error", "epoch"])
+
+    def report(callback):
+        monitors, epoch = callback.trainer.monitors, callback.epoch_num
+        monitors.put_scalar("epoch", epoch)
+        monitors.put_scalar("other", 5)
+        if epoch != 2:
+            monitors.put_scalar("error", epoch / 2)
+
+    with captured_log() as lines:
+        FakeTrainer().train([CallbackFactory(trigger=report)], monitors=[monitor], epochs=(1, 4))
+    assert (tmp_path / "sent").read_text() == "0.5 1\n1.5 3\n2.0 4\n"
+    assert lines == ["SendMonitorData sends nothing in epoch 2: error did not come."]
+
+
+def test_another_name_in_the_command_is_an_error():
+    with pytest.raises(ConfigError, match="uses eror"):
+        SendMonitorData("echo {eror}", "error")
