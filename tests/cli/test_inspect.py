@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.checkpoints import save_checkpoint
-from tpack.cli.inspect import describe
+from tpack.cli.inspect import _describe
 from tpack.cli.main import main
 
 VALUES = {
@@ -37,7 +37,7 @@ def test_variables_are_described(tmp_path, capsys, kind):
 
 
 def test_what_has_no_moments_has_none():
-    found = rows(describe({"empty": np.zeros((0, 2)), "name": np.array("text"), "nan": np.array([np.nan, 1.0])}))
+    found = rows(_describe({"empty": np.zeros((0, 2)), "name": np.array("text"), "nan": np.array([np.nan, 1.0])}))
     assert found["empty"] == ["[0,", "2]", "float64", "0", "B"]
     assert found["name"] == ["[]", "str128", "16", "B"]
     assert found["nan"] == ["[2]", "float64", "nan", "nan", "16", "B"]

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tpack.cli.inspect import compare, max_difference
+from tpack.cli.inspect import _compare, _max_difference
 
 FIRST = {
     "same": np.ones(3, "float32"),
@@ -23,7 +23,7 @@ SECOND = {
 
 
 def test_every_difference_is_listed_and_the_largest_first():
-    text = compare(FIRST, SECOND, ("one.npz", "two"))
+    text = _compare(FIRST, SECOND, ("one.npz", "two"))
     sections = text.rstrip("\n").split("\n\n")
     assert sections[0] == "A: one.npz\nB: two"
     assert sections[1].splitlines()[0] == "Only in A:"
@@ -38,7 +38,7 @@ def test_every_difference_is_listed_and_the_largest_first():
 
 
 def test_equal_checkpoints_have_no_tables():
-    assert compare(FIRST, FIRST, ("a", "b")) == "A: a\nB: b\n\n5 of the 5 variable(s) in both are equal.\n"
+    assert _compare(FIRST, FIRST, ("a", "b")) == "A: a\nB: b\n\n5 of the 5 variable(s) in both are equal.\n"
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_equal_checkpoints_have_no_tables():
     ],
 )
 def test_distance_of_arrays(first, second, expected):
-    np.testing.assert_equal(max_difference(np.asarray(first), np.asarray(second)), expected)
+    np.testing.assert_equal(_max_difference(np.asarray(first), np.asarray(second)), expected)

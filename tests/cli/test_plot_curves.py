@@ -6,7 +6,7 @@ import math
 import pytest
 
 from tpack.callbacks.monitors.json_writer import JSONWriter
-from tpack.cli.plot import Run, choose_stats, labels, read_runs
+from tpack.cli.plot import _choose_stats, _labels, _read_runs, _Run
 from tpack.errors import CallbackError, ConfigError
 
 ENTRIES = [
@@ -25,22 +25,22 @@ def write_run(directory, entries):
 def test_runs_are_read_from_directories_and_files(tmp_path):
     first = write_run(tmp_path / "a" / "run", ENTRIES)
     second = write_run(tmp_path / "b" / "run", ENTRIES[:1])
-    runs = read_runs([first, f"{second}/stat.json"])
+    runs = _read_runs([first, f"{second}/stat.json"])
     assert [run.label for run in runs] == ["a/run", "b/run"]
     assert [len(run.entries) for run in runs] == [3, 1]
 
 
 def test_curves_have_gaps_where_values_are_not_finite():
-    x, y = Run("run", ENTRIES).curve("cost", "epoch")
+    x, y = _Run("run", ENTRIES).curve("cost", "epoch")
     assert x == [1, 2, 3]
     assert y[0] == 3
     assert all(map(math.isnan, y[1:]))
-    assert Run("run", ENTRIES).curve("accuracy", "step") == ([20, 30], [0.5, 0.75])
-    assert Run("run", [*ENTRIES, {"epoch_num": 4, "accuracy": "lost"}]).curve("accuracy", "epoch") == (
+    assert _Run("run", ENTRIES).curve("accuracy", "step") == ([20, 30], [0.5, 0.75])
+    assert _Run("run", [*ENTRIES, {"epoch_num": 4, "accuracy": "lost"}]).curve("accuracy", "epoch") == (
         [2, 3],
         [0.5, 0.75],
     )
-    assert Run("run", ENTRIES).stats() == ["accuracy", "cost", "rate"]
+    assert _Run("run", ENTRIES).stats() == ["accuracy", "cost", "rate"]
 
 
 @pytest.mark.parametrize(
@@ -54,35 +54,35 @@ def test_curves_have_gaps_where_values_are_not_finite():
     ],
 )
 def test_labels_are_short_and_differ(directories, expected):
-    assert labels(directories) == expected
+    assert _labels(directories) == expected
 
 
 def test_all_statistics_that_change_are_chosen():
-    other = Run("other", [{"epoch_num": 1, "extra": 1.0}])
-    queue = Run("queue", [{"global_step": k, "Queue/size": k, "Beta": -k} for k in (1, 2)])
-    assert choose_stats([Run("run", ENTRIES), other, queue], []) == ["accuracy", "Beta", "cost", "Queue/size"]
-    assert choose_stats([other], []) == ["extra"]
-    assert choose_stats([Run("run", ENTRIES)], ["rate", "cost", "rate"]) == ["rate", "cost"]
+    other = _Run("other", [{"epoch_num": 1, "extra": 1.0}])
+    queue = _Run("queue", [{"global_step": k, "Queue/size": k, "Beta": -k} for k in (1, 2)])
+    assert _choose_stats([_Run("run", ENTRIES), other, queue], []) == ["accuracy", "Beta", "cost", "Queue/size"]
+    assert _choose_stats([other], []) == ["extra"]
+    assert _choose_stats([_Run("run", ENTRIES)], ["rate", "cost", "rate"]) == ["rate", "cost"]
 
 
 def test_statistics_that_no_run_has_are_refused():
-    runs = [Run("run", ENTRIES)]
+    runs = [_Run("run", ENTRIES)]
     with pytest.raises(ConfigError, match="no run has the statistic 'acuracy'; near names: accuracy"):
-        choose_stats(runs, ["acuracy"])
+        _choose_stats(runs, ["acuracy"])
     with pytest.raises(ConfigError, match="'xyz'; there are: accuracy, cost, rate"):
-        choose_stats(runs, ["xyz"])
+        _choose_stats(runs, ["xyz"])
     with pytest.raises(ConfigError, match="the runs have no statistics to draw"):
-        choose_stats([Run("run", [{"epoch_num": 1}])], [])
+        _choose_stats([_Run("run", [{"epoch_num": 1}])], [])
 
 
 @pytest.mark.parametrize("entries", [None, []])
 def test_directories_without_statistics_are_refused(tmp_path, entries):
     path = str(tmp_path / "run") if entries is None else write_run(tmp_path / "run", entries)
     with pytest.raises(ConfigError, match=r"with statistics in stat.json: .*run has none"):
-        read_runs([path])
+        _read_runs([path])
 
 
 def test_damaged_files_are_told(tmp_path):
     write_run(tmp_path, {"a": 1})
     with pytest.raises(CallbackError, match="should hold a list of dictionaries"):
-        read_runs([str(tmp_path)])
+        _read_runs([str(tmp_path)])

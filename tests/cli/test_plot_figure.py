@@ -6,12 +6,12 @@ import sys
 import numpy as np
 import pytest
 
-from tpack.cli.plot import Run, draw
+from tpack.cli.plot import _draw, _Run
 from tpack.errors import DependencyError
 
 
 def make_run(label, *, num_epochs=5, stats=("cost", "accuracy", "rate", "norm")):
-    return Run(
+    return _Run(
         label,
         [
             {"epoch_num": k, "global_step": 10 * k, **{name: k * (n + 1.0) for n, name in enumerate(stats)}}
@@ -25,7 +25,7 @@ def visible(figure):
 
 
 def test_each_statistic_has_a_panel_with_a_line_for_each_run():
-    figure = draw([make_run("a"), make_run("_b", num_epochs=3)], ["cost", "accuracy", "rate", "norm"], "epoch")
+    figure = _draw([make_run("a"), make_run("_b", num_epochs=3)], ["cost", "accuracy", "rate", "norm"], "epoch")
     panels = visible(figure)
     assert [panel.get_title(loc="left") for panel in panels] == ["cost", "accuracy", "rate", "norm"]
     for number, panel in enumerate(panels, 1):
@@ -39,28 +39,28 @@ def test_each_statistic_has_a_panel_with_a_line_for_each_run():
 
 
 def test_one_run_is_named_by_a_title():
-    figure = draw([make_run("only")], ["cost"], "step")
+    figure = _draw([make_run("only")], ["cost"], "step")
     assert figure.get_suptitle() == "only"
     assert figure.legends == []
     np.testing.assert_array_equal(visible(figure)[0].get_lines()[0].get_xdata(), [10, 20, 30, 40, 50])
 
 
 def test_runs_that_lack_a_statistic_keep_their_colours():
-    figure = draw([make_run("a", stats=("cost",)), make_run("b", stats=("cost", "late"))], ["late", "cost"], "epoch")
+    figure = _draw([make_run("a", stats=("cost",)), make_run("b", stats=("cost", "late"))], ["late", "cost"], "epoch")
     late, cost = visible(figure)
     assert [len(line.get_xdata()) for line in late.get_lines()] == [0, 5]
     assert late.get_lines()[1].get_color() == cost.get_lines()[1].get_color()
 
 
 def test_many_runs_are_all_told_apart():
-    figure = draw([make_run(str(k)) for k in range(20)], ["cost"], "epoch")
+    figure = _draw([make_run(str(k)) for k in range(20)], ["cost"], "epoch")
     looks = {(line.get_color(), line.get_linestyle()) for line in visible(figure)[0].get_lines()}
     assert len(looks) == 20
 
 
 @pytest.mark.parametrize(("num_epochs", "marker"), [(40, "o"), (41, "None")])
 def test_few_points_are_marked(num_epochs, marker):
-    panel = visible(draw([make_run("a", num_epochs=num_epochs)], ["cost"], "epoch"))[0]
+    panel = visible(_draw([make_run("a", num_epochs=num_epochs)], ["cost"], "epoch"))[0]
     assert panel.get_lines()[0].get_marker() == marker
 
 
@@ -68,11 +68,11 @@ def test_pyplot_is_not_needed(monkeypatch):
     # It would choose a backend for the process, and perhaps open a window.
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     file = io.BytesIO()
-    draw([make_run("a")], ["cost"], "epoch").savefig(file, format="png")
+    _draw([make_run("a")], ["cost"], "epoch").savefig(file, format="png")
     assert file.getvalue().startswith(b"\x89PNG")
 
 
 def test_matplotlib_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(DependencyError, match=r"tpack\[plot\]"):
-        draw([make_run("a")], ["cost"], "epoch")
+        _draw([make_run("a")], ["cost"], "epoch")

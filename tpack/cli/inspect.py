@@ -1,24 +1,19 @@
-"""``tpack inspect``: what is in a checkpoint or an ``.npz`` file, and how two of them differ.
-
-How the values in two checkpoints differ, as text.
-
-What the tables of the command line have in common: how they are drawn, and shapes and numbers in them.
-"""
+"""``tpack inspect``: what is in a checkpoint or an ``.npz`` file, and how two of them differ, as tables."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from tabulate import tabulate
 
 from tpack.tfutils.varmanip import load_checkpoint_vars
 
-Values = Mapping[str, Any]
+_Values: TypeAlias = Mapping[str, np.ndarray]
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser's sub-commands."""
     parser = commands.add_parser(
         "inspect",
@@ -44,30 +39,30 @@ def run(options: argparse.Namespace) -> str:
     """
     values = load_checkpoint_vars(options.checkpoint)
     if options.other is None:
-        return describe(values)
-    return compare(values, load_checkpoint_vars(options.other), (options.checkpoint, options.other))
+        return _describe(values)
+    return _compare(values, load_checkpoint_vars(options.other), (options.checkpoint, options.other))
 
 
-def describe(values: Mapping[str, Any]) -> str:
+def _describe(values: _Values) -> str:
     """Return a table of values: name, shape, dtype, mean, standard deviation and size, and what they are together.
 
     Args:
         values: arrays by name.
     """
     rows = [
-        (name, format_shape(value), value.dtype.name, *_moments(value), format_size(value.nbytes))
+        (name, _format_shape(value), value.dtype.name, *_moments(value), _format_size(value.nbytes))
         for name, value in sorted(values.items())
     ]
     headers = ("name", "shape", "dtype", "mean", "std", "size")
-    table = draw_table(rows, headers, ("left", "left", "left", "right", "right", "right"))
+    table = _draw_table(rows, headers, ("left", "left", "left", "right", "right", "right"))
     num_elements = sum(value.size for value in values.values())
-    size = format_size(sum(value.nbytes for value in values.values()))
+    size = _format_size(sum(value.nbytes for value in values.values()))
     return f"{table}\n\n{len(rows)} variable(s) with {num_elements:,} elements, {size}\n"
 
 
-def _moments(value: Any) -> tuple[str, str]:
+def _moments(value: np.ndarray) -> tuple[str, str]:
     """Return mean and standard deviation as text; empty where there are none."""
-    if not value.size or not is_number(value) or value.dtype.kind == "c":
+    if not value.size or not _is_number(value) or value.dtype.kind == "c":
         return "", ""
     # Squares of half-precision numbers overflow.
     numbers = value.astype(np.float64)
@@ -75,7 +70,7 @@ def _moments(value: Any) -> tuple[str, str]:
         return f"{numbers.mean():.4g}", f"{numbers.std():.4g}"
 
 
-def compare(first: Values, second: Values, paths: tuple[str, str]) -> str:
+def _compare(first: _Values, second: _Values, paths: tuple[str, str]) -> str:
     """Return what only one of two has, whose shapes differ, and whose values do, the largest difference first.
 
     Args:
@@ -86,29 +81,29 @@ def compare(first: Values, second: Values, paths: tuple[str, str]) -> str:
     sections = [f"A: {paths[0]}\nB: {paths[1]}", *_only_in_one(first, second)]
     both = sorted(first.keys() & second.keys())
     alike = [name for name in both if first[name].shape == second[name].shape]
-    misfits = [(name, format_shape(first[name]), format_shape(second[name])) for name in both if name not in alike]
+    misfits = [(name, _format_shape(first[name]), _format_shape(second[name])) for name in both if name not in alike]
     if misfits:
-        sections.append(f"Of different shapes:\n{draw_table(misfits, ('name', 'in A', 'in B'))}")
-    distances = {name: max_difference(first[name], second[name]) for name in alike}
+        sections.append(f"Of different shapes:\n{_draw_table(misfits, ('name', 'in A', 'in B'))}")
+    distances = {name: _max_difference(first[name], second[name]) for name in alike}
     unequal = sorted((name for name in alike if distances[name] != 0), key=lambda name: -_order(distances[name]))
     if unequal:
         rows = [
-            (name, format_shape(first[name]), _dtypes(first[name], second[name]), f"{distances[name]:.4g}")
+            (name, _format_shape(first[name]), _dtypes(first[name], second[name]), f"{distances[name]:.4g}")
             for name in unequal
         ]
         headers = ("name", "shape", "dtype", "max. difference")
-        sections.append(f"Of different values:\n{draw_table(rows, headers, ('left', 'left', 'left', 'right'))}")
+        sections.append(f"Of different values:\n{_draw_table(rows, headers, ('left', 'left', 'left', 'right'))}")
     sections.append(f"{len(alike) - len(unequal)} of the {len(both)} variable(s) in both are equal.")
     return "\n\n".join(sections) + "\n"
 
 
-def max_difference(first: Any, second: Any) -> float:
+def _max_difference(first: np.ndarray, second: np.ndarray) -> float:
     """Return the largest absolute difference of two arrays of one shape.
 
     The same infinity, or NaN in both, is no difference. NaN in one of them is the difference NaN; things that are no
     numbers differ by infinity, if they do.
     """
-    if not (is_number(first) and is_number(second)):
+    if not (_is_number(first) and _is_number(second)):
         return 0.0 if np.array_equal(first, second) else np.inf
     wide = np.complex128 if "c" in (first.dtype.kind, second.dtype.kind) else np.float64
     a, b = first.astype(wide), second.astype(wide)
@@ -118,14 +113,14 @@ def max_difference(first: Any, second: Any) -> float:
         return float(np.max(np.where(same, 0.0, np.abs(a - b)), initial=0.0))
 
 
-def _only_in_one(first: Values, second: Values) -> Iterator[str]:
+def _only_in_one(first: _Values, second: _Values) -> Iterator[str]:
     for letter, own, other in (("A", first, second), ("B", second, first)):
-        rows = [(name, format_shape(own[name]), own[name].dtype.name) for name in sorted(own.keys() - other.keys())]
+        rows = [(name, _format_shape(own[name]), own[name].dtype.name) for name in sorted(own.keys() - other.keys())]
         if rows:
-            yield f"Only in {letter}:\n{draw_table(rows, ('name', 'shape', 'dtype'))}"
+            yield f"Only in {letter}:\n{_draw_table(rows, ('name', 'shape', 'dtype'))}"
 
 
-def _dtypes(first: Any, second: Any) -> str:
+def _dtypes(first: np.ndarray, second: np.ndarray) -> str:
     return " / ".join(dict.fromkeys([first.dtype.name, second.dtype.name]))
 
 
@@ -134,7 +129,7 @@ def _order(distance: float) -> float:
     return np.inf if np.isnan(distance) else distance
 
 
-def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Sequence[str] | None = None) -> str:
+def _draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Sequence[str] | None = None) -> str:
     """Return a table as text.
 
     Args:
@@ -147,12 +142,12 @@ def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str], align: Seq
     return tabulate(drawn, headers=list(headers), tablefmt="simple", disable_numparse=True, colalign=columns)
 
 
-def format_shape(value: Any) -> str:
+def _format_shape(value: np.ndarray) -> str:
     """Return the shape of an array as text, such as ``"[3, 3, 64]"``."""
     return f"[{', '.join(map(str, value.shape))}]"
 
 
-def format_size(size_bytes: float) -> str:
+def _format_size(size_bytes: float) -> str:
     """Return a number of bytes with its unit, such as ``"1.5 MiB"``."""
     unit = 0
     while size_bytes >= 1024 and unit < len(_SIZE_UNITS) - 1:
@@ -161,7 +156,7 @@ def format_size(size_bytes: float) -> str:
     return f"{size_bytes:.0f} B" if unit == 0 else f"{size_bytes:.1f} {_SIZE_UNITS[unit]}"
 
 
-def is_number(value: Any) -> bool:
+def _is_number(value: np.ndarray) -> bool:
     """Tell whether an array holds numbers or booleans."""
     # Kind V are the small floats that numpy does not know itself, such as bfloat16; records are of that kind too.
     return bool(

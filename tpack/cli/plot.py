@@ -1,10 +1,7 @@
 """``tpack plot``: draw the curves of one or several runs from what they wrote to ``stat.json``.
 
-The curves of runs: which statistics each reported, and when.
-
-Draw curves: one panel for each statistic, one colour for each run.
-
-The figure is made without ``pyplot``, so that no backend is chosen for the process and no window can open.
+There is one panel for each statistic and one colour for each run. The figure is made without ``pyplot``, so that no
+backend is chosen for the process and no window can open.
 """
 
 import argparse
@@ -22,7 +19,7 @@ from tpack.utils.optional import import_optional
 
 _FORMATS = (".png", ".svg", ".pdf")
 _DOTS_PER_INCH = 110
-AXES = {"epoch": "epoch_num", "step": "global_step"}
+_AXES = {"epoch": "epoch_num", "step": "global_step"}
 """What curves can be drawn over, and what it is called in the file."""
 
 # Of Okabe and Ito: told apart by colour-blind readers, and dark enough on white.
@@ -37,7 +34,7 @@ _MAX_COLUMNS = 3
 _MAX_MARKED_POINTS = 40
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser's sub-commands."""
     parser = commands.add_parser(
         "plot",
@@ -47,7 +44,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument("directories", nargs="+", metavar="DIR", help="log directories, or stat.json files")
     parser.add_argument("--stats", nargs="+", default=[], metavar="NAME", help="which; all that change unless given")
     parser.add_argument(
-        "--axis", choices=sorted(AXES), default="epoch", help="what to draw over (default: %(default)s)"
+        "--axis", choices=sorted(_AXES), default="epoch", help="what to draw over (default: %(default)s)"
     )
     parser.add_argument(
         "--out", default="curves.png", help=f"the file to write, one of {', '.join(_FORMATS)} (default: %(default)s)"
@@ -72,16 +69,16 @@ def run(options: argparse.Namespace) -> str:
     file_format = os.path.splitext(options.out)[1].lower()
     if file_format not in _FORMATS:
         raise ConfigError(f"wanted a file that ends in one of {', '.join(_FORMATS)}, got {options.out!r}")
-    runs = read_runs(options.directories)
-    stats = choose_stats(runs, options.stats)
-    figure = draw(runs, stats, options.axis)
+    runs = _read_runs(options.directories)
+    stats = _choose_stats(runs, options.stats)
+    figure = _draw(runs, stats, options.axis)
     with atomic_write(options.out, "wb") as file:
         figure.savefig(file, format=file_format[1:], dpi=_DOTS_PER_INCH)
     return f"{options.out}: {len(stats)} statistic(s) of {len(runs)} run(s)\n"
 
 
 @dataclass(frozen=True)
-class Run:
+class _Run:
     """What one run reported.
 
     Attributes:
@@ -94,20 +91,20 @@ class Run:
 
     def curve(self, stat: str, axis: str) -> tuple[list[float], list[float]]:
         """Return the points of a statistic over ``"epoch"`` or ``"step"``; what is not finite is a NaN, a gap."""
-        points = [(e[AXES[axis]], e[stat]) for e in self.entries if _is_number(e.get(stat)) and AXES[axis] in e]
+        points = [(e[_AXES[axis]], e[stat]) for e in self.entries if _is_number(e.get(stat)) and _AXES[axis] in e]
         return [float(x) for x, _ in points], [float(y) if math.isfinite(y) else math.nan for _, y in points]
 
     def stats(self) -> list[str]:
         """Return the names of all statistics that are numbers, sorted."""
         names = {name for entry in self.entries for name, value in entry.items() if _is_number(value)}
-        return sorted(names - set(AXES.values()))
+        return sorted(names - set(_AXES.values()))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def read_runs(paths: Sequence[str]) -> list[Run]:
+def _read_runs(paths: Sequence[str]) -> list[_Run]:
     """Read the ``stat.json`` of several runs.
 
     Args:
@@ -119,17 +116,17 @@ def read_runs(paths: Sequence[str]) -> list[Run]:
     """
     directories = [os.path.abspath(os.path.dirname(p) if os.path.isfile(p) else p) for p in paths]
     runs = []
-    for path, directory, label in zip(paths, directories, labels(directories), strict=True):
+    for path, directory, label in zip(paths, directories, _labels(directories), strict=True):
         entries = JSONWriter.load_existing_json(directory)
         if not entries:
             raise ConfigError(
                 f"wanted the directory of a run, with statistics in {JSONWriter.FILENAME}: {path} has none"
             )
-        runs.append(Run(label, entries))
+        runs.append(_Run(label, entries))
     return runs
 
 
-def labels(directories: Sequence[str]) -> list[str]:
+def _labels(directories: Sequence[str]) -> list[str]:
     """Return the shortest ends of paths that differ from one another, whole parts each; numbered where paths are equal.
 
     Args:
@@ -143,7 +140,7 @@ def labels(directories: Sequence[str]) -> list[str]:
     return [f"{number} {part[-1]}" for number, part in enumerate(parts, 1)]
 
 
-def choose_stats(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
+def _choose_stats(runs: Sequence[_Run], wanted: Sequence[str]) -> list[str]:
     """Return the statistics to draw.
 
     Args:
@@ -171,7 +168,7 @@ def choose_stats(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
     return changing or known
 
 
-def draw(runs: Sequence[Run], stats: Sequence[str], axis: str) -> Any:
+def _draw(runs: Sequence[_Run], stats: Sequence[str], axis: str) -> Any:
     """Return a ``matplotlib.figure.Figure``.
 
     Args:
@@ -200,7 +197,7 @@ def draw(runs: Sequence[Run], stats: Sequence[str], axis: str) -> Any:
     return figure
 
 
-def _draw_panel(panel: Any, runs: Sequence[Run], stat: str, axis: str) -> None:
+def _draw_panel(panel: Any, runs: Sequence[_Run], stat: str, axis: str) -> None:
     ticker = import_optional("matplotlib.ticker", "plot")
     for index, run in enumerate(runs):
         x, y = run.curve(stat, axis)
@@ -226,7 +223,7 @@ def _draw_panel(panel: Any, runs: Sequence[Run], stat: str, axis: str) -> None:
         spine.set_color(_FAINT)
 
 
-def _name_runs(figure: Any, runs: Sequence[Run]) -> None:
+def _name_runs(figure: Any, runs: Sequence[_Run]) -> None:
     """Say whose curves these are: a title for one run, a legend above the panels for several."""
     if len(runs) == 1:
         figure.suptitle(runs[0].label, fontsize=11, color=_INK, x=0.01, ha="left")

@@ -1,10 +1,10 @@
 """``tpack reduce``: measure the reductions for a model's gradients and say which one is the fastest here.
 
-The shapes of the gradients of well-known models, so that a reduction can be measured without building the model.
+The shapes of the gradients of well-known models are known here, so that the model need not be built.
 """
 
 import argparse
-from typing import Any
+from typing import TypeAlias
 
 from tpack.errors import ConfigError
 from tpack.reduction.choose.by_measurement import ChoiceCache, choose_by_measurement
@@ -15,12 +15,12 @@ from tpack.tower.devices import resolve_devices
 
 _MODEL = "resnet50"
 _DTYPES = ("float32", "float16", "bfloat16", "float64")
-Shape = tuple[int, ...]
+_Shape: TypeAlias = tuple[int, ...]
 _RESNET50_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 """The width of the 3 x 3 convolutions, and the number of blocks."""
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser's sub-commands."""
     parser = commands.add_parser(
         "reduce",
@@ -34,7 +34,7 @@ def add_command(commands: Any) -> None:
         help="how many towers, or the numbers of their GPUs, such as 0,2,5 (default: %(default)s)",
     )
     gradients = parser.add_mutually_exclusive_group()
-    gradients.add_argument("--model", choices=sorted(MODELS), help=f"whose gradients (default: {_MODEL})")
+    gradients.add_argument("--model", choices=sorted(_MODELS), help=f"whose gradients (default: {_MODEL})")
     gradients.add_argument("--shapes", type=_shapes, help="shapes instead of a model, such as 784x10,10")
     parser.add_argument("--dtype", choices=_DTYPES, default="float32", help="of the gradients (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=5, help="steps a round (default: %(default)s)")
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> str:
         ConfigError: A number is out of range, or there is no such candidate.
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
-    shapes = options.shapes or MODELS[options.model or _MODEL]()
+    shapes = options.shapes or _MODELS[options.model or _MODEL]()
     devices = resolve_devices(options.towers)
     if len(devices) < 2:
         raise ConfigError("wanted two towers or more: the gradients of one tower need no reduction")
@@ -88,7 +88,7 @@ def _towers(text: str) -> int | list[int]:
     return numbers if "," in text else numbers[0]
 
 
-def _shapes(text: str) -> tuple[Shape, ...]:
+def _shapes(text: str) -> tuple[_Shape, ...]:
     """Read ``784x10,10``."""
     try:
         shapes = tuple(tuple(int(size) for size in shape.split("x")) for shape in text.split(","))
@@ -104,13 +104,13 @@ def _candidates(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def resnet50_shapes() -> tuple[Shape, ...]:
+def _resnet50_shapes() -> tuple[_Shape, ...]:
     """Return the shapes of the 161 trainable variables of ResNet-50 in the order of the model: 25.6 M elements.
 
     Source:
         He et al., "Deep Residual Learning for Image Recognition", https://arxiv.org/abs/1512.03385
     """
-    shapes: list[Shape] = [*_convolution(7, 3, 64)]
+    shapes: list[_Shape] = [*_convolution(7, 3, 64)]
     channels = 64
     for width, blocks in _RESNET50_STAGES:
         for _ in range(blocks):
@@ -123,10 +123,10 @@ def resnet50_shapes() -> tuple[Shape, ...]:
     return (*shapes, (channels, 1000), (1000,))
 
 
-def _convolution(size: int, inputs: int, outputs: int) -> tuple[Shape, ...]:
+def _convolution(size: int, inputs: int, outputs: int) -> tuple[_Shape, ...]:
     """Return the shapes of a convolution's weights, and of the scale and the offset of its batch normalisation."""
     return (size, size, inputs, outputs), (outputs,), (outputs,)
 
 
-MODELS = {"resnet50": resnet50_shapes}
+_MODELS = {"resnet50": _resnet50_shapes}
 """The models that the command line knows by name."""
