@@ -6,8 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
-from tpack.tfutils import argscope
-from tpack.tfutils.argscope import disable_layer_logging, log_shapes
+from tpack.tfutils.argscope import _logging_disabled, disable_layer_logging, log_shapes
 from tpack.tower.context import TowerContext
 
 
@@ -35,8 +34,14 @@ def test_other_towers_than_the_main_one_are_left_out(graph: Any) -> None:
     assert lines == ["fc                   [0] --> [0]"]
 
 
-def test_logging_can_be_disabled(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(argscope._log, "enabled", True)
+@pytest.fixture
+def logging_comes_back():
+    """Logging is off for the whole process, and other tests want it."""
+    yield
+    _logging_disabled.clear()
+
+
+def test_logging_can_be_disabled(graph: Any, logging_comes_back: None) -> None:
     disable_layer_logging()
     with captured_log() as lines:
         log_shapes("fc", tf.zeros([1]), tf.zeros([1]))

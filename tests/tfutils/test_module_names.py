@@ -11,7 +11,6 @@ NAMES = {
     "tfutils.common": """get_default_sess_config get_global_step_value get_global_step_var get_op_or_tensor_by_name
         get_op_tensor_name get_tensors_by_names get_tf_version_tuple gpu_available_in_session""",
     "tfutils.dependency": "dependency_of_fetches dependency_of_targets",
-    "tfutils.distributed": "get_distributed_session_creator",
     "tfutils.export": "ModelExporter",
     "tfutils.gradproc": """CheckGradient FilterNoneGrad GlobalNormClip GradientProcessor MapGradient PrintGradient
         ScaleGradient SummaryGradient""",
@@ -19,7 +18,8 @@ NAMES = {
     "tfutils.optimizer": """AccumGradOptimizer PostProcessOptimizer ProxyOptimizer VariableAssignmentOptimizer
         apply_grad_processors""",
     "tfutils.scope_utils": "auto_reuse_variable_scope cached_name_scope under_name_scope",
-    "tfutils.sesscreate": "NewSessionCreator ReuseSessionCreator SessionCreatorAdapter",
+    "tfutils.sesscreate": """NewSessionCreator ReuseSessionCreator SessionCreatorAdapter
+        get_distributed_session_creator""",
     "tfutils.sessinit": """ChainInit DictRestore JustCurrentSession SaverRestore SaverRestoreRelaxed SessionInit
         SmartInit get_model_loader""",
     "tfutils.summary": """add_activation_summary add_moving_summary add_param_summary add_tensor_summary
@@ -37,10 +37,9 @@ NAMES = {
         start_proc_mask_signal""",
     "utils.debug": "enable_call_trace",
     "utils.fs": "download get_dataset_path mkdir_p normpath recursive_walk",
-    "utils.gpu": "change_gpu get_nr_gpu get_num_gpu",
+    "utils.gpu": "NVMLContext change_gpu get_nr_gpu get_num_gpu",
     "utils.logger": """addFilter auto_set_dir critical debug error exception get_logger_dir info setLevel set_logger_dir
         warn warning""",
-    "utils.nvml": "NVMLContext",
     "utils.palette": "PALETTE_RGB",
     "utils.serialize": "dumps loads",
     "utils.stats": "Accuracy BinaryStatistics OnlineMoments RatioCounter StatCounter",

@@ -3,18 +3,18 @@
 What is in force lives in a context variable. It ends with its ``with`` block, and a thread starts without it unless it
 runs in a copy of the context.
 
-Log what goes into a layer and what comes out, once for each layer of a graph.
-
-The shapes of a model are worth reading once. The copies of it in other towers and for prediction have the same ones.
+What goes into such a layer and what comes out is logged, once for each layer of a graph: the shapes of a model are
+worth reading once, and the copies of it in other towers and for prediction have the same ones.
 """
 
 import functools
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from threading import Event
 from types import ModuleType
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -27,10 +27,12 @@ from tpack.utils import logger
 
 F = TypeVar("F", bound=Callable[..., Any])
 _IN_FORCE: ContextVar[Mapping[str, Mapping[str, Any]]] = ContextVar("tpack_argscope")
+_logged_layers: WeakKeyDictionary[tf.Graph, set[str]] = WeakKeyDictionary()
+_logging_disabled = Event()
 
 
 @contextmanager
-def argscope(layers: Any, **kwargs: Any) -> Iterator[None]:
+def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs: Any) -> Iterator[None]:
     """Use ``kwargs`` as arguments of some layers in this block, where a call does not give them itself.
 
     An inner block adds to an outer one and wins where both give the same argument. Layers are told apart by the name
@@ -47,7 +49,7 @@ def argscope(layers: Any, **kwargs: Any) -> Iterator[None]:
         with argscope([Conv2D, MaxPooling], data_format="channels_first"), argscope(Conv2D, activation=tf.nn.relu):
             x = Conv2D("conv0", image, 32, 3)
     """
-    functions = list(layers) if isinstance(layers, list | tuple) else [layers]
+    functions: list[Any] = list(layers) if isinstance(layers, list | tuple) else [layers]
     scope = get_arg_scope()
     for function in functions:
         if not getattr(function, "__argscope_enabled__", False):
@@ -168,23 +170,12 @@ def _in_current_scope(name: str) -> str:
     return f"{scope}/{name}" if scope else name
 
 
-class _ShapeLog:
-    """Which layers were logged, by graph, and whether any are to be logged in this process."""
-
-    def __init__(self) -> None:
-        self.enabled = True
-        self.logged: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-
-
-_log = _ShapeLog()
-
-
 def disable_layer_logging() -> None:
     """Log the shapes of no more layers in this process."""
-    _log.enabled = False
+    _logging_disabled.set()
 
 
-def log_shapes(name: str, inputs: Any, outputs: Any) -> None:
+def log_shapes(name: str, inputs: object, outputs: object) -> None:
     """Log the shapes around a layer, if it is new in this graph and not part of another tower than the main one.
 
     Args:
@@ -193,20 +184,20 @@ def log_shapes(name: str, inputs: Any, outputs: Any) -> None:
         outputs: the same. What is no tensor is left out.
     """
     tower = get_current_tower_context()
-    if not _log.enabled or (tower is not None and not tower.is_main_tower):
+    if _logging_disabled.is_set() or (tower is not None and not tower.is_main_tower):
         return
-    logged = _log.logged.setdefault(tf.get_default_graph(), set())
+    logged = _logged_layers.setdefault(tf.get_default_graph(), set())
     if name not in logged:
         logged.add(name)
         logger.info(f"{name:<20} {_shapes(inputs)} --> {_shapes(outputs)}")
 
 
-def _shapes(value: Any) -> str:
+def _shapes(value: object) -> str:
     values = value if isinstance(value, list | tuple) else [value]
     return ", ".join(_shape(v) for v in values if tf.is_tensor(v))
 
 
-def _shape(tensor: Any) -> str:
+def _shape(tensor: tf.Tensor) -> str:
     if tensor.shape.rank is None:
         return "[unknown rank]"
     return f"[{', '.join('?' if size is None else str(size) for size in tensor.shape.as_list())}]"

@@ -1,16 +1,20 @@
 """Ask whether a tensor or operation is needed to compute others."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.types import Fetches
 
 __all__ = ["dependency_of_fetches", "dependency_of_targets"]
 
+GraphElement: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
+"""What an operation stands behind."""
 
-def dependency_of_targets(targets: Iterable[Any], op: Any) -> bool:
+
+def dependency_of_targets(targets: Iterable[GraphElement], op: GraphElement) -> bool:
     """Tell whether running any of the targets runs ``op``.
 
     Args:
@@ -23,7 +27,7 @@ def dependency_of_targets(targets: Iterable[Any], op: Any) -> bool:
     return _operation(op) in ancestors(targets)
 
 
-def dependency_of_fetches(fetches: Any, op: Any) -> bool:
+def dependency_of_fetches(fetches: Fetches, op: GraphElement) -> bool:
     """Tell whether ``session.run(fetches)`` runs ``op``.
 
     Args:
@@ -42,7 +46,7 @@ def dependency_of_fetches(fetches: Any, op: Any) -> bool:
     return dependency_of_targets(leaves, op)
 
 
-def ancestors(targets: Iterable[Any]) -> set[Any]:
+def ancestors(targets: Iterable[GraphElement]) -> set[tf.Operation]:
     """Return the operations of the targets, and all that they need, through control inputs too.
 
     Args:
@@ -62,7 +66,7 @@ def ancestors(targets: Iterable[Any]) -> set[Any]:
     return found
 
 
-def _operation(element: Any) -> Any:
+def _operation(element: GraphElement) -> tf.Operation:
     if isinstance(element, tf.Operation):
         return element
     op = getattr(element, "op", None)

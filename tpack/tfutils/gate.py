@@ -9,7 +9,6 @@ at a gradient. The operations behind the gate stay ordinary ones of the graph, w
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -30,7 +29,7 @@ class Gate:
         done = gate.wait_for([update])
     """
 
-    def __init__(self, is_open: Any) -> None:
+    def __init__(self, is_open: tf.Tensor) -> None:
         with tf.device(is_open.device):
             switch = tf.raw_ops.Switch(data=is_open, pred=is_open)
             # Two tensors of which one is there. What waits for a tensor waits for its operation, and a switch always
@@ -55,14 +54,14 @@ class Gate:
             collection = graph.get_collection_ref(key)
             collection[:] = [kept.get(id(item), item) for item in collection]
 
-    def wait_for(self, operations: Iterable[Any]) -> Any:
+    def wait_for(self, operations: Iterable[tf.Operation | tf.Tensor]) -> tf.Tensor:
         """Return a tensor that is there in any case: after operations behind the gate if it is open, else at once."""
         with tf.device(self._opened.device):
             with tf.control_dependencies(list(operations)):
                 after = tf.identity(self._opened)
             return tf.raw_ops.Merge(inputs=[self._closed, after]).output
 
-    def _or_empty(self, summary: Any) -> Any:
+    def _or_empty(self, summary: tf.Tensor) -> tf.Tensor:
         with tf.device(summary.device):
             with tf.control_dependencies([self._closed]):
                 nothing = tf.constant("")

@@ -1,13 +1,12 @@
-"""Find operations and tensors of the current graph by the names that people give; a wrong name lists those near it.
+"""Find what is in the current graph: operations and tensors by the names that people give, and the global step.
 
-The global step: one integer variable per graph that counts training steps over all runs.
-
-It lies at the top of the graph whatever scope asks for it first, so that every checkpoint calls it ``global_step``.
+A wrong name lists those near it. The global step is one integer variable per graph that counts training steps over all
+runs. It lies at the top of the graph whatever scope asks for it first, so that every checkpoint calls it
+``global_step``.
 """
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -15,11 +14,11 @@ from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.scope_utils import shared_by_towers
 from tpack.tower.names import op_and_tensor_name
 
-_MAX_NEAR = 5
 GLOBAL_STEP_NAME = "global_step"
+_MAX_NEAR = 5
 
 
-def get_tensors_by_names(names: Iterable[str]) -> list[Any]:
+def get_tensors_by_names(names: Iterable[str]) -> list[tf.Tensor]:
     """Return tensors of the current graph.
 
     Args:
@@ -33,7 +32,9 @@ def get_tensors_by_names(names: Iterable[str]) -> list[Any]:
     return [_tensor(name) for name in names]
 
 
-def get_op_or_tensor_by_name(name: str | Sequence[str]) -> Any:
+def get_op_or_tensor_by_name(
+    name: str | Sequence[str],
+) -> tf.Operation | tf.Tensor | list[tf.Operation | tf.Tensor]:
     """Return the tensor that a name such as ``"cost:0"`` means, or the operation that one without a colon means.
 
     Args:
@@ -74,25 +75,7 @@ def gpu_available_in_session() -> bool:
     return any(device.device_type == "GPU" for device in session.list_devices())
 
 
-def _tensor(name: str) -> Any:
-    op_name, tensor_name = op_and_tensor_name(name)
-    outputs = _operation(op_name).outputs
-    index = int(tensor_name.rpartition(":")[2])
-    if index >= len(outputs):
-        raise ConfigError(f"there is no tensor {tensor_name!r}: the operation has {len(outputs)} output(s)")
-    return outputs[index]
-
-
-def _operation(name: str) -> Any:
-    graph = tf.get_default_graph()
-    try:
-        return graph.get_operation_by_name(name)
-    except (KeyError, ValueError):
-        known = (op.name for op in graph.get_operations())
-        raise ConfigError(f"there is no tensor or operation {name!r} in the graph{near_names(name, known)}") from None
-
-
-def get_global_step_var() -> Any:
+def get_global_step_var() -> tf.Variable:
     """Return the current graph's global step, creating it if there is none.
 
     The current name scope, variable scope, reuse, custom getters, devices and control dependencies do not matter.
@@ -115,7 +98,40 @@ def get_global_step_var() -> Any:
         return steps[0] if steps else _create_global_step()
 
 
-def _create_global_step() -> Any:
+def get_global_step_value() -> int:
+    """Return the global step's value in the default session.
+
+    Raises:
+        ConfigError: There is no default session, or its graph has no global step.
+    """
+    session = tf.get_default_session()
+    if session is None:
+        raise ConfigError("the global step's value lives in a session, and none is the default one")
+    steps = session.graph.get_collection(tf.GraphKeys.GLOBAL_STEP)
+    if not steps:
+        raise ConfigError("the default session's graph has no global step: call get_global_step_var() when building it")
+    return int(session.run(steps[0]))
+
+
+def _tensor(name: str) -> tf.Tensor:
+    op_name, tensor_name = op_and_tensor_name(name)
+    outputs = _operation(op_name).outputs
+    index = int(tensor_name.rpartition(":")[2])
+    if index >= len(outputs):
+        raise ConfigError(f"there is no tensor {tensor_name!r}: the operation has {len(outputs)} output(s)")
+    return outputs[index]
+
+
+def _operation(name: str) -> tf.Operation:
+    graph = tf.get_default_graph()
+    try:
+        return graph.get_operation_by_name(name)
+    except (KeyError, ValueError):
+        known = (op.name for op in graph.get_operations())
+        raise ConfigError(f"there is no tensor or operation {name!r} in the graph{near_names(name, known)}") from None
+
+
+def _create_global_step() -> tf.Variable:
     # A variable scope made from scratch, unlike one entered by name, inherits nothing from the current one.
     top_scope = tf.VariableScope(reuse=tf.AUTO_REUSE, name="", use_resource=True)
     with (
@@ -131,18 +147,3 @@ def _create_global_step() -> Any:
     # Not among the arguments above: a variable that existed already would not be added.
     tf.add_to_collection(tf.GraphKeys.GLOBAL_STEP, step)
     return step
-
-
-def get_global_step_value() -> int:
-    """Return the global step's value in the default session.
-
-    Raises:
-        ConfigError: There is no default session, or its graph has no global step.
-    """
-    session = tf.get_default_session()
-    if session is None:
-        raise ConfigError("the global step's value lives in a session, and none is the default one")
-    steps = session.graph.get_collection(tf.GraphKeys.GLOBAL_STEP)
-    if not steps:
-        raise ConfigError("the default session's graph has no global step: call get_global_step_var() when building it")
-    return int(session.run(steps[0]))

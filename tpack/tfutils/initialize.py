@@ -1,17 +1,16 @@
 """Before the first run: the order of sums, and the first values of a new session's variables."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import fix_summation_order
-from tpack.tfutils.sesscreate import ReuseSessionCreator
+from tpack.tfutils.sesscreate import ReuseSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
 from tpack.tower.devices import check_session_devices
 
 
-def order_sums(graph: Any, session_creator: Any) -> None:
+def order_sums(graph: tf.Graph, session_creator: SessionCreator) -> None:
     """Give every sum in the graph a fixed order, so that a run that is repeated gives the same numbers.
 
     A session that a user hands over has usually run parts of the graph, which TensorFlow then does not let anybody
@@ -25,7 +24,7 @@ def order_sums(graph: Any, session_creator: Any) -> None:
         fix_summation_order(graph.get_operations())
 
 
-def initialize_variables(session: Any, *, except_for: Sequence[Any] = ()) -> None:
+def initialize_variables(session: tf.Session, *, except_for: Sequence[tf.Variable] = ()) -> None:
     """Run the initialisers of all variables that have no value yet, and those of lookup tables.
 
     A session that a user hands over may hold trained variables: they are left as they are.
@@ -47,11 +46,11 @@ def initialize_variables(session: Any, *, except_for: Sequence[Any] = ()) -> Non
         session.run(tables)
 
 
-def create_initialized_session(session_creator: Any, session_init: SessionInit) -> Any:
+def create_initialized_session(session_creator: SessionCreator, session_init: SessionInit) -> tf.Session:
     """Return a session on the current default graph whose variables all have values.
 
     Args:
-        session_creator: has ``create_session()``.
+        session_creator: makes it.
         session_init: gives variables their values after their initialisers ran.
 
     Raises:

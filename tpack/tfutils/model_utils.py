@@ -1,7 +1,6 @@
 """Say what a model consists of: a table of its variables, and the shapes of tensors as text."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 from tabulate import tabulate
@@ -18,12 +17,12 @@ def describe_trainable_vars() -> None:
     logger.info(f"The trainable variables:\n{variable_table(variables)}\n{_totals(variables)}")
 
 
-def variable_table(variables: Sequence[Any]) -> str:
+def variable_table(variables: Sequence[tf.Variable]) -> str:
     """Return a table of variables: name, shape and number of elements, and device and dtype where these differ.
 
     A number of elements that is not known is left blank.
     """
-    columns: dict[str, list[Any]] = {
+    columns: dict[str, list[object]] = {
         "name": [variable.op.name for variable in variables],
         "shape": [str(variable.shape) for variable in variables],
         "#elements": [variable.shape.num_elements() for variable in variables],
@@ -37,14 +36,14 @@ def variable_table(variables: Sequence[Any]) -> str:
     return tabulate(columns, headers="keys", tablefmt="simple", intfmt=",")
 
 
-def get_shape_str(tensors: Any) -> str:
+def get_shape_str(tensors: tf.Tensor | list[tf.Tensor] | tuple[tf.Tensor, ...]) -> str:
     """Return the shape of a tensor, or of each in a list, as text."""
     if isinstance(tensors, list | tuple):
         return ", ".join(get_shape_str(tensor) for tensor in tensors)
     return str(tensors.shape)
 
 
-def _totals(variables: Sequence[Any]) -> str:
+def _totals(variables: Sequence[tf.Variable]) -> str:
     sizes = [(variable.shape.num_elements() or 0, variable.dtype.base_dtype.size) for variable in variables]
     num_elements = sum(count for count, _ in sizes)
     size_mb = sum(count * size for count, size in sizes) / 2**20

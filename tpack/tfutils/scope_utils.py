@@ -1,6 +1,4 @@
-"""Decorators and blocks for name scopes and variable scopes.
-
-What is the same whichever tower one is in: names without the tower's scopes, and variables that all towers share.
+"""Names and scopes: decorators and blocks for name and variable scopes, and what is the same in every tower.
 
 A tower knows its own scopes; they are taken off the front of a name, and nothing else is. What a distribution strategy
 made in parts, one for each device, has the name of the whole.
@@ -88,13 +86,13 @@ def cached_name_scope(name: str, top_level: bool = True) -> Iterator[str]:
         yield scope
 
 
-def name_without_tower(tensor: Any) -> str:
+def name_without_tower(tensor: tf.Tensor | tf.Variable) -> str:
     """Return the name of the tensor's operation without the current tower's name scope."""
     context = get_current_tower_context()
     return _without_scope(tensor.op.name, context.ns_name if context else "")
 
 
-def variable_name_without_tower(variable: Any) -> str:
+def variable_name_without_tower(variable: tf.Variable) -> str:
     """Return the variable's name without the current tower's variable scope.
 
     One that is the part of a variable of several devices is called as that variable is.
@@ -103,7 +101,7 @@ def variable_name_without_tower(variable: Any) -> str:
     return _without_scope(whole_variable(variable).op.name, context.vs_name if context else "")
 
 
-def whole_variable(variable: Any) -> Any:
+def whole_variable(variable: tf.Variable) -> tf.Variable:
     """Return the variable of several devices that a variable is one device's part of, or else the variable itself.
 
     Where a strategy updates one device after the other, both are the same to code that reads or assigns, and only the

@@ -2,19 +2,22 @@
 
 A session creator is the place to change what kind of session a trainer uses: another configuration, a cluster's target,
 a debugging wrapper around the session.
-
-The session configuration that tpack uses unless the user brings one.
-
-Sessions on a server of a cluster, in which one task gives the variables their first values.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tower.devices import check_session_devices, provide_cpu_devices
+
+
+class SessionCreator(Protocol):
+    """What makes a session: one of those below, TensorFlow's, or an object of the user's own."""
+
+    def create_session(self) -> tf.Session:
+        """Return a session on the current default graph."""
 
 
 class NewSessionCreator(tf.train.SessionCreator):
@@ -32,13 +35,13 @@ class NewSessionCreator(tf.train.SessionCreator):
         ConfigError: ``config`` is not a ConfigProto.
     """
 
-    def __init__(self, target: str = "", config: Any = None) -> None:
+    def __init__(self, target: str = "", config: tf.ConfigProto | None = None) -> None:
         if config is not None and not isinstance(config, tf.ConfigProto):
             raise ConfigError(f"wanted a tf.ConfigProto as config, got {type(config).__name__}")
         self.target = target
         self.config = get_default_sess_config() if config is None else config
 
-    def create_session(self) -> Any:
+    def create_session(self) -> tf.Session:
         """Return the new session.
 
         Raises:
@@ -64,10 +67,10 @@ class ReuseSessionCreator(tf.train.SessionCreator):
         sess: the session.
     """
 
-    def __init__(self, sess: Any) -> None:
+    def __init__(self, sess: tf.Session) -> None:
         self.sess = sess
 
-    def create_session(self) -> Any:
+    def create_session(self) -> tf.Session:
         """Return the session that was given."""
         return self.sess
 
@@ -83,16 +86,16 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
         SessionCreatorAdapter(NewSessionCreator(), lambda sess: LocalCLIDebugWrapperSession(sess))
     """
 
-    def __init__(self, session_creator: Any, func: Callable[[Any], Any]) -> None:
+    def __init__(self, session_creator: SessionCreator, func: Callable[[tf.Session], tf.Session]) -> None:
         self.session_creator = session_creator
         self.func = func
 
-    def create_session(self) -> Any:
+    def create_session(self) -> tf.Session:
         """Return ``func`` of the other creator's session."""
         return self.func(self.session_creator.create_session())
 
 
-def get_default_sess_config(mem_fraction: float = 0.99) -> Any:
+def get_default_sess_config(mem_fraction: float = 0.99) -> tf.ConfigProto:
     """Return a new ConfigProto: soft placement, and GPU memory that grows up to a fraction of what there is.
 
     Soft placement is needed for operations without a GPU kernel. It never moves a tower, since the session creator
@@ -119,7 +122,7 @@ class ServerSessionCreator(tf.train.SessionCreator):
         server: a ``tf.train.Server``. The chief is task 0 of its job, unless that is called ``"ps"``.
     """
 
-    def __init__(self, server: Any) -> None:
+    def __init__(self, server: tf.train.Server) -> None:
         self._server = server
 
     @property
@@ -128,7 +131,7 @@ class ServerSessionCreator(tf.train.SessionCreator):
         definition = self._server.server_def
         return bool(definition.task_index == 0 and definition.job_name != "ps")
 
-    def create_session(self) -> Any:
+    def create_session(self) -> tf.Session:
         """Return a session on the current default graph, all of whose variables have values."""
         manager = tf.train.SessionManager(
             local_init_op=tf.local_variables_initializer(),
@@ -142,7 +145,7 @@ class ServerSessionCreator(tf.train.SessionCreator):
         return manager.wait_for_session(self._server.target)
 
 
-def get_distributed_session_creator(server: Any) -> ServerSessionCreator:
+def get_distributed_session_creator(server: tf.train.Server) -> ServerSessionCreator:
     """Return a session creator for one task of a cluster.
 
     Args:

@@ -12,6 +12,8 @@ import time
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from tpack.errors import ConfigError
 from tpack.tfutils.step.fetch_plan import FetchPlan
 from tpack.utils import logger
@@ -50,7 +52,7 @@ class ExecutorChoice:
         self.in_caller_thread: bool | None = {"auto": None, "pool": False, "caller": True}[executor]
         self._trials: dict[FetchPlan, _Trial] = {}
 
-    def run(self, plan: FetchPlan, *feed_values: Any) -> Any:
+    def run(self, plan: FetchPlan, *feed_values: np.ndarray) -> Any:
         """Run ``plan`` once on the values of its feeds and return what it returns."""
         if self.in_caller_thread is not None:
             if plan.in_caller_thread != self.in_caller_thread:
@@ -77,7 +79,7 @@ class _Trial:
         self._steps = 0
         self._times: dict[bool, list[float]] = {False: [], True: []}
 
-    def run(self, *feed_values: Any) -> Any:
+    def run(self, *feed_values: np.ndarray) -> Any:
         start = time.perf_counter()
         values = self.plan.run(*feed_values)
         elapsed = time.perf_counter() - start

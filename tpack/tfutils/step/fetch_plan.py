@@ -1,36 +1,26 @@
 """A fixed set of fetches, compiled once: flatten, run, put the values back into the structure they were asked in.
 
 ``session.run`` does all of this anew at every call. A step loop asks for the same things ten thousand times, so the
-work is done once for each distinct set.
-
-A step that asks for the very objects that an earlier one asked for, and so needs no second look.
-
-Callbacks that want the same thing at each step return one and the same object. Comparing identities is all that is left
-to do then; see `tpack.tfutils.step.hooked_session`.
+work is done once for each distinct set. Callbacks that want the same thing at each step even return one and the same
+object: for a step that asks for the very objects that an earlier one asked for, comparing identities is all that is
+left to do.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack import compat
 from tpack.errors import ConfigError
+from tpack.types import Fetches
 
-Unflatten = Callable[[Sequence[Any]], Any]
 NO_VALUES = tf.train.SessionRunValues(results=None, options=None, run_metadata=None)
 """What a callback is told that asked for nothing, or for operations only."""
 
-
-def fetch_key(fetches: Any) -> Any:
-    """Return a hashable key, equal for two nests of the same structure that hold the same graph elements."""
-    if isinstance(fetches, (list, tuple)):
-        return (type(fetches), *map(fetch_key, fetches))
-    if isinstance(fetches, dict):
-        return (type(fetches), *((name, fetch_key(value)) for name, value in fetches.items()))
-    # A name may be a new string object at each call, anything else is a graph element and the plan keeps it alive.
-    return fetches if isinstance(fetches, str) else id(fetches)
+_Unflatten = Callable[[Sequence[Any]], Any]
 
 
 class FetchPlan:
@@ -48,18 +38,20 @@ class FetchPlan:
         ConfigError: Something in the nest is not in the session's graph.
     """
 
-    def __init__(self, session: Any, fetches: Any, feeds: Sequence[Any] = (), *, timeout_in_ms: int = 0) -> None:
+    def __init__(
+        self, session: tf.Session, fetches: Fetches, feeds: Sequence[tf.Tensor] = (), *, timeout_in_ms: int = 0
+    ) -> None:
         self._session = session
         self._timeout_in_ms = timeout_in_ms
         self._feeds = [graph_element(session.graph, feed) for feed in feeds]
-        self._tensors: list[Any] = []
+        self._tensors: list[tf.Tensor] = []
         self._positions: dict[str, int] = {}
-        self._targets: dict[str, Any] = {}
+        self._targets: dict[str, tf.Operation] = {}
         # TensorFlow refuses to fetch what it is fed; such a fetch is answered with the value itself.
         self._fed = {feed.name: position for position, feed in enumerate(self._feeds)}
         self._echoes_feeds = False
         # `fetch_key` knows graph elements by their id, which stays theirs only as long as they live.
-        self._kept_alive = list(feeds)
+        self._kept_alive: list[object] = list(feeds)
         self._unflatten = self._compile(fetches)
         if not self._tensors and not self._echoes_feeds:
             # Operations alone have no values, so the nest is the same each time.
@@ -76,7 +68,7 @@ class FetchPlan:
         self.in_caller_thread = enable
         self._call = self._calls[enable]
 
-    def run(self, *feed_values: Any) -> Any:
+    def run(self, *feed_values: np.ndarray) -> Any:
         """Run once.
 
         Args:
@@ -97,7 +89,7 @@ class FetchPlan:
             timeout_in_ms=self._timeout_in_ms,
         )
 
-    def _compile(self, fetches: Any) -> Unflatten:
+    def _compile(self, fetches: Fetches) -> _Unflatten:
         if isinstance(fetches, dict):
             return self._compile_dict(fetches)
         if isinstance(fetches, (list, tuple)):
@@ -116,13 +108,13 @@ class FetchPlan:
             self._tensors.append(element)
         return lambda values: values[position]
 
-    def _compile_dict(self, fetches: dict[Any, Any]) -> Unflatten:
+    def _compile_dict(self, fetches: dict[Any, Fetches]) -> _Unflatten:
         parts = {name: self._compile(value) for name, value in fetches.items()}
         if isinstance(fetches, OrderedDict):
             return lambda values: OrderedDict((name, part(values)) for name, part in parts.items())
         return lambda values: {name: part(values) for name, part in parts.items()}
 
-    def _compile_sequence(self, fetches: Any) -> Unflatten:
+    def _compile_sequence(self, fetches: list[Fetches] | tuple[Fetches, ...]) -> _Unflatten:
         parts = [self._compile(value) for value in fetches]
         if isinstance(fetches, list):
             return lambda values: [part(values) for part in parts]
@@ -132,7 +124,46 @@ class FetchPlan:
         return lambda values: tuple(part(values) for part in parts)
 
 
-def is_composite(fetches: Any) -> bool:
+class RememberedStep:
+    """The plan of a run that may come again, and who is told which of its values.
+
+    The step is known by the ids of its fetches and requests, which it keeps alive.
+
+    Args:
+        plan: fetches a list: the run's own fetches, then what each request asks for.
+        told: the ``after_run`` of each callback that has one, and the position of its request; None for no request.
+        fetches: the run's own fetches.
+        requests: what the callbacks returned; all `is_constant`.
+
+    Attributes:
+        plan: the plan.
+        told: what to call after the run, each with the position of its value in what the plan returns; None where
+            there is no value.
+    """
+
+    def __init__(
+        self,
+        plan: FetchPlan,
+        told: Sequence[tuple[Callable[..., object], int | None]],
+        fetches: Fetches,
+        requests: Sequence[Fetches],
+    ) -> None:
+        self.plan = plan
+        self.told = [(after_run, _value_position(position, requests)) for after_run, position in told]
+        self._kept_alive = (fetches, requests)
+
+
+def fetch_key(fetches: Fetches) -> Hashable:
+    """Return a hashable key, equal for two nests of the same structure that hold the same graph elements."""
+    if isinstance(fetches, (list, tuple)):
+        return (type(fetches), *map(fetch_key, fetches))
+    if isinstance(fetches, dict):
+        return (type(fetches), *((name, fetch_key(value)) for name, value in fetches.items()))
+    # A name may be a new string object at each call, anything else is a graph element and the plan keeps it alive.
+    return fetches if isinstance(fetches, str) else id(fetches)
+
+
+def is_composite(fetches: Fetches) -> bool:
     """Tell whether a nest holds composite tensors, which a `FetchPlan` does not take."""
     if isinstance(fetches, (list, tuple)) and not isinstance(fetches, tf.SparseTensorValue):
         return any(map(is_composite, fetches))
@@ -141,7 +172,7 @@ def is_composite(fetches: Any) -> bool:
     return isinstance(fetches, (tf.SparseTensor, tf.IndexedSlices, tf.RaggedTensor))
 
 
-def graph_element(graph: Any, fetch: Any) -> Any:
+def graph_element(graph: tf.Graph, fetch: object) -> tf.Tensor | tf.Operation:
     """Return the tensor or operation of ``graph`` that a tensor, operation, variable or name stands for.
 
     Raises:
@@ -153,40 +184,7 @@ def graph_element(graph: Any, fetch: Any) -> Any:
         raise ConfigError(f"cannot fetch or feed {fetch!r} in this session: {error}") from error
 
 
-def _no_value(values: Sequence[Any]) -> None:
-    del values
-
-
-def _run_nothing(*feed_values: Any) -> list[Any]:
-    """Stand in for a callable of no fetches, which TensorFlow refuses to make."""
-    del feed_values
-    return []
-
-
-class RememberedStep:
-    """The plan of a run that may come again, and who is told which of its values.
-
-    The step is known by the ids of its fetches and requests, which it keeps alive.
-
-    Args:
-        plan: fetches a list: the run's own fetches, then what each request asks for.
-        told: each callback with an ``after_run``, and the position of its request; None for no request.
-        fetches: the run's own fetches.
-        requests: what the callbacks returned; all `is_constant`.
-
-    Attributes:
-        plan: the plan.
-        told: what to call after the run, each with the position of its value in what the plan returns; None where
-            there is no value.
-    """
-
-    def __init__(self, plan: FetchPlan, told: Sequence[Any], fetches: Any, requests: Sequence[Any]) -> None:
-        self.plan = plan
-        self.told = [(callback.bound("after_run"), _value_position(position, requests)) for callback, position in told]
-        self._kept_alive = (fetches, requests)
-
-
-def is_constant(request: Any) -> bool:
+def is_constant(request: Fetches) -> bool:
     """Tell whether an object asks for the same each time: the content of a list may change, and so may feeds."""
     if isinstance(request, tf.train.SessionRunArgs):
         is_plain = request.options is None or timeout_alone(request.options) > 0
@@ -196,16 +194,26 @@ def is_constant(request: Any) -> bool:
     return request is None or isinstance(request, (tf.Tensor, tf.Operation))
 
 
-def timeout_alone(options: Any) -> int:
+def timeout_alone(options: tf.RunOptions | None) -> int:
     """Return the timeout that run options ask for, in milliseconds; 0 if they ask for anything else, or nothing."""
     if options is None or not options.timeout_in_ms:
         return 0
     return int(options.timeout_in_ms) if options == tf.RunOptions(timeout_in_ms=options.timeout_in_ms) else 0
 
 
-def _value_position(position: int | None, requests: Sequence[Any]) -> int | None:
+def _value_position(position: int | None, requests: Sequence[Fetches]) -> int | None:
     request = None if position is None else requests[position]
     wanted = request.fetches if isinstance(request, tf.train.SessionRunArgs) else request
     if position is None or wanted is None or isinstance(wanted, tf.Operation):
         return None
     return position + 1
+
+
+def _no_value(values: Sequence[Any]) -> None:
+    del values
+
+
+def _run_nothing(*feed_values: np.ndarray) -> list[Any]:
+    """Stand in for a callable of no fetches, which TensorFlow refuses to make."""
+    del feed_values
+    return []

@@ -3,8 +3,7 @@
 Each run asks the callbacks what they want to fetch, adds it to the fetches of the run and hands everybody their own
 values. One callable is compiled for each distinct set of fetches and kept, so that the usual step pays for the kernels
 and little else. What TensorFlow says when input threads die ("queue is closed") is replaced by the error of the thread,
-and what it says of data that ended or failed by what that means for who trains: it names the operation that gave up,
-which is never the place where things went wrong.
+and what it says of data that ended or failed by what that means for who trains.
 """
 
 import re
@@ -26,6 +25,7 @@ from tpack.tfutils.step.fetch_plan import (
     is_constant,
     timeout_alone,
 )
+from tpack.types import Fetches
 
 _Feeds = dict[int, tuple[tf.Tensor, Any]]
 
@@ -44,9 +44,6 @@ class StepCallback(Protocol):
 
     def bound(self, hook: str) -> Callable[..., Any]:
         """Return what to call for the method of this name at each step."""
-
-    def after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
-        """Use the values of what ``before_run`` asked for."""
 
     def failure(self) -> BaseException | None:
         """Return the error that ended a thread or process which the callback owns, if there is one."""
@@ -73,7 +70,7 @@ class HookedSession:
         self._asked = [callback.bound("before_run") for callback in asked]
         # Who is told, and which of the answers to `before_run` is theirs, if they gave one.
         position = {id(callback): index for index, callback in enumerate(asked)}
-        self._told = [(cb, position.get(id(cb))) for cb in callbacks if cb.implements("after_run")]
+        self._told = [(cb.bound("after_run"), position.get(id(cb))) for cb in callbacks if cb.implements("after_run")]
         self._choice = ExecutorChoice(executor)
         self._plans: dict[Hashable, FetchPlan] = {}
         self._steps: dict[tuple[int, ...], RememberedStep] = {}
@@ -92,7 +89,7 @@ class HookedSession:
 
     def run(
         self,
-        fetches: object,
+        fetches: Fetches,
         feed_dict: Mapping[Any, Any] | None = None,
         options: tf.RunOptions | None = None,
         run_metadata: tf.RunMetadata | None = None,
@@ -175,7 +172,7 @@ class HookedSession:
         self._session.close()
 
     def _run_context(
-        self, fetches: object, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
+        self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
     ) -> tf.train.SessionRunContext:
         if feed_dict or options is not None:
             return self._new_context(fetches, feed_dict, options)
@@ -184,7 +181,7 @@ class HookedSession:
         return self._context
 
     def _new_context(
-        self, fetches: object, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
+        self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None, options: tf.RunOptions | None
     ) -> tf.train.SessionRunContext:
         arguments = tf.train.SessionRunArgs(fetches, feed_dict=feed_dict, options=options)
         return tf.train.SessionRunContext(arguments, self._session)
@@ -223,9 +220,9 @@ class HookedSession:
         results: list[Any],
         run: tuple[tf.RunOptions | None, tf.RunMetadata | None],
     ) -> None:
-        for callback, position in self._told:
+        for after_run, position in self._told:
             value = None if position is None or wanted[position] is None else results[position + 1]
-            callback.after_run(context, tf.train.SessionRunValues(value, *run))
+            after_run(context, tf.train.SessionRunValues(value, *run))
         self._stop_requested = self._stop_requested or context.stop_requested
 
     def _merge_feeds(self, feed_dicts: Sequence[Mapping[Any, Any] | None]) -> _Feeds:
@@ -278,10 +275,6 @@ class HookAdapter:
         method: Callable[..., Any] = getattr(self._hook, hook)
         return method
 
-    def after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
-        """Tell the hook what it asked for."""
-        self._hook.after_run(ctx, values)
-
     def failure(self) -> BaseException | None:
         """Return nothing: hooks own no threads."""
         return None
@@ -316,6 +309,8 @@ def _as_feed(tensor: tf.Tensor, value: object) -> np.ndarray:
 
 def explain_failure(error: tf.errors.OpError, graph: tf.Graph, timeout_in_ms: int = 0) -> TpackError | None:
     """Return the error to raise from ``error``, or None when TensorFlow's own says best what happened.
+
+    TensorFlow names the operation that gave up, which for data is never the place where things went wrong.
 
     Args:
         error: what a run raised.
