@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow
 import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
+from tensorflow.core.framework.device_attributes_pb2 import DeviceAttributes
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import device_lib, timeline
 from tensorflow.python.data.ops import multi_device_iterator_ops
@@ -86,8 +87,14 @@ def is_onednn_enabled() -> bool:
 
 
 def collective_all_reduce(
-    tensor: Any, *, group_size: int, group_key: int, instance_key: int, hint: str = "auto", timeout_secs: float = 0
-) -> Any:
+    tensor: tfv1.Tensor,
+    *,
+    group_size: int,
+    group_key: int,
+    instance_key: int,
+    hint: str = "auto",
+    timeout_secs: float = 0,
+) -> tfv1.Tensor:
     """Sum ``tensor`` over the devices of a group with TensorFlow's collective op, on the device of ``tensor``.
 
     Args:
@@ -113,7 +120,7 @@ def collective_all_reduce(
     )
 
 
-def current_control_dependencies() -> list[Any]:
+def current_control_dependencies() -> list[tfv1.Operation]:
     """Return the operations that whatever is built now runs after, by the blocks of ``tf.control_dependencies``."""
     return list(tfv1.get_default_graph()._current_control_dependencies())
 
@@ -123,22 +130,22 @@ def current_device() -> str:
     return str(device_util.current() or "")
 
 
-def nccl_all_sum(tensors: Sequence[Any]) -> list[Any]:
+def nccl_all_sum(tensors: Sequence[tfv1.Tensor]) -> list[tfv1.Tensor]:
     """Sum tensors of one shape that lie on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
     return list(nccl_ops.all_sum(list(tensors)))
 
 
-def last_loss_reduction() -> Any:
+def last_loss_reduction() -> str | None:
     """Return how the last loss of ``tf.losses`` in the current graph was reduced over the batch, or None."""
     return tfv1.get_default_graph()._last_loss_reduction
 
 
-def list_local_devices(session_config: Any = None) -> list[Any]:
+def list_local_devices(session_config: tfv1.ConfigProto | None = None) -> list[DeviceAttributes]:
     """Return a ``DeviceAttributes`` message for each device of this process, and start those that do not run yet.
 
     Args:
-        session_config: a ``ConfigProto``. None lets the memory of GPUs grow: without that, the first to start a GPU
-            takes all of its memory.
+        session_config: None lets the memory of GPUs grow: without that, the first to start a GPU takes all of its
+            memory (tensorflow/tensorflow#9374).
     """
     if session_config is None:
         session_config = tfv1.ConfigProto()
@@ -147,11 +154,11 @@ def list_local_devices(session_config: Any = None) -> list[Any]:
 
 
 def make_callable(
-    session: Any,
+    session: tfv1.Session,
     *,
-    feeds: Sequence[Any] = (),
-    fetches: Sequence[Any] = (),
-    targets: Sequence[Any] = (),
+    feeds: Sequence[tfv1.Tensor] = (),
+    fetches: Sequence[tfv1.Tensor] = (),
+    targets: Sequence[tfv1.Operation] = (),
     in_caller_thread: bool = False,
     timeout_in_ms: int = 0,
 ) -> Callable[..., list[Any]]:
@@ -181,7 +188,9 @@ def make_callable(
     return session._make_callable_from_options(options)
 
 
-def make_multi_device_iterator(dataset: Any, devices: Sequence[str], buffer_size: int) -> Any:
+def make_multi_device_iterator(
+    dataset: tfv1.data.Dataset, devices: Sequence[str], buffer_size: int
+) -> multi_device_iterator_ops.MultiDeviceIterator:
     """Make an iterator that deals the elements of a dataset out to several devices, each with a buffer.
 
     Args:
@@ -197,7 +206,7 @@ def make_multi_device_iterator(dataset: Any, devices: Sequence[str], buffer_size
     )
 
 
-def chrome_trace(run_metadata: Any) -> str:
+def chrome_trace(run_metadata: tfv1.RunMetadata) -> str:
     """Return what a traced run did as JSON in Chrome's trace format.
 
     Args:
@@ -206,7 +215,7 @@ def chrome_trace(run_metadata: Any) -> str:
     return str(timeline.Timeline(run_metadata.step_stats).generate_chrome_trace_format())
 
 
-def fix_summation_order(operations: Iterable[Any]) -> None:
+def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:
     """Make every run of a graph add in the same order, so that sums of floating-point numbers repeat bit by bit.
 
     TensorFlow's ``AddN`` of three and more tensors starts with whichever input is free to be overwritten at that
@@ -236,7 +245,7 @@ class BuildState:
         graph: the graph.
     """
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: tfv1.Graph) -> None:
         self._graph = graph
         # In a process that left version 2's behaviour, devices and the like belong to the graph until this is called.
         graph.switch_to_thread_local()
@@ -264,12 +273,12 @@ class BuildState:
             store.variable_scopes_count = dict(self._scope_counts)
 
 
-def run_after(operation: Any, others: Iterable[Any]) -> None:
+def run_after(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> None:
     """Let an operation that exists run after others, which must not depend on it."""
     operation._add_control_inputs(list(others))
 
 
-def swap_graph_state(graph: Any, state: dict[str, Any] | None = None) -> dict[str, Any]:
+def swap_graph_state(graph: tfv1.Graph, state: dict[str, object] | None = None) -> dict[str, object]:
     """Change those open blocks of a graph that TensorFlow keeps once for all threads.
 
     They are the blocks of ``gradient_override_map``, ``container``, attributes and kernel labels, of TensorFlow 1's
@@ -288,18 +297,18 @@ def swap_graph_state(graph: Any, state: dict[str, Any] | None = None) -> dict[st
     return before
 
 
-def is_in_variable_store(variable: Any) -> bool:
+def is_in_variable_store(variable: tfv1.Variable) -> bool:
     """Tell whether ``get_variable`` made a variable of the current graph, and gives it again where it is reused."""
     return _get_default_variable_store()._vars.get(variable.op.name) is variable
 
 
-def is_in_control_flow(graph: Any) -> bool:
+def is_in_control_flow(graph: tfv1.Graph) -> bool:
     """Tell whether what is built into ``graph`` now goes into a TensorFlow 1 loop or condition."""
     return graph._get_control_flow_context() is not None
 
 
 @contextmanager
-def watch_operations(watch: Callable[[Any], None]) -> Iterator[None]:
+def watch_operations(watch: Callable[[tfv1.Operation], None]) -> Iterator[None]:
     """Call a function with each operation that this thread adds to the current graph in a block.
 
     What the function raises, the code gets that makes the operation. Operations that are made outside of all blocks of
@@ -312,7 +321,7 @@ def watch_operations(watch: Callable[[Any], None]) -> Iterator[None]:
         yield
 
 
-def keep_watching(watch: Callable[[Any], None]) -> None:
+def keep_watching(watch: Callable[[tfv1.Operation], None]) -> None:
     """Call a function from now on with each operation that this thread adds to the current graph.
 
     In a block of ``tf.init_scope`` or ``tf.control_dependencies(None)``, until it ends. Other such blocks are not seen.
@@ -330,14 +339,14 @@ def keep_watching(watch: Callable[[Any], None]) -> None:
 class _Watcher(tfv1.Graph._ControlDependenciesController):
     """A block of control dependencies without any: TensorFlow tells each block what is made in it."""
 
-    def __init__(self, graph: Any, watch: Callable[[Any], None]) -> None:
+    def __init__(self, graph: tfv1.Graph, watch: Callable[[tfv1.Operation], None]) -> None:
         super().__init__(graph, [])
         self.watch = watch
 
-    def add_op(self, op: Any) -> None:
+    def add_op(self, op: tfv1.Operation) -> None:
         """Take note of an operation."""
         self.watch(op)
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: object) -> object:
     return dict(value) if isinstance(value, dict) else value

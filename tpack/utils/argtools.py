@@ -1,20 +1,15 @@
-"""Small tools around arguments of functions: shapes given in short, arguments mapped, calls allowed once.
+"""Small tools around functions and their arguments: shapes in short, arguments mapped, results remembered, things once.
 
-Scripts also find here what remembers results (``tpack.utils.argtools``) and logs a line once
-(``tpack.utils.argtools``).
-
-Functions whose results are remembered, so that they are called once.
-
-Things that should happen once in a process, however often their line is reached.
+TensorFlow is not imported here: who calls what needs a graph has loaded it.
 """
 
 import functools
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeGuard, TypeVar
 
 from tpack.errors import ConfigError
 from tpack.utils import logger
@@ -35,6 +30,9 @@ __all__ = [
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
 _TO_KERAS = {"NCHW": "channels_first", "NHWC": "channels_last"}
 _FROM_KERAS = {keras: short for short, keras in _TO_KERAS.items()}
 _RESULTS = "_tpack_memoized_results"
@@ -50,24 +48,24 @@ _LOCK = threading.Lock()
 _executed: set[tuple[str, int]] = set()
 
 
-def call_only_once(method: F) -> F:
+def call_only_once(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Decorate a method so that a second call on the same object is a ConfigError.
 
     A call that raised counts too: the object may be half set up.
     """
 
     @functools.wraps(method)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
         called: set[str] = self.__dict__.setdefault("_called_only_once", set())
         if method.__qualname__ in called:
             raise ConfigError(f"{type(self).__name__}.{method.__name__}() was called before: wanted one call an object")
         called.add(method.__qualname__)
         return method(self, *args, **kwargs)
 
-    return wrapper  # type: ignore[return-value]
+    return wrapper
 
 
-def map_arg(**maps: Callable[[Any], Any]) -> Callable[[F], F]:
+def map_arg(**maps: Callable[[Any], object]) -> Callable[[F], F]:
     """Decorate a function so that some of its arguments go through functions first.
 
     Args:
@@ -140,69 +138,53 @@ def get_data_format(data_format: str, keras_mode: bool = True) -> str:
     return (_TO_KERAS if keras_mode else _FROM_KERAS).get(data_format, data_format)
 
 
-def _is_int(value: Any) -> TypeGuard[int]:
-    # A size that was computed may be a numpy integer.
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 def memoized(func: F) -> F:
     """Decorate a function so that it is called once for each set of arguments, which must be hashable."""
     return functools.cache(func)  # type: ignore[return-value]
 
 
-def memoized_method(method: F) -> F:
+def memoized_method(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Decorate a method so that it is called once for each object and set of arguments, which must be hashable.
 
     The results are kept in the object and go with it, which ``memoized`` on a method would prevent.
     """
 
     @functools.wraps(method)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        results = self.__dict__.setdefault("_memoized_results", {})
-        return _remember(results, method.__qualname__, method, (self, *args), kwargs, key_args=args)
+    def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        results: dict[Hashable, R] = self.__dict__.setdefault("_memoized_results", {})
+        return _remember(results, (method.__qualname__, args), lambda: method(self, *args, **kwargs), kwargs)
 
-    return wrapper  # type: ignore[return-value]
+    return wrapper
 
 
-def memoized_ignoreargs(func: F) -> F:
+def memoized_ignoreargs(func: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function so that it is called once, and later calls return the same whatever their arguments."""
-    results: list[Any] = []
+    results: list[R] = []
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if not results:
             results.append(func(*args, **kwargs))
         return results[0]
 
-    return wrapper  # type: ignore[return-value]
+    return wrapper
 
 
-def graph_memoized(func: F) -> F:
+def graph_memoized(func: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function so that it is called once for each default graph of TensorFlow and set of arguments.
 
     The results are kept in the graph and go with it.
     """
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        # Who has a graph has loaded TensorFlow; this module works without.
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         graph = sys.modules["tensorflow"].compat.v1.get_default_graph()
         if not hasattr(graph, _RESULTS):
             setattr(graph, _RESULTS, {})
-        results = getattr(graph, _RESULTS)
-        return _remember(results, func, func, args, kwargs, key_args=args)
+        results: dict[Hashable, R] = getattr(graph, _RESULTS)
+        return _remember(results, (func, args), lambda: func(*args, **kwargs), kwargs)
 
-    return wrapper  # type: ignore[return-value]
-
-
-def _remember(
-    results: dict[Any, Any], name: Any, func: Callable[..., Any], args: Any, kwargs: Any, *, key_args: Any
-) -> Any:
-    """Return what was remembered for these arguments, or call and remember."""
-    key = (name, key_args, tuple(sorted(kwargs.items())))
-    if key not in results:
-        results[key] = func(*args, **kwargs)
-    return results[key]
+    return wrapper
 
 
 def execute_only_once() -> bool:
@@ -234,6 +216,21 @@ def log_once(message: str, func: str = "info") -> None:
     if func not in _LEVELS:
         raise ConfigError(f"log_once got func={func!r}: wanted one of {', '.join(_LEVELS)}")
     _log_new(message, func)
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    # A size that was computed may be a numpy integer.
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _remember(
+    results: dict[Hashable, R], call: tuple[Hashable, ...], make: Callable[[], R], kwargs: Mapping[str, Hashable]
+) -> R:
+    """Return what was remembered for a call and its keyword arguments, or make it and remember."""
+    key = (call, tuple(sorted(kwargs.items())))
+    if key not in results:
+        results[key] = make()
+    return results[key]
 
 
 @functools.cache

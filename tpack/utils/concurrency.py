@@ -1,20 +1,11 @@
-"""Threads and processes, gathered under the module name that scripts import them from.
-
-Their code is in ``tpack.utils.concurrency``, ``tpack.utils.concurrency`` and ``tpack.utils.concurrency``.
-
-Threads that can be stopped, and that do not lose the exception that ended them.
+"""Threads and child processes that end when they should, and tell why.
 
 Python prints the exception of a thread and forgets it; the program goes on and waits for a thread that is dead. Here
 the exception is kept, with its traceback, for the owner to raise.
 
-A thread that works with the session of the thread that started it.
-
-Child processes that end with their parent and are not hit by its Ctrl-C.
-
 A worker process must never outlive the run, whatever ended the run: an orderly exit (``ensure_proc_terminate``), or a
-kill that leaves no time for anything (``enable_death_signal``, which asks the kernel).
-
-How many processor cores there are for this process, which may be fewer than the machine has.
+kill that leaves no time for anything (``enable_death_signal``, which asks the kernel). A Ctrl-C in the terminal is for
+the run alone, which then ends its workers (``start_proc_mask_signal``).
 """
 
 import atexit
@@ -30,9 +21,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tpack.errors import ConfigError
+from tpack.types import Session
 from tpack.utils import logger
 
 __all__ = [
@@ -47,9 +39,12 @@ __all__ = [
 ]
 
 
+T = TypeVar("T")
+
 _POLL_SECS = 0.2
-_PR_SET_PDEATHSIG = 1
 _TERMINATE_SECS = 5.0
+# From linux/prctl.h.
+_PR_SET_PDEATHSIG = 1
 
 
 class _Die:
@@ -70,15 +65,13 @@ class StoppableThread(threading.Thread):
     """A thread with a flag that asks it to end; subclasses override ``run`` and look at ``stopped()``.
 
     An exception that leaves ``run`` is logged in one line and kept: the owner asks ``failure()`` or ``reraise()``s it.
+
+    Args:
+        evt: the flag, if it is shared with other threads; the thread makes its own otherwise.
+        **thread_options: those of ``threading.Thread``, such as ``target``, ``name`` and ``daemon``.
     """
 
     def __init__(self, evt: threading.Event | None = None, **thread_options: Any) -> None:
-        """Make the thread, not started.
-
-        Args:
-            evt: the flag, if it is shared with other threads; the thread makes its own otherwise.
-            **thread_options: those of ``threading.Thread``, such as ``target``, ``name`` and ``daemon``.
-        """
         super().__init__(**thread_options)
         self._stop_event = threading.Event() if evt is None else evt
         self._failure: BaseException | None = None
@@ -116,7 +109,7 @@ class StoppableThread(threading.Thread):
         """Tell whether the thread was asked to end."""
         return self._stop_event.is_set()
 
-    def queue_put_stoppable(self, q: "queue.Queue[Any]", obj: Any) -> bool:
+    def queue_put_stoppable(self, q: "queue.Queue[T]", obj: T) -> bool:
         """Put ``obj`` into a queue, waiting for room until the thread is stopped; return whether it was put."""
         while not self.stopped():
             try:
@@ -126,7 +119,7 @@ class StoppableThread(threading.Thread):
             return True
         return False
 
-    def queue_get_stoppable(self, q: "queue.Queue[Any]") -> Any:
+    def queue_get_stoppable(self, q: "queue.Queue[T]") -> T | None:
         """Get from a queue, waiting for something until the thread is stopped; return None if it was stopped first."""
         while not self.stopped():
             try:
@@ -137,15 +130,14 @@ class StoppableThread(threading.Thread):
 
 
 class LoopThread(StoppableThread):
-    """A daemon thread that calls one function again and again, and can be paused between two calls."""
+    """A daemon thread that calls one function again and again, and can be paused between two calls.
 
-    def __init__(self, func: Callable[[], Any], pausable: bool = True) -> None:
-        """Make the thread, not started.
+    Args:
+        func: called without arguments until the thread is stopped or the function raises.
+        pausable: whether ``pause`` is allowed.
+    """
 
-        Args:
-            func: called without arguments until the thread is stopped or the function raises.
-            pausable: whether ``pause`` is allowed.
-        """
+    def __init__(self, func: Callable[[], object], pausable: bool = True) -> None:
         super().__init__(daemon=True)
         self._func = func
         self._pausable = pausable
@@ -204,10 +196,11 @@ class ShareSessionThread(threading.Thread):
         th: a thread that is not started, whose ``run`` is run; None in subclasses, which override ``run_in_session``.
     """
 
+    _session: Session
+
     def __init__(self, th: threading.Thread | None = None) -> None:
         super().__init__()
         self._thread = th
-        self._session: Any = None
         if th is not None:
             self.name = th.name
             self.daemon = th.daemon
@@ -220,9 +213,10 @@ class ShareSessionThread(threading.Thread):
         """
         # Who has a session has loaded TensorFlow; this module works without.
         tensorflow = sys.modules.get("tensorflow")
-        self._session = tensorflow.compat.v1.get_default_session() if tensorflow is not None else None
-        if self._session is None:
+        session = tensorflow.compat.v1.get_default_session() if tensorflow is not None else None
+        if session is None:
             raise ConfigError(f"the thread {self.name!r} is to share the default session, and there is none")
+        self._session = session
         super().start()
 
     def run(self) -> None:

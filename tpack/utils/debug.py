@@ -3,7 +3,6 @@
 import sys
 import threading
 from types import FrameType
-from typing import Any
 
 
 def enable_call_trace() -> None:
@@ -14,7 +13,7 @@ def enable_call_trace() -> None:
     sys.settrace(_trace_call)
 
 
-def _trace_call(frame: FrameType, event: str, argument: Any) -> None:
+def _trace_call(frame: FrameType, event: str, argument: object) -> None:
     """Write who calls whom; what happens inside a call is not traced."""
     caller = frame.f_back
     if event != "call" or caller is None or sys.stderr is None:

@@ -1,9 +1,7 @@
-"""Which GPUs this process may use, found out without starting any of them.
+"""Which GPUs this process may use and how busy they are, found out without starting any of them.
 
-Ask NVIDIA's management library about GPUs: how much memory they use and how busy they are.
-
-It needs neither TensorFlow nor a CUDA context, so asking costs no GPU memory. The library counts GPUs in the order of
-the PCI bus and knows nothing of ``CUDA_VISIBLE_DEVICES``; `NVMLContext.visible_devices` does.
+NVIDIA's management library needs neither TensorFlow nor a CUDA context, so that asking costs no GPU memory. It counts
+GPUs in the order of the PCI bus and knows nothing of ``CUDA_VISIBLE_DEVICES``; `NVMLContext.visible_devices` does.
 """
 
 import os
@@ -11,8 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
-from typing import Any
+from types import ModuleType, TracebackType
 
 from tpack.errors import DependencyError, DeviceError
 from tpack.utils.env import change_env
@@ -61,18 +58,6 @@ def get_num_gpu() -> int:
 get_nr_gpu = get_num_gpu
 
 
-def _count_by_command() -> int:
-    """Count the lines about GPUs that ``nvidia-smi -L`` writes; 0 if there is no such command or it fails."""
-    command = shutil.which("nvidia-smi")
-    if command is None:
-        return 0
-    try:
-        done = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=_TIMEOUT_SECS, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
-
-
 class NvidiaDevice:
     """One GPU, while the context that gave it is open.
 
@@ -81,7 +66,7 @@ class NvidiaDevice:
         handle: the library's handle of the GPU.
     """
 
-    def __init__(self, library: Any, handle: Any) -> None:
+    def __init__(self, library: ModuleType, handle: object) -> None:
         self._library = library
         self._handle = handle
 
@@ -110,7 +95,7 @@ class NvidiaDevice:
         rates = self._ask("utilization", "nvmlDeviceGetUtilizationRates")
         return {key: int(getattr(rates, key)) for key in ("gpu", "memory")}
 
-    def _ask(self, what: str, function: str) -> Any:
+    def _ask(self, what: str, function: str) -> object:
         with _device_errors(self._library, f"the GPU does not tell its {what}"):
             return getattr(self._library, function)(self._handle)
 
@@ -127,7 +112,7 @@ class NVMLContext:
             used = [gpu.memory()["used"] for gpu in nvml.visible_devices()]
     """
 
-    _library: Any = None
+    _library: ModuleType | None = None
 
     def __enter__(self) -> "NVMLContext":
         library = import_optional("pynvml", "gpu")
@@ -139,7 +124,7 @@ class NVMLContext:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        library, self._library = self._library, None
+        library, self._library = self._opened(), None
         with _device_errors(library, "NVIDIA's management library cannot be closed"):
             library.nvmlShutdown()
 
@@ -149,10 +134,9 @@ class NVMLContext:
         Raises:
             DeviceError: The context is not open, or the library does not answer.
         """
-        if self._library is None:
-            raise DeviceError("NVMLContext is not open: ask inside `with NVMLContext() as nvml:`")
-        with _device_errors(self._library, "the number of GPUs cannot be found out"):
-            return int(self._library.nvmlDeviceGetCount())
+        library = self._opened()
+        with _device_errors(library, "the number of GPUs cannot be found out"):
+            return int(library.nvmlDeviceGetCount())
 
     def device(self, idx: int) -> NvidiaDevice:
         """Return GPU number ``idx``, in the order of the PCI bus.
@@ -163,8 +147,9 @@ class NVMLContext:
         count = self.num_devices()
         if not 0 <= idx < count:
             raise DeviceError(f"there is no GPU {idx}: this machine has {count}")
-        with _device_errors(self._library, f"GPU {idx} cannot be opened"):
-            return NvidiaDevice(self._library, self._library.nvmlDeviceGetHandleByIndex(idx))
+        library = self._opened()
+        with _device_errors(library, f"GPU {idx} cannot be opened"):
+            return NvidiaDevice(library, library.nvmlDeviceGetHandleByIndex(idx))
 
     def devices(self) -> list[NvidiaDevice]:
         """Return all GPUs of the machine."""
@@ -188,6 +173,11 @@ class NVMLContext:
             visible.append(found)
         return visible
 
+    def _opened(self) -> ModuleType:
+        if self._library is None:
+            raise DeviceError("NVMLContext is not open: ask inside `with NVMLContext() as nvml:`")
+        return self._library
+
 
 def visible_gpu_names() -> list[str] | None:
     """Return the entries of ``CUDA_VISIBLE_DEVICES``, up to the first that is empty or negative; None if it is not set.
@@ -205,6 +195,18 @@ def visible_gpu_names() -> list[str] | None:
     return names
 
 
+def _count_by_command() -> int:
+    """Count the lines about GPUs that ``nvidia-smi -L`` writes; 0 if there is no such command or it fails."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return 0
+    try:
+        done = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=_TIMEOUT_SECS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+
+
 def _find(name: str, devices: list[NvidiaDevice]) -> NvidiaDevice | None:
     """Return the device that an entry of ``CUDA_VISIBLE_DEVICES`` means, or None."""
     if name.isdigit():
@@ -213,13 +215,13 @@ def _find(name: str, devices: list[NvidiaDevice]) -> NvidiaDevice | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     # Old versions of the library answer in bytes.
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
 @contextmanager
-def _device_errors(library: Any, what: str) -> Iterator[None]:
+def _device_errors(library: ModuleType, what: str) -> Iterator[None]:
     """Turn the library's errors into a DeviceError that begins with ``what``."""
     try:
         yield

@@ -5,12 +5,8 @@ the standard library's logger named ``"tpack"``. Importing attaches nothing: the
 root logger is left alone and the lines do not propagate to it, so that a script's own logging set-up does not print
 them twice; who wants them elsewhere adds a handler to ``logging.getLogger("tpack")``.
 
-What happens to a log directory that is there already, when a run wants to write into it.
-
-The choice is an argument and never a question on standard input: a run that waits for an answer in a batch queue is a
-run that hangs. The default loses nothing: the old directory is moved aside.
-
-What a log line looks like, on a terminal and in a file.
+What happens to a directory that is there already is an argument and never a question on standard input: a run that
+waits for an answer in a batch queue is a run that hangs. The default loses nothing: the old directory is renamed.
 
 A line says when, where in the code, and what; warnings and errors carry a mark. On a terminal the frame of the line has
 a colour, so that the message stands out; in a file and in a pipe there are no escape codes.
@@ -24,6 +20,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tpack.errors import ConfigError
@@ -47,77 +44,49 @@ __all__ = [
 
 
 LOG_FILE = "log.log"
-_LOCK = threading.RLock()
-ACTIONS = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
+# What may be done with a log directory that has content, under its names.
+_ACTIONS = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31;1m"
 _RESET = "\033[0m"
+_LOCK = threading.RLock()
 
 
-class _Directory:
-    """The directory of the run and the handler that writes its log file; one for the process, as the logger is."""
-
-    path: str | None = None
-    handler: logging.Handler | None = None
-
-
-_directory = _Directory()
-
-
-@functools.cache
-def _logger() -> logging.Logger:
-    """Return the logger, which gets its handler the first time."""
-    logger = logging.getLogger("tpack")
-    with _LOCK:
-        if not any(isinstance(handler, StderrHandler) for handler in logger.handlers):
-            logger.addHandler(StderrHandler())
-        logger.propagate = False
-        if logger.level == logging.NOTSET:
-            logger.setLevel(logging.INFO)
-    return logger
-
-
-def _write(level: int, msg: object, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-    """Log on behalf of whoever called the public function, whose file and line the record names."""
-    options["stacklevel"] = options.get("stacklevel", 1) + 2
-    _logger().log(level, msg, *args, **options)
-
-
-def log(level: int, msg: object, *args: Any, **options: Any) -> None:
+def log(level: int, msg: object, *args: object, **options: Any) -> None:
     """Log at a level of the logging module; arguments as those of ``logging.Logger.log``."""
     _write(level, msg, args, options)
 
 
-def debug(msg: object, *args: Any, **options: Any) -> None:
+def debug(msg: object, *args: object, **options: Any) -> None:
     """Log what only a developer wants to read; hidden unless ``setLevel(logging.DEBUG)``."""
     _write(logging.DEBUG, msg, args, options)
 
 
-def info(msg: object, *args: Any, **options: Any) -> None:
+def info(msg: object, *args: object, **options: Any) -> None:
     """Log what happens."""
     _write(logging.INFO, msg, args, options)
 
 
-def warning(msg: object, *args: Any, **options: Any) -> None:
+def warning(msg: object, *args: object, **options: Any) -> None:
     """Log what is probably not wanted, while the run goes on."""
     _write(logging.WARNING, msg, args, options)
 
 
-def warn(msg: object, *args: Any, **options: Any) -> None:
+def warn(msg: object, *args: object, **options: Any) -> None:
     """Log a warning; the short name that scripts use."""
     _write(logging.WARNING, msg, args, options)
 
 
-def error(msg: object, *args: Any, **options: Any) -> None:
+def error(msg: object, *args: object, **options: Any) -> None:
     """Log an error."""
     _write(logging.ERROR, msg, args, options)
 
 
-def exception(msg: object, *args: Any, **options: Any) -> None:
+def exception(msg: object, *args: object, **options: Any) -> None:
     """Log an error with the traceback of the exception that is being handled."""
     _write(logging.ERROR, msg, args, {"exc_info": True, **options})
 
 
-def critical(msg: object, *args: Any, **options: Any) -> None:
+def critical(msg: object, *args: object, **options: Any) -> None:
     """Log an error that ends the run."""
     _write(logging.CRITICAL, msg, args, options)
 
@@ -127,7 +96,7 @@ def setLevel(level: int | str) -> None:  # noqa: N802 (the logging module's name
     _logger().setLevel(level)
 
 
-def addFilter(filter: Any) -> None:  # noqa: N802 (the logging module's name, which scripts use)
+def addFilter(filter: logging.Filter | Callable[[logging.LogRecord], bool]) -> None:  # noqa: N802 (the logging module's name, which scripts use)
     """Leave out the lines that a filter refuses; it is what ``logging.Logger.addFilter`` takes."""
     _logger().addFilter(filter)
 
@@ -151,7 +120,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     Raises:
         ConfigError: The action is unknown, or the directory cannot be used under it.
     """
-    check_action(action)
+    _check_action(action)
     path = os.path.abspath(os.fspath(dirname))
     with _LOCK:
         if action is None and path == _directory.path and os.path.isdir(path):
@@ -195,11 +164,40 @@ def close_logger_dir() -> None:
             handler.close()
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> str | None:
     """Give ``logger.logdir``, which is what ``get_logger_dir()`` returns at that moment."""
     if name == "logdir":
         return get_logger_dir()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Directory:
+    """The directory of the run and the handler that writes its log file; one for the process, as the logger is."""
+
+    path: str | None = None
+    handler: logging.Handler | None = None
+
+
+_directory = _Directory()
+
+
+@functools.cache
+def _logger() -> logging.Logger:
+    """Return the logger, which gets its handler the first time."""
+    logger = logging.getLogger("tpack")
+    with _LOCK:
+        if not any(isinstance(handler, StderrHandler) for handler in logger.handlers):
+            logger.addHandler(StderrHandler())
+        logger.propagate = False
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.INFO)
+    return logger
+
+
+def _write(level: int, msg: object, args: tuple[object, ...], options: dict[str, Any]) -> None:
+    """Log on behalf of whoever called the public function, whose file and line the record names."""
+    options["stacklevel"] = options.get("stacklevel", 1) + 2
+    _logger().log(level, msg, *args, **options)
 
 
 def prepare_log_dir(dirname: str, action: str | None = None) -> str:
@@ -218,19 +216,19 @@ def prepare_log_dir(dirname: str, action: str | None = None) -> str:
         ConfigError: The action is none of these; the path is a file; the directory has content and the action is to
             refuse; or it would be moved or deleted while the process works in it.
     """
-    check_action(action)
+    _check_action(action)
     if os.path.exists(dirname) and not os.path.isdir(dirname):
         raise ConfigError(f"the log directory {dirname!r} is a file: wanted a directory, or a path that is free")
     if os.path.isdir(dirname) and os.listdir(dirname):
-        dirname = _make_room(dirname, ACTIONS[action])
+        dirname = _make_room(dirname, _ACTIONS[action])
     os.makedirs(dirname, exist_ok=True)
     return dirname
 
 
-def check_action(action: str | None) -> None:
+def _check_action(action: str | None) -> None:
     """Refuse an action that is unknown."""
-    if action not in ACTIONS:
-        known = ", ".join(map(repr, ACTIONS))
+    if action not in _ACTIONS:
+        known = ", ".join(map(repr, _ACTIONS))
         raise ConfigError(f"action={action!r} for an existing log directory is unknown: wanted one of {known}")
 
 
@@ -265,14 +263,13 @@ def _timestamped(dirname: str) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """Format a record as ``[month-day time @file:line] MARK message``."""
+    """Format a record as ``[month-day time @file:line] MARK message``.
+
+    Args:
+        coloured: whether the frame and the mark get terminal colours.
+    """
 
     def __init__(self, *, coloured: bool = False) -> None:
-        """Make a formatter.
-
-        Args:
-            coloured: whether the frame and the mark get terminal colours.
-        """
         super().__init__(datefmt="%m-%d %H:%M:%S")
         self._coloured = coloured
 
@@ -296,7 +293,6 @@ class StderrHandler(logging.Handler):
     """
 
     def __init__(self) -> None:
-        """Make the handler; nothing is written or opened."""
         super().__init__()
         self._formatters = {flag: LineFormatter(coloured=flag) for flag in (False, True)}
 

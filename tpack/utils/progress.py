@@ -38,7 +38,7 @@ def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
     return {**defaults, **kwargs}
 
 
-def get_tqdm(*args: Any, **kwargs: Any) -> Any:
+def get_tqdm(*args: Any, **kwargs: Any) -> tqdm:
     """Make a progress bar: ``tqdm.tqdm`` with the settings of ``get_tqdm_kwargs``."""
     return tqdm(*args, **get_tqdm_kwargs(**kwargs))
 

@@ -10,7 +10,6 @@ import multiprocessing
 import threading
 import zlib
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
@@ -49,7 +48,7 @@ def fix_rng_seed(seed: int | None) -> None:
         _fixed.given.clear()
 
 
-def get_rng(obj: Any = None) -> np.random.RandomState:
+def get_rng(obj: object = None) -> np.random.RandomState:
     """Make a generator of random numbers, which nobody else uses.
 
     Args:

@@ -11,12 +11,15 @@ What loading takes in memory is bounded by the number of bytes, whatever sizes t
 
 import math
 import re
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgpack
 import numpy as np
 
 from tpack.errors import DataPointError, InputError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["dumps", "loads"]
 
@@ -30,7 +33,7 @@ _KINDS = "biufcSUmM"
 _DTYPE_NAME = re.compile(rf"[<>|][{_KINDS}][1-9][0-9]{{0,9}}(\[[0-9]{{0,9}}[A-Za-z\u03bc]{{1,2}}\])?")
 
 
-def dumps(obj: Any) -> bytes:
+def dumps(obj: object) -> bytes:
     """Turn an object into bytes.
 
     Args:
@@ -45,7 +48,7 @@ def dumps(obj: Any) -> bytes:
         raise DataPointError(f"an object of type {type(obj).__name__} cannot be serialized: {error}") from error
 
 
-def loads(buf: Any) -> Any:
+def loads(buf: "Buffer") -> Any:
     """Turn what ``dumps`` made back into an object.
 
     Args:
@@ -62,7 +65,7 @@ def loads(buf: Any) -> Any:
         raise InputError(f"{size} bytes are damaged or were not made by tpack.utils.serialize: {error}") from error
 
 
-def check_sizes(buf: Any) -> None:
+def check_sizes(buf: "Buffer") -> None:
     """Let msgpack raise for bytes in which something claims more elements than follow.
 
     Unpacking makes each list at the size it claims before it looks for the elements: lists in lists would take many
@@ -76,7 +79,7 @@ def check_sizes(buf: Any) -> None:
     unpacker.skip()
 
 
-def _encode(obj: Any) -> msgpack.ExtType:
+def _encode(obj: object) -> msgpack.ExtType:
     """Encode what msgpack does not know."""
     if not isinstance(obj, (np.ndarray, np.generic)):
         raise DataPointError(
@@ -95,7 +98,7 @@ def _encode(obj: Any) -> msgpack.ExtType:
     return msgpack.ExtType(_SCALAR if isinstance(obj, np.generic) else _ARRAY, content)
 
 
-def _decode(code: int, data: bytes) -> Any:
+def _decode(code: int, data: bytes) -> np.ndarray | np.generic:
     """Decode an extension type."""
     if code not in (_ARRAY, _SCALAR):
         raise ValueError(f"extension type {code} is unknown")

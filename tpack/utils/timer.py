@@ -1,12 +1,10 @@
-"""How long things take: a stopwatch, one operation, and totals over many.
-
-Durations in words.
-"""
+"""How long things take: a stopwatch, one operation, totals over many; and durations in words."""
 
 import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from tpack.errors import ConfigError
 from tpack.utils import logger
@@ -15,22 +13,21 @@ from tpack.utils.stats import StatCounter
 __all__ = ["Timer", "print_total_timer", "timed_operation", "total_timer"]
 
 
-Clock = Callable[[], float]
+Clock: TypeAlias = Callable[[], float]
+
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 # By message, over the life of the process: what total_timer measured and print_total_timer prints.
 _totals: dict[str, StatCounter] = {}
 
-_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
-
 
 class Timer:
-    """A stopwatch, which runs from the moment it is made."""
+    """A stopwatch, which runs from the moment it is made.
+
+    Args:
+        clock: returns the time in seconds from any origin.
+    """
 
     def __init__(self, clock: Clock = time.perf_counter) -> None:
-        """Start the stopwatch.
-
-        Args:
-            clock: returns the time in seconds from any origin.
-        """
         self._clock = clock
         self.reset()
 

@@ -1,20 +1,16 @@
-"""The public names for looking at images, under the module name that scripts import them from.
+"""Look at images: boxes, text and intensities drawn, grids of images, and the images of a data flow in files.
 
-Their code is in modules of their own. What opens windows is not offered: the OpenCV of the extra ``vision`` has none.
-
-Draw onto images: boxes and text with OpenCV, and intensities as colours with matplotlib.
-
-Several images as one, in a grid.
-
-Write the images of a data flow to files, to see what a model gets to see.
+What opens windows is not offered: the OpenCV of the extra ``vision`` has none.
 """
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError
 from tpack.utils.argtools import shape2d
@@ -25,6 +21,12 @@ __all__ = ["draw_boxes", "draw_text", "dump_dataflow_images", "gen_stack_patches
 
 
 _BOX_COLOUR = (180, 119, 31)
+
+
+class _DataFlow(Protocol):
+    def reset_state(self) -> None: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 def draw_text(
@@ -54,7 +56,7 @@ def draw_text(
 
 
 def draw_boxes(
-    im: np.ndarray, boxes: Any, labels: Sequence[str] | None = None, color: Sequence[int] | None = None
+    im: np.ndarray, boxes: ArrayLike, labels: Sequence[str] | None = None, color: Sequence[int] | None = None
 ) -> np.ndarray:
     """Return an image with boxes on it, small ones above large ones.
 
@@ -81,7 +83,7 @@ def draw_boxes(
     return image
 
 
-def intensity_to_rgb(intensity: Any, cmap: str = "cubehelix", normalize: bool = False) -> np.ndarray:
+def intensity_to_rgb(intensity: ArrayLike, cmap: str = "cubehelix", normalize: bool = False) -> np.ndarray:
     """Return an image of intensities by one of matplotlib's colour maps.
 
     Args:
@@ -108,44 +110,15 @@ def intensity_to_rgb(intensity: Any, cmap: str = "cubehelix", normalize: bool = 
     return np.asarray(maps[cmap](values)[..., :3] * 255.0, np.float32)
 
 
-def _as_canvas(image: np.ndarray) -> np.ndarray:
-    """Return a copy that OpenCV can draw on in colours."""
-    copy = np.array(image, np.uint8, order="C")
-    if copy.ndim == 2:
-        copy = copy[:, :, np.newaxis]
-    if copy.ndim != 3 or copy.shape[2] not in (1, 3):
-        raise ConfigError(f"wanted an image of shape (H, W), (H, W, 1) or (H, W, 3), got {np.shape(image)}")
-    return np.repeat(copy, 3, axis=2) if copy.shape[2] == 1 else copy
-
-
-def _check_boxes(boxes: Any, shape: tuple[int, ...], labels: Sequence[str] | None) -> np.ndarray:
-    corners = np.asarray(boxes, np.float64)
-    if corners.ndim != 2 or corners.shape[1] != 4:
-        raise ConfigError(f"wanted boxes of shape (N, 4), got {corners.shape}")
-    if labels is not None and len(labels) != len(corners):
-        raise ConfigError(f"got {len(labels)} labels for {len(corners)} boxes: wanted as many")
-    for box in corners:
-        x1, y1, x2, y2 = box
-        if not (0 <= x1 < x2 <= shape[1] and 0 <= y1 < y2 <= shape[0]):
-            raise ConfigError(
-                f"the box {box.tolist()} is empty or outside of the image, which is {shape[1]} wide and {shape[0]} high"
-            )
-    return corners
-
-
-def _colour(color: Sequence[int]) -> tuple[int, ...]:
-    return tuple(int(value) for value in color)
-
-
 def stack_patches(
-    patch_list: Any,
+    patch_list: Iterable[ArrayLike],
     nr_row: int,
     nr_col: int,
     border: int | None = None,
     pad: bool = False,
     bgcolor: int | Sequence[int] = 255,
     viz: bool = False,
-    lclick_cb: Callable[..., Any] | None = None,
+    lclick_cb: Callable[..., object] | None = None,
 ) -> np.ndarray:
     """Put images into a grid, row by row.
 
@@ -186,7 +159,7 @@ def stack_patches(
 
 
 def gen_stack_patches(
-    patch_list: Any,
+    patch_list: Iterable[ArrayLike],
     nr_row: int | None = None,
     nr_col: int | None = None,
     border: int | None = None,
@@ -194,7 +167,7 @@ def gen_stack_patches(
     max_height: int = 1000,
     bgcolor: int | Sequence[int] = 255,
     viz: bool = False,
-    lclick_cb: Callable[..., Any] | None = None,
+    lclick_cb: Callable[..., object] | None = None,
 ) -> Iterator[np.ndarray]:
     """Yield as many grids as the images need; the last one may have empty places.
 
@@ -222,20 +195,8 @@ def gen_stack_patches(
         yield stack_patches(part, rows, columns, gap, pad=True, bgcolor=bgcolor, viz=viz, lclick_cb=lclick_cb)
 
 
-def _as_patches(patch_list: Any) -> list[np.ndarray]:
-    """Return the images with three dimensions each."""
-    patches = [np.asarray(patch) for patch in patch_list]
-    if not patches:
-        raise ConfigError("wanted at least one image to put into a grid, got none")
-    patches = [patch[:, :, np.newaxis] if patch.ndim == 2 else patch for patch in patches]
-    if any(patch.ndim != 3 for patch in patches) or len({patch.shape[2] for patch in patches}) > 1:
-        shapes = sorted({patch.shape for patch in patches})
-        raise ConfigError(f"wanted images of shape (H, W) or (H, W, C) with one number of channels, got {shapes}")
-    return patches
-
-
 def dump_dataflow_images(
-    df: Any,
+    df: _DataFlow,
     index: int = 0,
     batched: bool = True,
     number: int = 1000,
@@ -277,7 +238,48 @@ def dump_dataflow_images(
             file.write(encoded.tobytes())
 
 
-def _images(df: Any, index: int, batched: bool, number: int) -> Iterator[np.ndarray]:
+def _as_canvas(image: np.ndarray) -> np.ndarray:
+    """Return a copy that OpenCV can draw on in colours."""
+    copy = np.array(image, np.uint8, order="C")
+    if copy.ndim == 2:
+        copy = copy[:, :, np.newaxis]
+    if copy.ndim != 3 or copy.shape[2] not in (1, 3):
+        raise ConfigError(f"wanted an image of shape (H, W), (H, W, 1) or (H, W, 3), got {np.shape(image)}")
+    return np.repeat(copy, 3, axis=2) if copy.shape[2] == 1 else copy
+
+
+def _check_boxes(boxes: ArrayLike, shape: tuple[int, ...], labels: Sequence[str] | None) -> np.ndarray:
+    corners = np.asarray(boxes, np.float64)
+    if corners.ndim != 2 or corners.shape[1] != 4:
+        raise ConfigError(f"wanted boxes of shape (N, 4), got {corners.shape}")
+    if labels is not None and len(labels) != len(corners):
+        raise ConfigError(f"got {len(labels)} labels for {len(corners)} boxes: wanted as many")
+    for box in corners:
+        x1, y1, x2, y2 = box
+        if not (0 <= x1 < x2 <= shape[1] and 0 <= y1 < y2 <= shape[0]):
+            raise ConfigError(
+                f"the box {box.tolist()} is empty or outside of the image, which is {shape[1]} wide and {shape[0]} high"
+            )
+    return corners
+
+
+def _colour(color: Sequence[int]) -> tuple[int, ...]:
+    return tuple(int(value) for value in color)
+
+
+def _as_patches(patch_list: Iterable[ArrayLike]) -> list[np.ndarray]:
+    """Return the images with three dimensions each."""
+    patches = [np.asarray(patch) for patch in patch_list]
+    if not patches:
+        raise ConfigError("wanted at least one image to put into a grid, got none")
+    patches = [patch[:, :, np.newaxis] if patch.ndim == 2 else patch for patch in patches]
+    if any(patch.ndim != 3 for patch in patches) or len({patch.shape[2] for patch in patches}) > 1:
+        shapes = sorted({patch.shape for patch in patches})
+        raise ConfigError(f"wanted images of shape (H, W) or (H, W, C) with one number of channels, got {shapes}")
+    return patches
+
+
+def _images(df: _DataFlow, index: int, batched: bool, number: int) -> Iterator[np.ndarray]:
     """Yield up to ``number`` images, and take no data point more than they need."""
     if number <= 0:
         return
@@ -290,7 +292,7 @@ def _images(df: Any, index: int, batched: bool, number: int) -> Iterator[np.ndar
                 return
 
 
-def _prepare(cv2: Any, image: np.ndarray, scale: float, size: Any, flip: bool) -> np.ndarray:
+def _prepare(cv2: ModuleType, image: np.ndarray, scale: float, size: tuple[int, ...] | None, flip: bool) -> np.ndarray:
     if scale != 1:
         image = image * scale
     if image.dtype != np.uint8:
