@@ -18,13 +18,12 @@ from tests.helpers.device_values import (
     start,
 )
 from tests.helpers.tower_grads import cpu_devices, source
-from tpack.distribute.cross_tower_ops import CrossTowerOps
+from tpack.distribute.cross_tower_ops import CrossTowerOps, ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.reducer_ops import (
     AllReduceCrossTowerOps,
     CollectiveAllReduce,
     MultiWorkerAllReduce,
     ReducerCrossTowerOps,
-    ReductionToOneDeviceCrossTowerOps,
 )
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.errors import ConfigError, ReductionError

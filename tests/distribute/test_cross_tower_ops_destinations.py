@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import per_device
-from tpack.distribute.cross_tower_ops import check_destinations, get_devices_from, validate_destinations
+from tpack.distribute.cross_tower_ops import check_destinations, devices_for, get_devices_from, validate_destinations
 from tpack.distribute.values import Mirrored
 from tpack.errors import ConfigError
 
@@ -71,3 +71,13 @@ def test_a_variable_without_a_device_is_refused(graph: Any) -> None:
 def test_other_kinds_are_refused(other: Any) -> None:
     with pytest.raises(ConfigError, match="wanted a device, a list of devices, a variable.*got"):
         validate_destinations(other)
+
+
+def test_a_variable_is_on_the_default_devices_or_those_of_something_else(graph: Any) -> None:
+    mirrored = Mirrored({device: _variable(device) for device in ("/device:CPU:2", "/device:CPU:1")})
+    plain = _variable("/cpu:5")
+    assert devices_for(None, ["/device:CPU:1"]) == ["/device:CPU:1"]
+    assert devices_for(mirrored, []) == ["/device:CPU:2", "/device:CPU:1"]
+    assert devices_for(plain, []) == devices_for("/cpu:5", []) == devices_for(["cpu:5"], []) == ["/device:CPU:5"]
+    with pytest.raises(ConfigError, match="as the destinations, got 3"):
+        devices_for(3, [])

@@ -6,8 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, in_scope, started, tower_number, values
 from tpack.distribute.contexts import get_update_device
+from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.values import MapOutput, Mirrored, PerDevice
 from tpack.errors import ConfigError, ReductionError, StrategyError
 
@@ -204,20 +204,10 @@ class Fixed(DeviceListStrategy):
     worker_devices = ["/device:CPU:0", "/device:CPU:1"]
 
 
-def test_cross_tower_ops_are_chosen_when_they_are_needed_for_the_session(graph, monkeypatch):
-    asked = []
-    chosen = ReductionToOneDeviceCrossTowerOps()
-
-    def choose(devices, session_config):
-        asked.append((devices, session_config))
-        return chosen
-
-    monkeypatch.setattr("tpack.distribute.device_list.choose_the_best", choose)
+def test_cross_tower_ops_are_given_or_those_of_one_device(graph):
     strategy = Fixed()
-    strategy.configure("a session config")
-    assert asked == []
-    assert strategy.cross_tower_ops is strategy.cross_tower_ops is chosen
-    assert asked == [(Fixed.worker_devices, "a session config")]
+    assert isinstance(strategy.cross_tower_ops, ReductionToOneDeviceCrossTowerOps)
+    assert strategy.cross_tower_ops is strategy.cross_tower_ops
     own = ReductionToOneDeviceCrossTowerOps()
     assert Fixed(own).cross_tower_ops is own
 

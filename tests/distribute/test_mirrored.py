@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import MEAN, ON_READ, SUM, devices_of, in_scope, mirrored, started, tower_number, values
+from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.current import get_distribution_strategy, get_tower_context
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.values import PerDevice
@@ -321,3 +322,21 @@ def test_a_loop_by_hand_gives_the_weights_of_one_big_batch(session8, rng):
     mirrors = session8.run(tf.global_variables()[0].components)
     np.testing.assert_allclose(mirrors[0], wanted, rtol=1e-5)
     assert all(mirror.tobytes() == mirrors[0].tobytes() for mirror in mirrors)
+
+
+def test_cross_tower_ops_are_chosen_when_they_are_needed_for_the_session(graph, monkeypatch):
+    asked = []
+    chosen = ReductionToOneDeviceCrossTowerOps()
+
+    def choose(devices, session_config):
+        asked.append((devices, session_config))
+        return chosen
+
+    monkeypatch.setattr("tpack.distribute.mirrored.choose_the_best", choose)
+    strategy = MirroredStrategy(devices_of(2))
+    strategy.configure("a session config")
+    assert asked == []
+    assert strategy.cross_tower_ops is strategy.cross_tower_ops is chosen
+    assert asked == [(devices_of(2), "a session config")]
+    own = ReductionToOneDeviceCrossTowerOps()
+    assert MirroredStrategy(devices_of(2), cross_tower_ops=own).cross_tower_ops is own

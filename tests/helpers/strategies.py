@@ -6,9 +6,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.current import get_tower_context
 from tpack.distribute.mirrored import MirroredStrategy
-from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.values import DistributedValues
 
 SUM, MEAN, NONE = tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN, tf.VariableAggregation.NONE

@@ -183,3 +183,35 @@ def test_check_session_devices_lists_what_is_missing_and_what_is_there(graph):
     wanted = r"operations on /device:CPU:3, /device:GPU:40, and the session has only /device:CPU:0, /device:CPU:1"
     with cpu_session(graph, num_cpus=2) as session, pytest.raises(DeviceError, match=wanted):
         devices.check_session_devices(session, graph)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/gpu:1",
+        "GPU:1",
+        "/device:GPU:1",
+        "/job:localhost/replica:0/task:0/device:GPU:1",
+        "/task:0/gpu:1",
+        "device:gpu:1",
+    ],
+)
+def test_every_name_of_a_device_of_this_process_is_one_key(name):
+    assert devices.device_key(name) == "/device:GPU:1"
+
+
+def test_the_first_device_of_a_kind_is_meant_where_no_number_is_given():
+    assert devices.device_key("/cpu") == "/device:CPU:0"
+
+
+def test_devices_of_a_cluster_keep_their_job_and_task():
+    assert devices.device_key("/job:worker/task:3/gpu:0") == "/job:worker/task:3/device:GPU:0"
+
+
+def test_no_device_stays_no_device():
+    assert devices.device_key("") == ""
+
+
+def test_a_name_that_is_none_is_an_error():
+    with pytest.raises(ConfigError, match="is no device name"):
+        devices.device_key("/gpu:x")

@@ -5,7 +5,7 @@ strategy's towers, in a trainer's, and outside of both.
 """
 
 from tpack.distribute.contexts import TowerContext, UpdateContext, get_update_device, require_tower_context
-from tpack.distribute.cross_tower_ops import CrossTowerOps
+from tpack.distribute.cross_tower_ops import CrossTowerOps, ReductionToOneDeviceCrossTowerOps
 from tpack.distribute.current import (
     get_cross_tower_context,
     get_distribution_strategy,
@@ -15,7 +15,6 @@ from tpack.distribute.current import (
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedMovingAverage, DistributedOptimizer, increment_var
-from tpack.distribute.optimizers import get_loss_reduction
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.distribute.per_device_dataset import PerDeviceDataset
 from tpack.distribute.reducer_ops import (
@@ -23,10 +22,9 @@ from tpack.distribute.reducer_ops import (
     CollectiveAllReduce,
     MultiWorkerAllReduce,
     ReducerCrossTowerOps,
-    ReductionToOneDeviceCrossTowerOps,
     choose_the_best,
 )
-from tpack.distribute.strategy import DistributionStrategy
+from tpack.distribute.strategy import DistributionStrategy, get_loss_reduction
 from tpack.distribute.values import (
     DistributedValues,
     MapOutput,

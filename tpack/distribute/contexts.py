@@ -31,10 +31,10 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import current_device
-from tpack.distribute.devices import device_key
 from tpack.errors import StrategyError
 from tpack.tower.context import TowerContext as Tower
 from tpack.tower.context import context_stack, get_current_tower_context
+from tpack.tower.devices import device_key
 from tpack.tower.getters import custom_getter_scope
 from tpack.utils.argtools import log_once
 

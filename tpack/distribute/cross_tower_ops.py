@@ -1,35 +1,40 @@
-"""The contract of cross-tower operations: reduce and broadcast values of several devices.
+"""Cross-tower operations: reduce the values of several devices to one, and broadcast it.
 
 A strategy has one of these and calls it in the cross-tower context. Where a `Reducer` takes K lists of N gradients and
-gives the results to the same towers, these take the values of a strategy and say for each where its result goes. A
-subclass defines how one value, and how many at once, are reduced.
+gives the results to the same towers, these take the values of a strategy and say for each where its result goes.
 
-Where the result of a reduction or a broadcast goes: every way to say it, and the devices that it stands for.
-
-A destination is a device, several of them, or something that lies on devices already: a variable, one that is mirrored,
-the value of several devices, a tensor.
-
-What each device brings to a reduction: one tensor there, made of what a value of several devices holds for it.
-
-Most often that is the tensor itself. A list of them (`MapOutput`) is summed on its device first; a number, a variable
-or a tensor of another device is brought there.
+A *destination* is a device, several of them, or something that lies on devices already: a variable, one that is
+mirrored, the value of several devices, a tensor. What each device *contributes* to a reduction is one tensor: most
+often the one that it has; of a list of them (`MapOutput`) their sum, and of anything else a copy on the device.
 """
 
 import abc
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable
-from tpack.distribute.devices import device_key
-from tpack.distribute.values import DistributedValues, MapOutput, Mirrored, PerDevice, reduce_op_of
+from tpack.distribute.values import (
+    Aggregation,
+    Destinations,
+    DistributedValues,
+    MapOutput,
+    Mirrored,
+    PerDevice,
+    PlainValue,
+    TensorOrSlices,
+    Value,
+    reduce_op_of,
+)
 from tpack.errors import ConfigError
-from tpack.reduction.gradients import ReduceOp
-from tpack.reduction.sums import on_device, sum_column
-from tpack.tower.devices import resolve_device
+from tpack.reduction.gradients import ReduceOp, check_columns, is_sparse
+from tpack.reduction.sums import concat_slices, divide, on_device, sum_column, sum_tensors
+from tpack.tower.devices import device_key, resolve_device
 
-ValueDestinationPairs = Sequence[tuple[Any, Any]]
+AccumulationFn: TypeAlias = Callable[[Sequence[tf.Tensor]], tf.Tensor]
+
+ValueDestinationPairs: TypeAlias = Sequence[tuple[DistributedValues, Destinations]]
 _PLACED = (BaseVariable, tf.Tensor, tf.IndexedSlices)
 
 
@@ -43,7 +48,7 @@ class CrossTowerOps(abc.ABC):
         The class of this name in the seed's ``cross_tower_ops``, whose hooks for subclasses are the same.
     """
 
-    def reduce(self, aggregation: Any, per_device_value: Any, destinations: Any) -> Mirrored:
+    def reduce(self, aggregation: Aggregation, per_device_value: Value, destinations: Destinations) -> Mirrored:
         """Reduce the values of several devices to one, on each device of the destinations.
 
         Args:
@@ -71,7 +76,9 @@ class CrossTowerOps(abc.ABC):
         validate_destinations(destinations)
         return self._reduce(aggregation, value, destinations)
 
-    def batch_reduce(self, aggregation: Any, value_destination_pairs: ValueDestinationPairs) -> list[Mirrored]:
+    def batch_reduce(
+        self, aggregation: Aggregation, value_destination_pairs: Sequence[tuple[Value, Destinations]]
+    ) -> list[Mirrored]:
         """Reduce several values at once, each to its own destinations.
 
         Args:
@@ -102,7 +109,7 @@ class CrossTowerOps(abc.ABC):
             validate_destinations(pair[1])
         return self._batch_reduce(aggregation, pairs)
 
-    def broadcast(self, tensor: Any, destinations: Any) -> Mirrored:
+    def broadcast(self, tensor: Value, destinations: Destinations) -> Mirrored:
         """Copy a tensor to each device of the destinations.
 
         Args:
@@ -127,35 +134,90 @@ class CrossTowerOps(abc.ABC):
         return self._broadcast(tensor, destinations)
 
     @abc.abstractmethod
-    def _reduce(self, aggregation: Any, per_device_value: DistributedValues, destinations: Any) -> Mirrored:
+    def _reduce(
+        self, aggregation: Aggregation, per_device_value: DistributedValues, destinations: Destinations
+    ) -> Mirrored:
         """Reduce one value; the arguments were checked."""
 
     @abc.abstractmethod
-    def _batch_reduce(
-        self, aggregation: Any, value_destination_pairs: Sequence[tuple[DistributedValues, Any]]
-    ) -> list[Mirrored]:
+    def _batch_reduce(self, aggregation: Aggregation, value_destination_pairs: ValueDestinationPairs) -> list[Mirrored]:
         """Reduce several values; the arguments were checked."""
 
-    def _broadcast(self, tensor: Any, destinations: Any) -> Mirrored:
+    def _broadcast(self, tensor: PlainValue, destinations: Destinations) -> Mirrored:
         return Mirrored({device: copy_to_device(tensor, device) for device in get_devices_from(destinations)})
 
 
-def _as_values(value: Any) -> DistributedValues:
-    """Return a value of several devices as it is, and a tensor as that of its device."""
-    if isinstance(value, DistributedValues):
-        return value
-    if isinstance(value, list | tuple):
-        raise ConfigError(
-            f"wanted a value of several devices or a tensor to reduce, got the {type(value).__name__} {value!r}"
+class ReductionToOneDeviceCrossTowerOps(CrossTowerOps):
+    """Reduce to one device first and copy the result from there; several values one after the other.
+
+    Args:
+        reduce_to_device: where to reduce; by default on the first device of each value's destinations.
+        accumulation_fn: sums a list of dense tensors; by default they are added in a fixed order, those of 16 bits in
+            float32. ``IndexedSlices`` are concatenated and never given to it.
+
+    Raises:
+        ConfigError: The name of the device cannot be read.
+        DeviceError: The machine has GPUs, and not this one.
+
+    Source:
+        The class of this name in the seed's ``cross_tower_ops``.
+    """
+
+    def __init__(self, reduce_to_device: str | None = None, accumulation_fn: AccumulationFn | None = None) -> None:
+        self._reduce_to_device = None if reduce_to_device is None else resolve_device(reduce_to_device)
+        self._accumulation_fn = accumulation_fn
+
+    def _reduce(
+        self, aggregation: Aggregation, per_device_value: DistributedValues, destinations: Destinations
+    ) -> Mirrored:
+        devices = get_devices_from(destinations)
+        reduced = reduce_on_device(
+            gather_contributions(per_device_value),
+            reduce_op_of(aggregation),
+            devices[0] if self._reduce_to_device is None else self._reduce_to_device,
+            self._accumulation_fn,
         )
-    if not hasattr(value, "device"):
-        raise ConfigError(
-            f"wanted a value of several devices or a tensor to reduce, got {value!r}, which has no device"
-        )
-    return PerDevice({value.device: value})
+        return self.broadcast(reduced, devices)
+
+    def _batch_reduce(self, aggregation: Aggregation, value_destination_pairs: ValueDestinationPairs) -> list[Mirrored]:
+        return [self._reduce(aggregation, value, destinations) for value, destinations in value_destination_pairs]
 
 
-def check_destinations(destinations: Any) -> bool:
+def reduce_on_device(
+    contributions: "Contributions", op: ReduceOp, device: str, accumulation_fn: AccumulationFn | None = None
+) -> TensorOrSlices:
+    """Reduce what several devices brought, on one device.
+
+    Args:
+        contributions: the summands. A mean is over the values that they were made of.
+        op: sum or mean.
+        device: where.
+        accumulation_fn: as for `ReductionToOneDeviceCrossTowerOps`.
+
+    Returns:
+        A tensor, or ``IndexedSlices`` if the summands are.
+
+    Shapes:
+        As those of the summands, which are alike; the rows of ``IndexedSlices`` are those of all devices.
+
+    Raises:
+        ReductionError: The summands differ, or integers are to be averaged.
+
+    Source:
+        ``_simple_reduce`` of the seed's ``cross_tower_ops``.
+    """
+    column = list(contributions.by_device.values())
+    check_columns([[summand] for summand in column], op)
+    divisor = op.divisor(contributions.num_values)
+    with tf.name_scope("reduce_on_device"), on_device(device):
+        if is_sparse(column[0]):
+            return concat_slices(column, divisor)
+        if accumulation_fn is not None:
+            return divide(accumulation_fn(column), divisor)
+        return sum_tensors(column, divisor)
+
+
+def check_destinations(destinations: Destinations) -> bool:
     """Tell whether a destination names any device.
 
     Args:
@@ -163,12 +225,6 @@ def check_destinations(destinations: Any) -> bool:
 
     Returns:
         Whether there is a device; false for an empty list or name, and for a variable that nobody placed.
-
-    Shapes:
-        None apply.
-
-    Raises:
-        Nothing.
 
     Source:
         The function of this name in the seed's ``cross_tower_ops``.
@@ -182,15 +238,12 @@ def check_destinations(destinations: Any) -> bool:
     return bool(destinations)
 
 
-def validate_destinations(destinations: Any) -> None:
+def validate_destinations(destinations: Destinations) -> None:
     """Check that something is a destination.
 
     Args:
         destinations: a device, a list of devices, a variable, a tensor, or a `DistributedValues`, mirrored variables
             among them.
-
-    Shapes:
-        None apply.
 
     Raises:
         ConfigError: It is of another kind, or names no device.
@@ -211,7 +264,7 @@ def validate_destinations(destinations: Any) -> None:
         raise ConfigError(f"destinations can not be empty, got {destinations!r}{hint}")
 
 
-def get_devices_from(destinations: Any) -> list[str]:
+def get_devices_from(destinations: Destinations) -> list[str]:
     """Return the devices that a destination stands for.
 
     Args:
@@ -220,9 +273,6 @@ def get_devices_from(destinations: Any) -> list[str]:
     Returns:
         Their names as `device_key` spells them, in the order of the destination, each once. Names of GPUs become
         logical CPU devices on a machine without GPUs.
-
-    Shapes:
-        None apply.
 
     Raises:
         ConfigError: A name cannot be read.
@@ -239,14 +289,26 @@ def get_devices_from(destinations: Any) -> list[str]:
     return _unique(device_key(resolve_device(name)) for name in names)
 
 
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+def devices_for(colocate_with: Destinations | None, devices: Sequence[str]) -> list[str]:
+    """Return the devices of a variable that is created.
+
+    Args:
+        colocate_with: what `colocate_vars_with` was given; None for nothing.
+        devices: those of a variable that is not to be anywhere else.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if colocate_with is None:
+        return list(devices)
+    validate_destinations(colocate_with)
+    return get_devices_from(colocate_with)
 
 
 class Contributions(NamedTuple):
     """The summands of a reduction by device, and the number of values that they were made of."""
 
-    by_device: dict[str, Any]
+    by_device: dict[str, TensorOrSlices]
     num_values: int
 
     @property
@@ -264,7 +326,7 @@ def gather_contributions(value: DistributedValues) -> Contributions:
     Raises:
         ConfigError: No device brings anything.
     """
-    by_device: dict[str, Any] = {}
+    by_device: dict[str, TensorOrSlices] = {}
     num_values = 0
     for device in value.devices:
         brought = value.get(device)
@@ -277,7 +339,7 @@ def gather_contributions(value: DistributedValues) -> Contributions:
     return Contributions(by_device, num_values)
 
 
-def copy_to_device(value: Any, device: str) -> Any:
+def copy_to_device(value: PlainValue, device: str) -> TensorOrSlices:
     """Return a value on a device: itself if it is there.
 
     Args:
@@ -300,7 +362,7 @@ def copy_to_device(value: Any, device: str) -> Any:
         return tf.identity(value)
 
 
-def as_dense_or_slices(value: Any) -> Any:
+def as_dense_or_slices(value: PlainValue) -> TensorOrSlices:
     """Return a tensor or ``IndexedSlices`` of tensors as they are, and a variable, number or array as a tensor.
 
     Raises:
@@ -314,7 +376,24 @@ def as_dense_or_slices(value: Any) -> Any:
         raise ConfigError(f"wanted a tensor, IndexedSlices, a variable or a number, got {value!r}") from error
 
 
-def _of_tensors(slices: Any) -> Any:
+def _as_values(value: Value) -> DistributedValues:
+    """Return a value of several devices as it is, and a tensor as that of its device."""
+    if isinstance(value, DistributedValues):
+        return value
+    wanted = "wanted a value of several devices or a tensor to reduce, got"
+    if isinstance(value, list | tuple):
+        raise ConfigError(f"{wanted} the {type(value).__name__} {value!r}")
+    device = getattr(value, "device", None)
+    if device is None:
+        raise ConfigError(f"{wanted} {value!r}, which has no device")
+    return PerDevice({device: value})
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _of_tensors(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     """Return slices whose indices and shape, which users write as lists, are tensors."""
     parts = (slices.values, slices.indices, slices.dense_shape)
     if all(part is None or isinstance(part, tf.Tensor) for part in parts):
@@ -322,7 +401,7 @@ def _of_tensors(slices: Any) -> Any:
     return tf.IndexedSlices(*(None if part is None else tf.convert_to_tensor(part) for part in parts))
 
 
-def _sum_on_device(parts: list[Any], device: str) -> Any:
+def _sum_on_device(parts: Sequence[PlainValue], device: str) -> TensorOrSlices:
     placed = [copy_to_device(part, device) for part in parts]
     if len(placed) == 1:
         return placed[0]

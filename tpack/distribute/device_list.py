@@ -1,18 +1,34 @@
 """What strategies with a list of devices have in common: one tower on each device, and values of all of them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.cross_tower_ops import CrossTowerOps, as_dense_or_slices, get_devices_from
+from tpack.distribute.cross_tower_ops import (
+    CrossTowerOps,
+    ReductionToOneDeviceCrossTowerOps,
+    as_dense_or_slices,
+    get_devices_from,
+)
 from tpack.distribute.meeting import call_in_strategy_towers
 from tpack.distribute.per_device_dataset import PerDeviceDataset
-from tpack.distribute.reducer_ops import choose_the_best
-from tpack.distribute.strategy import DistributionStrategy
-from tpack.distribute.values import DistributedValues, MapOutput, PerDevice, reduce_op_of, update_on_devices
+from tpack.distribute.strategy import DatasetFn, DistributionStrategy
+from tpack.distribute.values import (
+    Aggregation,
+    Destinations,
+    DistributedValues,
+    MapOutput,
+    PerDevice,
+    Structure,
+    TensorOrSlices,
+    Value,
+    Variable,
+    reduce_op_of,
+    update_on_devices,
+)
 from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.gradients import ReduceOp, check_columns
+from tpack.tower.devices import device_key, resolve_device, resolve_devices
 
 
 class DeviceListStrategy(DistributionStrategy):
@@ -22,8 +38,8 @@ class DeviceListStrategy(DistributionStrategy):
     reduced: its mean is the value and its sum K times the value.
 
     Args:
-        cross_tower_ops: reduces and broadcasts values. None for what `choose_the_best` chooses when it is first needed,
-            with the session config that `configure` was given by then.
+        cross_tower_ops: reduces and broadcasts values. None for what the strategy chooses when they are first needed:
+            by default to reduce on one device.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
 
     Source:
@@ -35,18 +51,16 @@ class DeviceListStrategy(DistributionStrategy):
         super().__init__()
         self._cross_tower_ops = cross_tower_ops
         self._prefetch_on_device = prefetch_on_device
-        self._session_config: Any = None
 
     @property
     def cross_tower_ops(self) -> CrossTowerOps:
         """What reduces and broadcasts values."""
         if self._cross_tower_ops is None:
-            self._cross_tower_ops = choose_the_best(self.worker_devices, self._session_config)
+            self._cross_tower_ops = self._choose_cross_tower_ops()
         return self._cross_tower_ops
 
-    def configure(self, session_config: Any = None) -> None:
-        """Choose what suits a session of this ``ConfigProto``, if nothing was chosen yet."""
-        self._session_config = session_config
+    def _choose_cross_tower_ops(self) -> CrossTowerOps:
+        return ReductionToOneDeviceCrossTowerOps()
 
     @property
     def num_towers(self) -> int:
@@ -58,29 +72,29 @@ class DeviceListStrategy(DistributionStrategy):
         """The devices that variables are on; here those of the towers."""
         return list(self.worker_devices)
 
-    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
+    def non_slot_devices(self, var_list: Sequence[Variable]) -> Destinations:
         """Return all devices that variables are on."""
         return list(self.parameter_devices)
 
-    def _worker_device_index(self) -> Any:
+    def _worker_device_index(self) -> PerDevice | int:
         if self.num_towers == 1:
             return 0
         return PerDevice({device: number for number, device in enumerate(self.worker_devices)})
 
-    def _read_var(self, v: Any) -> Any:
+    def _read_var(self, v: Variable) -> tf.Tensor:
         return tf.identity(v._get_cross_tower() if isinstance(v, PerDevice) else v)
 
-    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+    def _distribute_dataset(self, dataset_fn: DatasetFn) -> PerDeviceDataset:
         dataset = self._call_dataset_fn(dataset_fn)
         return PerDeviceDataset(dataset, self.worker_devices, prefetch_on_device=self._prefetch_on_device)
 
-    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
         return call_in_strategy_towers(self, self.worker_devices, fn, args, kwargs)
 
-    def _broadcast(self, tensor: Any, destinations: Any) -> Any:
+    def _broadcast(self, tensor: Value, destinations: Destinations | None) -> Value:
         return self.cross_tower_ops.broadcast(tensor, self._or_workers(destinations))
 
-    def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
+    def _reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None) -> Value:
         if isinstance(value, PerDevice):
             return self.cross_tower_ops.reduce(aggregation, value, value if destinations is None else destinations)
         if isinstance(value, list | tuple | dict | MapOutput):
@@ -91,24 +105,73 @@ class DeviceListStrategy(DistributionStrategy):
         total = _summed(value, self.num_towers) if op is ReduceOp.SUM else value
         return self.cross_tower_ops.broadcast(total, self._or_workers(destinations))
 
-    def _batch_reduce(self, aggregation: Any, value_destination_pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+    def _batch_reduce(
+        self, aggregation: Aggregation, value_destination_pairs: Sequence[tuple[Value, Destinations | None]]
+    ) -> list[Value]:
         if not all(isinstance(value, PerDevice) for value, _ in value_destination_pairs):
             return super()._batch_reduce(aggregation, value_destination_pairs)
         pairs = [(value, value if to is None else to) for value, to in value_destination_pairs]
         return list(self.cross_tower_ops.batch_reduce(aggregation, pairs))
 
-    def _update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _update(self, var: Variable, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
         parts = var.index if isinstance(var, DistributedValues) else {var.device: var}
         return update_on_devices(fn, {device: (part,) for device, part in parts.items()}, args, kwargs)
 
-    def _update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _update_non_slot(
+        self, colocate_with: Destinations, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure
+    ) -> Structure:
         return update_on_devices(fn, {device: () for device in get_devices_from(colocate_with)}, args, kwargs)
 
-    def _or_workers(self, destinations: Any) -> Any:
+    def _or_workers(self, destinations: Destinations | None) -> Destinations:
         return self.worker_devices if destinations is None else destinations
 
 
-def _summed(value: Any, count: int) -> Any:
+def worker_devices_of(num_gpus_per_worker: int, devices: Sequence[str] | None) -> list[str]:
+    """Return the device of each tower.
+
+    Args:
+        num_gpus_per_worker: how many towers, on as many GPUs; 0 for one on the CPU.
+        devices: in place of that, the devices.
+
+    Returns:
+        Names of devices.
+
+    Raises:
+        ConfigError: Both are given, the number is negative, or the list is empty or has a device twice.
+        DeviceError: There are GPUs, and not one that is asked for.
+
+    Source:
+        The strategies of TensorFlow's ``contrib.distribute`` take the number.
+    """
+    if devices is not None and num_gpus_per_worker:
+        raise ConfigError(f"wanted devices or num_gpus_per_worker, got both: {devices!r} and {num_gpus_per_worker}")
+    if devices is not None:
+        return different_devices(devices)
+    if num_gpus_per_worker < 0:
+        raise ConfigError(f"wanted 0 GPUs per worker or more, got {num_gpus_per_worker}")
+    return list(resolve_devices(num_gpus_per_worker)) if num_gpus_per_worker else [resolve_device(-1)]
+
+
+def different_devices(devices: Sequence[str]) -> list[str]:
+    """Return a list of devices with their names spelled as those of values.
+
+    Args:
+        devices: names.
+
+    Returns:
+        As many names.
+
+    Raises:
+        ConfigError: It is no list, there is none, or one twice.
+        DeviceError: There are GPUs, and not one that is asked for.
+    """
+    names = [] if isinstance(devices, str) else [device_key(resolve_device(device)) for device in devices]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"wanted a list of one or more different devices, got {devices!r}")
+    return names
+
+
+def _summed(value: Value, count: int) -> TensorOrSlices:
     """Return the sum of so many values that are the same."""
     value = as_dense_or_slices(value)
     check_columns([[value]], ReduceOp.SUM)

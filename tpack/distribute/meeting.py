@@ -13,13 +13,12 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import current_control_dependencies, current_device, watch_operations
 from tpack.distribute.change_check import refuse_lone_change
 from tpack.distribute.contexts import CrossTowerMode, TowerContext, entered, require_tower_context
-from tpack.distribute.devices import device_key
 from tpack.distribute.values import regroup, select_device
 from tpack.errors import StrategyError
 from tpack.tower.collections import TowerCollections
 from tpack.tower.context import TowerContext as Tower
 from tpack.tower.context import TrainTowerContext, current_tower_context
-from tpack.tower.devices import list_gpus, resolve_device
+from tpack.tower.devices import device_key, list_gpus, resolve_device
 from tpack.tower.names import join_scope, tower_name
 from tpack.tower.recorder import VariableRecorder
 from tpack.tower.rendezvous import call_in_towers

@@ -1,19 +1,34 @@
 """Mirror every variable on all devices, and keep the mirrors the same by reducing what the towers bring.
 
-Mirrored variables, with TensorFlow's collective operations in place of copies.
+An optimizer keeps slots for each variable and may count its steps. Where variables are mirrored, so is that state:
+every device has a clone of the optimizer, which sees the mirrors of its device only and makes its slots there. All
+clones apply the same gradients, so their states stay equal, and what belongs together becomes one mirrored variable:
+it is saved once, under the name that the user's own optimizer gave it, and restored on all devices.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from tpack.distribute.cross_tower_ops import CrossTowerOps
-from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.devices import different_devices, worker_devices_of
-from tpack.distribute.mirrored_optimizer import MirroredOptimizers
-from tpack.distribute.reducer_ops import CollectiveAllReduce
-from tpack.distribute.variables.creating import create_distributed_variable, devices_for
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.contexts import UpdateContext
+from tpack.distribute.cross_tower_ops import CrossTowerOps, devices_for
+from tpack.distribute.device_list import DeviceListStrategy, different_devices, worker_devices_of
+from tpack.distribute.reducer_ops import CollectiveAllReduce, choose_the_best
+from tpack.distribute.strategy import VariableCreator
+from tpack.distribute.values import Value, Variable, update_on_devices
+from tpack.distribute.variables.creating import create_distributed_variable, is_local_to_towers
+from tpack.distribute.variables.distributed import DistributedVariable, replace_in_collections
+from tpack.distribute.variables.mirrored import MirroredVariable
+from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.errors import ConfigError
+from tpack.tfutils.optimizer_clone import clone_optimizer
+from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import list_gpus, resolve_device, resolve_devices
+from tpack.tower.recorder import VariableRecorder, pair_variables
+from tpack.types import GradsAndVars
 
 
 class MirroredStrategy(DeviceListStrategy):
@@ -50,32 +65,33 @@ class MirroredStrategy(DeviceListStrategy):
     ) -> None:
         super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device)
         self._devices = _resolved(devices, num_gpus)
-        self._optimizers = MirroredOptimizers()
+        self._optimizers = _MirroredOptimizers()
+        self._session_config: tf.ConfigProto | None = None
 
     @property
     def worker_devices(self) -> list[str]:
         """The devices of the towers."""
         return list(self._devices)
 
-    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-        devices = devices_for(kwargs.pop("colocate_with", None), self._devices)
-        return create_distributed_variable(next_creator, devices, kwargs)
+    def configure(self, session_config: tf.ConfigProto | None = None) -> None:
+        """Choose what suits a session of this ``ConfigProto``, if nothing was chosen yet."""
+        self._session_config = session_config
 
-    def _update_by_optimizer(self, optimizer: Any, grads_and_vars: Sequence[tuple[Any, Any]], name: str) -> list[Any]:
+    def _choose_cross_tower_ops(self) -> CrossTowerOps:
+        return choose_the_best(self.worker_devices, self._session_config)
+
+    def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> DistributedVariable:
+        devices = devices_for(kwargs.pop("colocate_with", None), self._devices)
+        kind = TowerLocalVariable if is_local_to_towers(kwargs) else MirroredVariable
+        return create_distributed_variable(kind, next_creator, devices, kwargs)
+
+    def _update_by_optimizer(
+        self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str
+    ) -> list[tf.Operation]:
         return self._optimizers.apply_gradients(optimizer, grads_and_vars, name)
 
     def __repr__(self) -> str:
         return f"<MirroredStrategy on {', '.join(self._devices)}>"
-
-
-def _resolved(devices: Sequence[str] | None, num_gpus: int | None) -> list[str]:
-    if devices is not None and num_gpus is not None:
-        raise ConfigError(f"wanted devices or num_gpus, got both: {devices!r} and {num_gpus!r}")
-    if num_gpus is not None:
-        return list(resolve_devices(num_gpus))
-    if devices is None:
-        return list_gpus() or [resolve_device(-1)]
-    return different_devices(devices)
 
 
 class CollectiveAllReduceStrategy(MirroredStrategy):
@@ -115,3 +131,97 @@ class CollectiveAllReduceStrategy(MirroredStrategy):
 
     def __repr__(self) -> str:
         return f"<CollectiveAllReduceStrategy on {', '.join(self.worker_devices)}>"
+
+
+class _MirroredOptimizers:
+    """The optimizers that apply gradients in place of the user's, by the devices that variables are mirrored on.
+
+    They are remembered, because an optimizer that is used twice goes on with the same slots.
+    """
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[tf.train.Optimizer, dict[tuple[str, ...], dict[str, tf.train.Optimizer]]] = (
+            WeakKeyDictionary()
+        )
+
+    def apply_gradients(
+        self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str
+    ) -> list[tf.Operation]:
+        """Apply reduced gradients, on every device those of the mirrors there.
+
+        Args:
+            optimizer: the user's. It works on the first device of the first variables; elsewhere there are clones.
+            grads_and_vars: (gradient, variable) pairs. Those of plain variables are applied by one optimizer.
+            name: the name of the operations.
+
+        Returns:
+            The update operations.
+
+        Raises:
+            TowerMismatchError: The optimizer makes other variables on one device than on another.
+        """
+        groups: dict[tuple[str, ...], list[tuple[Value, Variable]]] = {}
+        for grad, variable in grads_and_vars:
+            devices = tuple(variable.devices) if isinstance(variable, MirroredVariable) else ()
+            groups.setdefault(devices, []).append((grad, variable))
+        updates: list[tf.Operation] = []
+        for devices, pairs in groups.items():
+            found = self._find(optimizer, devices)
+            if devices:
+                updates.extend(_apply_on_devices(found, pairs, name))
+            else:
+                # As an update, so that slots of plain variables are plain ones beside them.
+                with UpdateContext(pairs[0][1].device):
+                    updates.append(found[""].apply_gradients(pairs, name=name))
+        return updates
+
+    def _find(self, optimizer: tf.train.Optimizer, devices: tuple[str, ...]) -> dict[str, tf.train.Optimizer]:
+        """Return the optimizer of each device; that of variables that are not mirrored is under no name."""
+        known = self._known.setdefault(optimizer, {})
+        if devices not in known:
+            own = clone_optimizer(optimizer) if known else optimizer
+            clones = [clone_optimizer(optimizer) for _ in devices[1:]]
+            known[devices] = dict(zip(devices or ("",), [own, *clones], strict=True))
+        return known[devices]
+
+
+def _apply_on_devices(
+    optimizers: Mapping[str, tf.train.Optimizer], pairs: GradsAndVars, name: str
+) -> list[tf.Operation]:
+    recorders = {device: VariableRecorder(f"the optimizer on {device}") for device in optimizers}
+    updates: list[tf.Operation] = []
+
+    def apply(device: str, own_pairs: GradsAndVars) -> None:
+        number = len(updates)
+        with ExitStack() as scopes:
+            # The first one's counters are called as if it were alone.
+            scopes.enter_context(tf.name_scope(None))
+            if number > 0:
+                scopes.enter_context(tf.name_scope(f"replica_{number}"))
+                # They would say the same on every device.
+                scopes.enter_context(freeze_collection(SUMMARY_KEYS))
+            scopes.enter_context(recorders[device].scope())
+            updates.append(optimizers[device].apply_gradients(own_pairs, name=name))
+
+    update_on_devices(apply, {device: (device,) for device in optimizers}, (list(pairs),), {})
+    _mirror(recorders)
+    return updates
+
+
+def _mirror(recorders: Mapping[str, VariableRecorder]) -> None:
+    """Make one mirrored variable of the n-th variables that were created on all devices."""
+    main, *others = recorders.values()
+    copies = [[copy for _, copy in pair_variables(main, other)] for other in others]
+    for mirrors in zip(main.variables, *copies, strict=True):
+        variable = MirroredVariable(dict(zip(recorders, mirrors, strict=True)), tf.VariableAggregation.NONE)
+        replace_in_collections(variable)
+
+
+def _resolved(devices: Sequence[str] | None, num_gpus: int | None) -> list[str]:
+    if devices is not None and num_gpus is not None:
+        raise ConfigError(f"wanted devices or num_gpus, got both: {devices!r} and {num_gpus!r}")
+    if num_gpus is not None:
+        return list(resolve_devices(num_gpus))
+    if devices is None:
+        return list_gpus() or [resolve_device(-1)]
+    return different_devices(devices)

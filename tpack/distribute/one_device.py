@@ -1,16 +1,14 @@
 """Everything on one device: the strategy to find out whether a program works before it is spread over more."""
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.cross_tower_ops import devices_for
 from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.devices import device_key
-from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.values import MapOutput, Mirrored, PerDevice
-from tpack.distribute.variables.creating import devices_for
-from tpack.tower.devices import resolve_device
+from tpack.distribute.strategy import VariableCreator
+from tpack.distribute.values import Aggregation, Destinations, MapOutput, Mirrored, PerDevice, Value, Variable
+from tpack.tower.devices import device_key, resolve_device
 
 
 class OneDeviceStrategy(DeviceListStrategy):
@@ -29,7 +27,7 @@ class OneDeviceStrategy(DeviceListStrategy):
     """
 
     def __init__(self, device: str, *, prefetch_on_device: int | None = None) -> None:
-        super().__init__(ReductionToOneDeviceCrossTowerOps(), prefetch_on_device=prefetch_on_device)
+        super().__init__(prefetch_on_device=prefetch_on_device)
         self._device = device_key(resolve_device(device))
         self._default_device = self._device
 
@@ -38,15 +36,15 @@ class OneDeviceStrategy(DeviceListStrategy):
         """The device, alone."""
         return [self._device]
 
-    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+    def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> Variable:
         (device,) = devices_for(kwargs.pop("colocate_with", None), [self._device])
         with tf.device(device):
             return next_creator(**kwargs)
 
-    def _broadcast(self, tensor: Any, destinations: Any) -> Any:
+    def _broadcast(self, tensor: Value, destinations: Destinations | None) -> Value:
         return tensor if destinations is None else _plain(super()._broadcast(tensor, destinations))
 
-    def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
+    def _reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None) -> Value:
         if destinations is None and not isinstance(value, MapOutput | PerDevice):
             return value
         own = value if isinstance(value, PerDevice) else PerDevice({self._device: value})
@@ -56,7 +54,7 @@ class OneDeviceStrategy(DeviceListStrategy):
         return f"<OneDeviceStrategy on {self._device}>"
 
 
-def _plain(value: Mirrored) -> Any:
+def _plain(value: Value) -> Value:
     """Return the part of a value that is on one device only."""
-    parts = list(value.index.values())
+    parts = list(value.index.values()) if isinstance(value, Mirrored) else []
     return parts[0] if len(parts) == 1 else value

@@ -6,12 +6,13 @@ Moving averages of mirrored variables, which start from the variables' values an
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import BaseVariable
 from tpack.distribute.current import get_distribution_strategy, get_tower_context, has_distribution_strategy
-from tpack.distribute.optimizers import is_updating
+from tpack.distribute.strategy import DistributionStrategy, is_updating
+from tpack.distribute.values import PlainValue, Value, Variable
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.errors import ConfigError, StrategyError
 from tpack.tfutils.optimizer import ProxyOptimizer
@@ -43,25 +44,30 @@ class DistributedOptimizer(ProxyOptimizer):
         Optimizers of TensorFlow 1 did this by themselves.
     """
 
-    def __init__(self, optimizer: Any) -> None:
+    def __init__(self, optimizer: tf.train.Optimizer) -> None:
         super().__init__(optimizer, "DistributedOptimizer")
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Value | None, Variable]],
+        global_step: Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
         """Return the operation that applies the gradients of all towers; see `DistributionStrategy.apply_gradients`."""
         if is_updating():
             return super().apply_gradients(grads_and_vars, global_step, name)
         return get_distribution_strategy().apply_gradients(self._opt, grads_and_vars, global_step, name)
 
-    def get_slot(self, var: Any, name: str) -> Any:
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
         """Return a slot, of all devices that the variable is on."""
         return whole_variable(super().get_slot(whole_variable(var), name))
 
-    def variables(self) -> list[Any]:
+    def variables(self) -> list[Variable]:
         """Return slots and counters, each of all devices that it is on: what is to be initialised or saved."""
         return list(map(whole_variable, super().variables()))
 
 
-def increment_var(v: Any, amount: Any = 1) -> Any:
+def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
     """Add to a variable once, however many towers do it.
 
     Args:
@@ -84,10 +90,10 @@ def increment_var(v: Any, amount: Any = 1) -> Any:
     if context is None:
         raise StrategyError("increment_var is called in a tower; in a cross-tower context, use update()")
 
-    def add(variable: Any) -> Any:
+    def add(variable: BaseVariable) -> BaseVariable:
         return tf.assign_add(variable, amount)
 
-    def merge(strategy: Any, variable: Any) -> Any:
+    def merge(strategy: DistributionStrategy, variable: Variable) -> tf.Operation:
         return strategy.group(strategy.update(variable, add))
 
     return context.merge_call(merge, v)
@@ -118,10 +124,16 @@ class DistributedMovingAverage(tf.train.ExponentialMovingAverage):
         TensorFlow's class, for the variables of the seed ``distribute``.
     """
 
-    def __init__(self, decay: Any, num_updates: Any = None, *, name: str = "ExponentialMovingAverage") -> None:
+    def __init__(
+        self,
+        decay: float | tf.Tensor,
+        num_updates: PlainValue | None = None,
+        *,
+        name: str = "ExponentialMovingAverage",
+    ) -> None:
         super().__init__(decay, num_updates=num_updates, name=name)
 
-    def apply(self, var_list: Iterable[Any] | None = None) -> Any:
+    def apply(self, var_list: Iterable[Variable | tf.Tensor] | None = None) -> tf.Operation:
         """Return the operation that updates the averages, which are made when they are first asked for.
 
         Args:
@@ -149,14 +161,14 @@ class DistributedMovingAverage(tf.train.ExponentialMovingAverage):
             raise ConfigError(f"wanted variables to average in a tower, got {tensors!r}")
         return context.merge_call(lambda strategy, merged: self._apply(merged), averaged)
 
-    def _apply(self, averaged: Sequence[Any]) -> Any:
+    def _apply(self, averaged: Sequence[Variable | tf.Tensor]) -> tf.Operation:
         for variable in averaged:
             if isinstance(variable, MirroredVariable) and variable.ref() not in self._averages:
                 self._averages[variable.ref()] = self._make_average(variable)
                 tf.add_to_collection(tf.GraphKeys.MOVING_AVERAGE_VARIABLES, variable)
         return super().apply(averaged)
 
-    def _make_average(self, variable: MirroredVariable) -> Any:
+    def _make_average(self, variable: MirroredVariable) -> Variable:
         beside = get_distribution_strategy().colocate_vars_with(variable)
         # The names are those that TensorFlow gives.
         with tf.init_scope(), tf.variable_scope(None, f"{variable.op.name}/{self.name}"), beside:

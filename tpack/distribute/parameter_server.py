@@ -1,21 +1,22 @@
 """One copy of each variable, that all towers read and whose gradients are reduced where it is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.change_check import protect
-from tpack.distribute.cross_tower_ops import CrossTowerOps
-from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.devices import different_devices, worker_devices_of
-from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.values import Mirrored
-from tpack.distribute.variables.creating import create_distributed_variable, devices_for
+from tpack.distribute.cross_tower_ops import CrossTowerOps, devices_for
+from tpack.distribute.device_list import DeviceListStrategy, different_devices, worker_devices_of
+from tpack.distribute.strategy import VariableCreator
+from tpack.distribute.values import Destinations, Mirrored, Value, Variable
+from tpack.distribute.variables.creating import create_distributed_variable
 from tpack.distribute.variables.distributed import replace_in_collections
 from tpack.distribute.variables.mirrored import MirroredVariable
+from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.tower.devices import LeastLoadedDeviceSetter
+from tpack.types import GradsAndVars
 
 _CPU = "/device:CPU:0"
 
@@ -55,14 +56,13 @@ class ParameterServerStrategy(DeviceListStrategy):
         cross_tower_ops: CrossTowerOps | None = None,
         prefetch_on_device: int | None = None,
     ) -> None:
-        ops = ReductionToOneDeviceCrossTowerOps() if cross_tower_ops is None else cross_tower_ops
-        super().__init__(ops, prefetch_on_device=prefetch_on_device)
+        super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device)
         self._worker_devices = worker_devices_of(num_gpus_per_worker, devices)
         if parameter_devices is None:
             parameter_devices = self._worker_devices if len(self._worker_devices) == 1 else [_CPU]
         self._parameter_devices = different_devices(parameter_devices)
         # One for each graph, so that where variables go depends on nothing outside of it.
-        self._setters: WeakKeyDictionary[Any, LeastLoadedDeviceSetter] = WeakKeyDictionary()
+        self._setters: WeakKeyDictionary[tf.Graph, LeastLoadedDeviceSetter] = WeakKeyDictionary()
 
     @property
     def worker_devices(self) -> list[str]:
@@ -74,16 +74,17 @@ class ParameterServerStrategy(DeviceListStrategy):
         """The devices that variables are on."""
         return list(self._parameter_devices)
 
-    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
+    def non_slot_devices(self, var_list: Sequence[Variable]) -> Variable:
         """Return the variable whose name comes first, so that it is the same one in every build."""
         return min(var_list, key=lambda variable: variable.name)
 
-    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+    def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> Variable:
         colocate_with = kwargs.pop("colocate_with", None)
         synchronization = kwargs.get("synchronization")
         if getattr(synchronization, "value", None) == tf.VariableSynchronization.ON_READ.value:
-            return create_distributed_variable(next_creator, devices_for(colocate_with, self._worker_devices), kwargs)
-        with tf.device(self._place(colocate_with)):
+            devices = devices_for(colocate_with, self._worker_devices)
+            return create_distributed_variable(TowerLocalVariable, next_creator, devices, kwargs)
+        with tf.device(self._device_of_variable(colocate_with)):
             variable = next_creator(**kwargs)
         protect(variable)
         aggregation = kwargs.get("aggregation") or tf.VariableAggregation.NONE
@@ -93,7 +94,7 @@ class ParameterServerStrategy(DeviceListStrategy):
         replace_in_collections(shared)
         return shared
 
-    def _place(self, colocate_with: Any) -> Any:
+    def _device_of_variable(self, colocate_with: Destinations | None) -> str | LeastLoadedDeviceSetter:
         """Return the device of a variable, or the device function that chooses one."""
         if colocate_with is not None:
             return devices_for(colocate_with, [])[0]
@@ -102,7 +103,9 @@ class ParameterServerStrategy(DeviceListStrategy):
             self._setters[graph] = LeastLoadedDeviceSetter(self._parameter_devices[0], self._parameter_devices)
         return self._setters[graph]
 
-    def _update_by_optimizer(self, optimizer: Any, grads_and_vars: Sequence[tuple[Any, Any]], name: str) -> list[Any]:
+    def _update_by_optimizer(
+        self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str
+    ) -> list[tf.Operation]:
         return super()._update_by_optimizer(optimizer, [_of_one_copy(*pair) for pair in grads_and_vars], name)
 
     def __repr__(self) -> str:
@@ -112,7 +115,7 @@ class ParameterServerStrategy(DeviceListStrategy):
         )
 
 
-def _of_one_copy(grad: Any, variable: Any) -> tuple[Any, Any]:
+def _of_one_copy(grad: Value, variable: Variable) -> tuple[Value, Variable]:
     """Return a gradient and variable of one device as plain ones."""
     if isinstance(variable, MirroredVariable):
         return (grad.get(variable.primary.device) if isinstance(grad, Mirrored) else grad), variable.primary

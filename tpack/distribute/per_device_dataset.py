@@ -9,15 +9,14 @@ a buffer that is filled while earlier steps run.
 
 import abc
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_multi_device_iterator
-from tpack.distribute.cross_tower_ops import get_devices_from
-from tpack.distribute.values import regroup
+from tpack.distribute.values import Structure, regroup
 from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.sums import on_device
+from tpack.tower.devices import device_key, resolve_device
 
 _HOST = "/device:CPU:0"
 
@@ -38,10 +37,13 @@ class PerDeviceDataset:
         The class of this name in TensorFlow's ``contrib.distribute``.
     """
 
-    def __init__(self, dataset: Any, devices: Sequence[str], *, prefetch_on_device: int | None = None) -> None:
+    def __init__(
+        self, dataset: tf.compat.v2.data.Dataset, devices: Sequence[str], *, prefetch_on_device: int | None = None
+    ) -> None:
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(f"wanted a tf.data.Dataset, got {dataset!r}")
-        self._devices = get_devices_from(devices)
+        names = [devices] if isinstance(devices, str) else devices
+        self._devices = list(dict.fromkeys(device_key(resolve_device(name)) for name in names))
         if not self._devices:
             raise ConfigError("wanted one device or more to give data to, got none")
         if prefetch_on_device is None:
@@ -82,11 +84,11 @@ class PerDeviceIterator(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def initializer(self) -> Any:
+    def initializer(self) -> tf.Operation:
         """The operation that starts the stream anew."""
 
     @abc.abstractmethod
-    def get_next(self) -> Any:
+    def get_next(self) -> Structure:
         """Return the next element of every tower: the structure of an element, with values of all devices.
 
         Every run of any part of it takes an element for each tower. When there are fewer, it fails with an
@@ -97,19 +99,19 @@ class PerDeviceIterator(abc.ABC):
 class _HostIterator(PerDeviceIterator):
     """K reads from one iterator, one after the other."""
 
-    def __init__(self, iterator: Any, devices: Sequence[str]) -> None:
+    def __init__(self, iterator: tf.data.Iterator, devices: Sequence[str]) -> None:
         self._iterator = iterator
         self._devices = devices
 
     @property
-    def initializer(self) -> Any:
+    def initializer(self) -> tf.Operation:
         try:
             return self._iterator.initializer
         except ValueError as error:
             raise StrategyError("a one-shot iterator cannot be started anew: make an initializable one") from error
 
-    def get_next(self) -> Any:
-        read: list[Any] = []
+    def get_next(self) -> Structure:
+        read: list[Structure] = []
         with tf.name_scope("per_device_next"), on_device(_HOST):
             for _ in self._devices:
                 with tf.control_dependencies(_components(read[-1:])[:1]):
@@ -123,16 +125,16 @@ class _HostIterator(PerDeviceIterator):
 class _DeviceIterator(PerDeviceIterator):
     """TensorFlow's iterator over several devices, with a buffer on each."""
 
-    def __init__(self, dataset: Any, devices: Sequence[str], buffer_size: int) -> None:
+    def __init__(self, dataset: tf.compat.v2.data.Dataset, devices: Sequence[str], buffer_size: int) -> None:
         self._devices = devices
         with on_device(_HOST):
             self._iterator = make_multi_device_iterator(dataset, devices, buffer_size)
 
     @property
-    def initializer(self) -> Any:
+    def initializer(self) -> tf.Operation:
         return self._iterator.initializer
 
-    def get_next(self) -> Any:
+    def get_next(self) -> Structure:
         with tf.name_scope("per_device_next"):
             elements = self._iterator.get_next()
             with tf.control_dependencies([_components([element])[0] for element in elements]):
@@ -140,11 +142,11 @@ class _DeviceIterator(PerDeviceIterator):
         return regroup(placed)
 
 
-def _components(elements: Sequence[Any]) -> list[Any]:
+def _components(elements: Sequence[Structure]) -> list[tf.Tensor]:
     """Return the tensors that elements are made of, those of sparse tensors and the like too."""
     return tf.nest.flatten(elements, expand_composites=True)
 
 
-def _on_device(element: Any, device: str) -> Any:
+def _on_device(element: Structure, device: str) -> Structure:
     with on_device(device):
         return tf.nest.map_structure(tf.identity, element, expand_composites=True)

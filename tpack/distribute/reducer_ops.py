@@ -1,42 +1,45 @@
-"""Cross-tower operations on any `Reducer`: where all values end on the devices they come from, they are one batch.
+"""Cross-tower operations that reduce by a `Reducer`, where values end on the devices that they come from.
 
-Reduce every value on one device, then copy the result: the cross-tower operations that serve everything.
-
-Cross-tower operations by an all-reduce algorithm that is named, on packed tensors.
-
-Cross-tower operations with TensorFlow's collective operations.
-
-Which packing the seed's three numbers ask for.
-
-Cross-tower operations across the workers of a cluster, by an all-reduce spec.
-
-Choose cross-tower operations for devices.
+`ReducerCrossTowerOps` does so with any. The others choose one for the devices of the values: an all-reduce algorithm
+by its name, TensorFlow's collective operations, a spec for the workers of a cluster, or what suits the devices.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.cross_tower_ops import Contributions, CrossTowerOps, gather_contributions, get_devices_from
-from tpack.distribute.values import DistributedValues, Mirrored, reduce_op_of
+from tpack.distribute.cross_tower_ops import (
+    Contributions,
+    CrossTowerOps,
+    ValueDestinationPairs,
+    gather_contributions,
+    get_devices_from,
+    reduce_on_device,
+)
+from tpack.distribute.values import (
+    Aggregation,
+    Destinations,
+    DistributedValues,
+    Mirrored,
+    TensorOrSlices,
+    reduce_op_of,
+)
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.collective import PROCESS_KEYS, CollectiveKeys, CollectiveReducer
 from tpack.reduction.algorithms.launch_order import one_launch_order
 from tpack.reduction.base import Reducer
 from tpack.reduction.choose import by_kind
-from tpack.reduction.gradients import ReduceOp, check_columns, is_sparse
+from tpack.reduction.gradients import ReduceOp
 from tpack.reduction.names import check_algorithm, make_reducer
 from tpack.reduction.spec import parse_all_reduce_spec
-from tpack.reduction.sums import concat_slices, divide, on_device, sum_tensors
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
-from tpack.tower.devices import canonical_device, resolve_device
+from tpack.tower.devices import canonical_device
 from tpack.utils import logger
 
-AccumulationFn = Callable[[Sequence[Any]], Any]
 _SEED_NAMES = {"hierarchical_copy": "hierarchical"}
 DEFAULT_SPEC = ("pscpu/pscpu", 2, -1)
 
@@ -53,8 +56,8 @@ class ReducerCrossTowerOps(CrossTowerOps):
         reducer: the algorithm.
 
     Source:
-        Written for tpack; ``AllReduceCrossTowerOps`` of the seed reduces all values one by one as soon as the
-        destinations of two differ, or one is sparse.
+        ``AllReduceCrossTowerOps`` of the seed, which reduces all values one by one as soon as the destinations of two
+        differ, or one is sparse.
     """
 
     def __init__(self, reducer: Reducer) -> None:
@@ -70,12 +73,12 @@ class ReducerCrossTowerOps(CrossTowerOps):
         del devices
         return self._reducer
 
-    def _reduce(self, aggregation: Any, per_device_value: DistributedValues, destinations: Any) -> Mirrored:
+    def _reduce(
+        self, aggregation: Aggregation, per_device_value: DistributedValues, destinations: Destinations
+    ) -> Mirrored:
         return self._batch_reduce(aggregation, [(per_device_value, destinations)])[0]
 
-    def _batch_reduce(
-        self, aggregation: Any, value_destination_pairs: Sequence[tuple[DistributedValues, Any]]
-    ) -> list[Mirrored]:
+    def _batch_reduce(self, aggregation: Aggregation, value_destination_pairs: ValueDestinationPairs) -> list[Mirrored]:
         op = reduce_op_of(aggregation)
         brought = [gather_contributions(value) for value, _ in value_destination_pairs]
         devices = [get_devices_from(destinations) for _, destinations in value_destination_pairs]
@@ -93,7 +96,7 @@ class ReducerCrossTowerOps(CrossTowerOps):
                     results[n] = Mirrored({device: by_device[device] for device in devices[n]})
         return [results[n] for n in range(len(brought))]
 
-    def _all_reduce(self, values: Sequence[Contributions], op: ReduceOp) -> list[dict[str, Any]]:
+    def _all_reduce(self, values: Sequence[Contributions], op: ReduceOp) -> list[dict[str, TensorOrSlices]]:
         """Reduce one or more values of the same devices and return the results by device."""
         devices = list(values[0].by_device)
         towers = [[value.by_device[device] for value in values] for device in devices]
@@ -101,80 +104,10 @@ class ReducerCrossTowerOps(CrossTowerOps):
         return [dict(zip(devices, column, strict=True)) for column in zip(*reduced, strict=True)]
 
     def _reduce_towers(
-        self, reducer: Reducer, towers: Sequence[Sequence[Any]], op: ReduceOp
-    ) -> Sequence[Sequence[Any]]:
+        self, reducer: Reducer, towers: Sequence[Sequence[TensorOrSlices]], op: ReduceOp
+    ) -> Sequence[Sequence[TensorOrSlices]]:
         """Reduce K lists of N tensors, those of list k on device k."""
         return reducer.reduce(towers, op)
-
-
-class ReductionToOneDeviceCrossTowerOps(CrossTowerOps):
-    """Reduce to one device first and copy the result from there; several values one after the other.
-
-    Args:
-        reduce_to_device: where to reduce; by default on the first device of each value's destinations.
-        accumulation_fn: sums a list of dense tensors; by default they are added in a fixed order, those of 16 bits in
-            float32. ``IndexedSlices`` are concatenated and never given to it.
-
-    Raises:
-        ConfigError: The name of the device cannot be read.
-        DeviceError: The machine has GPUs, and not this one.
-
-    Source:
-        The class of this name in the seed's ``cross_tower_ops``.
-    """
-
-    def __init__(self, reduce_to_device: str | None = None, accumulation_fn: AccumulationFn | None = None) -> None:
-        self._reduce_to_device = None if reduce_to_device is None else resolve_device(reduce_to_device)
-        self._accumulation_fn = accumulation_fn
-
-    def _reduce(self, aggregation: Any, per_device_value: DistributedValues, destinations: Any) -> Mirrored:
-        devices = get_devices_from(destinations)
-        reduced = reduce_on_device(
-            gather_contributions(per_device_value),
-            reduce_op_of(aggregation),
-            devices[0] if self._reduce_to_device is None else self._reduce_to_device,
-            self._accumulation_fn,
-        )
-        return self.broadcast(reduced, devices)
-
-    def _batch_reduce(
-        self, aggregation: Any, value_destination_pairs: Sequence[tuple[DistributedValues, Any]]
-    ) -> list[Mirrored]:
-        return [self._reduce(aggregation, value, destinations) for value, destinations in value_destination_pairs]
-
-
-def reduce_on_device(
-    contributions: Contributions, op: ReduceOp, device: str, accumulation_fn: AccumulationFn | None = None
-) -> Any:
-    """Reduce what several devices brought, on one device.
-
-    Args:
-        contributions: the summands. A mean is over the values that they were made of.
-        op: sum or mean.
-        device: where.
-        accumulation_fn: as for `ReductionToOneDeviceCrossTowerOps`.
-
-    Returns:
-        A tensor, or ``IndexedSlices`` if the summands are.
-
-    Shapes:
-        As those of the summands, which are alike; the rows of ``IndexedSlices`` are those of all devices.
-
-    Raises:
-        ReductionError: The summands differ, or integers are to be averaged.
-
-    Source:
-        ``_simple_reduce`` of the seed's ``cross_tower_ops``.
-    """
-    column = list(contributions.by_device.values())
-    check_columns([[summand] for summand in column], op)
-    divisor = op.divisor(contributions.num_values)
-    with tf.name_scope("reduce_on_device"), on_device(device):
-        if is_sparse(column[0]):
-            return concat_slices(column, divisor)
-        if accumulation_fn is not None:
-            return divide(accumulation_fn(column), divisor)
-        return sum_tensors(column, divisor)
 
 
 class AllReduceCrossTowerOps(ReducerCrossTowerOps):
@@ -205,7 +138,7 @@ class AllReduceCrossTowerOps(ReducerCrossTowerOps):
     ) -> None:
         self._algorithm = _SEED_NAMES.get(all_reduce_alg, all_reduce_alg)
         check_algorithm(self._algorithm)
-        self._packing = Packing(num_packs, agg_small_grads_max_bytes, agg_small_grads_max_group)
+        self._packing = _Packing(num_packs, agg_small_grads_max_bytes, agg_small_grads_max_group)
 
     @property
     def name(self) -> str:
@@ -261,50 +194,17 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
         return self._reducer
 
     def _reduce_towers(
-        self, reducer: Reducer, towers: Sequence[Sequence[Any]], op: ReduceOp
-    ) -> Sequence[Sequence[Any]]:
+        self, reducer: Reducer, towers: Sequence[Sequence[TensorOrSlices]], op: ReduceOp
+    ) -> Sequence[Sequence[TensorOrSlices]]:
         # The last ones first, as collective operations are launched in one order from the last tensor on.
         starts = range(0, len(towers[0]), self._merge_scope)
-        reduced: list[list[Any]] = [[] for _ in towers]
+        reduced: list[list[TensorOrSlices]] = [[] for _ in towers]
         for start in reversed(starts):
             chunk = [tower[start : start + self._merge_scope] for tower in towers]
             with tf.name_scope("allreduce"):
                 results = reducer.reduce(chunk, op)
             reduced = [[*result, *later] for result, later in zip(results, reduced, strict=True)]
         return reduced
-
-
-@dataclass(frozen=True)
-class Packing:
-    """How tensors are packed before they are reduced: into packs of one size, or small ones together, or not.
-
-    Args:
-        num_packs: concatenate all tensors and cut them into so many packs; with 0, the other two numbers count.
-        small_max_bytes: join tensors of up to this size; 0 joins none.
-        small_max_group: how many of them are joined to one at most; 0 joins none.
-
-    Raises:
-        ConfigError: A number is negative.
-    """
-
-    num_packs: int
-    small_max_bytes: int
-    small_max_group: int
-
-    def __post_init__(self) -> None:
-        if min(self.num_packs, self.small_max_bytes, self.small_max_group) < 0:
-            raise ConfigError(
-                "wanted num_packs, agg_small_grads_max_bytes and agg_small_grads_max_group of 0 or more, got "
-                f"{self.num_packs}, {self.small_max_bytes} and {self.small_max_group}"
-            )
-
-    def wrap(self, reducer: Reducer) -> Reducer:
-        """Return a reducer that packs for another one, or that one itself."""
-        if self.num_packs:
-            return ConcatAndSplitPackingReducer(reducer, self.num_packs)
-        if self.small_max_bytes and self.small_max_group:
-            return AggregateSmallTensorPackingReducer(reducer, self.small_max_bytes, self.small_max_group)
-        return reducer
 
 
 class MultiWorkerAllReduce(ReducerCrossTowerOps):
@@ -346,7 +246,7 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
         self._workers = workers
         self._towers_per_worker = max(num_gpus_per_worker, 1)
         self._spec = parse_all_reduce_spec(all_reduce_spec)
-        self._packing = Packing(num_packs, agg_small_grads_max_bytes, agg_small_grads_max_group)
+        self._packing = _Packing(num_packs, agg_small_grads_max_bytes, agg_small_grads_max_group)
 
     @property
     def name(self) -> str:
@@ -367,13 +267,7 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
         return reducers[0][0] if len(reducers) == 1 else SplitBySizeReducer(reducers)
 
 
-def _task_of(device: str) -> tuple[str, int, int]:
-    """Return the job, replica and task of a device, of which those not named are the process itself."""
-    spec = tf.DeviceSpec.from_string(canonical_device(device))
-    return spec.job or "localhost", spec.replica or 0, spec.task or 0
-
-
-def choose_the_best(devices: Sequence[str], session_config: Any = None) -> ReducerCrossTowerOps:
+def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | None = None) -> ReducerCrossTowerOps:
     """Return the cross-tower operations that suit some devices, and log why.
 
     The function of the same name in `tpack.reduction` returns the reducer and the reason; this one makes what a
@@ -385,9 +279,6 @@ def choose_the_best(devices: Sequence[str], session_config: Any = None) -> Reduc
 
     Returns:
         Operations on the reducer that `tpack.reduction.choose_the_best` returns.
-
-    Shapes:
-        None apply.
 
     Raises:
         ReductionError: There is no device, or one twice.
@@ -410,3 +301,42 @@ class _ChosenOps(ReducerCrossTowerOps):
 
     def _reducer_for(self, devices: Sequence[str]) -> Reducer:
         return self._reducer if set(devices) == self._chosen_for else by_kind.choose_by_kind(devices).reducer
+
+
+@dataclass(frozen=True)
+class _Packing:
+    """How tensors are packed before they are reduced: into packs of one size, or small ones together, or not.
+
+    Args:
+        num_packs: concatenate all tensors and cut them into so many packs; with 0, the other two numbers count.
+        small_max_bytes: join tensors of up to this size; 0 joins none.
+        small_max_group: how many of them are joined to one at most; 0 joins none.
+
+    Raises:
+        ConfigError: A number is negative.
+    """
+
+    num_packs: int
+    small_max_bytes: int
+    small_max_group: int
+
+    def __post_init__(self) -> None:
+        if min(self.num_packs, self.small_max_bytes, self.small_max_group) < 0:
+            raise ConfigError(
+                "wanted num_packs, agg_small_grads_max_bytes and agg_small_grads_max_group of 0 or more, got "
+                f"{self.num_packs}, {self.small_max_bytes} and {self.small_max_group}"
+            )
+
+    def wrap(self, reducer: Reducer) -> Reducer:
+        """Return a reducer that packs for another one, or that one itself."""
+        if self.num_packs:
+            return ConcatAndSplitPackingReducer(reducer, self.num_packs)
+        if self.small_max_bytes and self.small_max_group:
+            return AggregateSmallTensorPackingReducer(reducer, self.small_max_bytes, self.small_max_group)
+        return reducer
+
+
+def _task_of(device: str) -> tuple[str, int, int]:
+    """Return the job, replica and task of a device, of which those not named are the process itself."""
+    spec = tf.DeviceSpec.from_string(canonical_device(device))
+    return spec.job or "localhost", spec.replica or 0, spec.task or 0

@@ -1,23 +1,21 @@
 """What a distribution strategy offers: where towers run, where variables live, and how values move between them.
 
-The public methods check that they are called where they may be and call the method of the same name with an underscore,
-which is what a strategy implements: see `tpack.distribute.strategy`.
-
 Values have a *locality*: T, another value in each tower (`PerDevice`); M, the same value in each tower (`Mirrored`);
 V(v), mirrored over the devices of the variable v; N, mirrored over the devices of non-slot variables. The methods say
 which they take and give.
 
-What a strategy implements: its devices, and what it does where `DistributionStrategy` has checked that it may.
-
-A strategy derives from `tpack.distribute.strategy.DistributionStrategy`, which holds what users call.
+The public methods check that they are called where they may be, and call the method of the same name with an
+underscore, which is what a strategy implements.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import BaseVariable, last_loss_reduction
 from tpack.distribute.contexts import (
     CrossTowerMode,
     InTowerMode,
@@ -30,27 +28,57 @@ from tpack.distribute.contexts import (
     tower_context_of,
     with_resource,
 )
-from tpack.distribute.optimizers import advance, reduce_gradients, updating
-from tpack.distribute.values import DistributedValues, reduce_op_of
-from tpack.errors import ConfigError
+from tpack.distribute.values import (
+    Aggregation,
+    Destinations,
+    DistributedValues,
+    Mirrored,
+    PerDevice,
+    Structure,
+    Value,
+    Variable,
+    reduce_op_of,
+)
+from tpack.errors import ConfigError, GraphBuildError, TowerMismatchError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext as Tower
+from tpack.types import GradsAndVars
+
+VariableCreator: TypeAlias = Callable[..., BaseVariable]
+"""Makes a plain variable of keyword arguments, as the next creator of ``tf.variable_creator_scope`` does."""
+
+DatasetFn: TypeAlias = Callable[[], tf.compat.v2.data.Dataset]
+
+_is_updating: ContextVar[bool] = ContextVar("tpack_applies_reduced_gradients", default=False)
 
 
-class StrategyPolicy:
-    """The part of a strategy that is different in each. What is not implemented here is for a subclass.
+class DistributionStrategy:
+    """A list of devices and a policy of how state and computation are spread over them.
+
+    Under one, ordinary model code builds K towers, each with its part of the data. Outside of every strategy the
+    default one is current, which changes nothing, so that layers can be written for all cases at once.
+
+    Methods that move values or call functions are for the strategy's cross-tower context, and raise a `StrategyError`
+    anywhere else. A subclass implements the properties, `non_slot_devices` and the methods with an underscore; the
+    latter are called in the context that they need, with arguments that were checked.
 
     Attributes:
         is_default: whether it is the default strategy.
 
+    Example:
+        with strategy.scope():
+            iterator = strategy.distribute_dataset(dataset_fn).make_one_shot_iterator()
+            train_ops = strategy.call_for_each_tower(tower_fn, iterator.get_next())
+            train_op = strategy.group(train_ops)
+
     Source:
-        The methods with an underscore of the strategies in the seed ``distribute``.
+        The class of the same name in the seed ``distribute``.
     """
 
     is_default = False
 
     def __init__(self) -> None:
-        self._default_device: Any = None
+        self._default_device: str | None = None
 
     @property
     def is_single_tower(self) -> bool:
@@ -72,7 +100,13 @@ class StrategyPolicy:
         """The devices that variables are on and updated on."""
         raise NotImplementedError
 
-    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
+    @property
+    def worker_device_index(self) -> PerDevice | int:
+        """Numbers from 0 to K - 1, of locality T; 0 if there is one tower."""
+        require_cross_tower_context(self)
+        return self._worker_device_index()
+
+    def non_slot_devices(self, var_list: Sequence[Variable]) -> Destinations:
         """Return where the non-slot variables of an optimizer go, for `colocate_vars_with` and `update_non_slot`.
 
         Args:
@@ -80,74 +114,8 @@ class StrategyPolicy:
         """
         raise NotImplementedError
 
-    def configure(self, session_config: Any = None) -> None:
+    def configure(self, session_config: tf.ConfigProto | None = None) -> None:
         """Choose what suits a session of this ``ConfigProto``; nothing in this base class."""
-
-    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-        """Make a variable; ``colocate_with`` among the arguments is what `colocate_vars_with` was given."""
-        raise NotImplementedError
-
-    def _read_var(self, v: Any) -> Any:
-        raise NotImplementedError
-
-    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
-        raise NotImplementedError
-
-    def _call_dataset_fn(self, dataset_fn: Callable[[], Any]) -> Any:
-        result = dataset_fn()
-        if not isinstance(result, tf.compat.v2.data.Dataset):
-            raise ConfigError(f"dataset_fn() must return a tf.data.Dataset under a strategy, it returned {result!r}")
-        return result
-
-    def _broadcast(self, tensor: Any, destinations: Any) -> Any:
-        raise NotImplementedError
-
-    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
-        raise NotImplementedError
-
-    def _batch_reduce(self, aggregation: Any, value_destination_pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
-        return [self._reduce(aggregation, value, destinations) for value, destinations in value_destination_pairs]
-
-    def _update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    def _update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    def _update_by_optimizer(self, optimizer: Any, grads_and_vars: Sequence[tuple[Any, Any]], name: str) -> list[Any]:
-        """Apply reduced gradients to variables of one copy; return the operations."""
-        return [optimizer.apply_gradients(list(grads_and_vars), name=name)]
-
-    def _unwrap(self, distributed_value: Any) -> list[Any]:
-        if isinstance(distributed_value, DistributedValues):
-            return list(distributed_value.index.values())
-        return [distributed_value]
-
-    def _worker_device_index(self) -> Any:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-
-class DistributionStrategy(StrategyPolicy):
-    """A list of devices and a policy of how state and computation are spread over them.
-
-    Under one, ordinary model code builds K towers, each with its part of the data. Outside of every strategy the
-    default one is current, which changes nothing, so that layers can be written for all cases at once.
-
-    Example:
-        with strategy.scope():
-            iterator = strategy.distribute_dataset(dataset_fn).make_one_shot_iterator()
-            train_ops = strategy.call_for_each_tower(tower_fn, iterator.get_next())
-            train_op = strategy.group(train_ops)
-
-    Source:
-        The class of the same name in the seed ``distribute``.
-    """
 
     @contextmanager
     def scope(self) -> Iterator["DistributionStrategy"]:
@@ -168,12 +136,12 @@ class DistributionStrategy(StrategyPolicy):
         with current_strategy(self, self._create_variable, self._default_device):
             yield self
 
-    def read_var(self, v: Any) -> Any:
+    def read_var(self, v: Variable) -> tf.Tensor:
         """Return the value of a variable, on the current device; of a tower-local one, the aggregate over towers."""
         return self._read_var(v)
 
     @contextmanager
-    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+    def colocate_vars_with(self, colocate_with_variable: Destinations) -> Iterator[None]:
         """Make variables in a block on the devices of a variable v, with locality V(v).
 
         Nothing but variables should be built in the block.
@@ -186,14 +154,14 @@ class DistributionStrategy(StrategyPolicy):
         """
         require_distribution_strategy_scope(self)
 
-        def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        def create(next_creator: Callable[..., Variable], **kwargs: object) -> Variable:
             require_distribution_strategy_scope(self)
             return next_creator(**{**with_resource(kwargs), "colocate_with": colocate_with_variable})
 
         with tf.variable_creator_scope(create):
             yield
 
-    def distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+    def distribute_dataset(self, dataset_fn: DatasetFn) -> Any:
         """Split a dataset over the towers.
 
         Args:
@@ -211,7 +179,7 @@ class DistributionStrategy(StrategyPolicy):
             require_cross_tower_context(self)
         return self._distribute_dataset(dataset_fn)
 
-    def broadcast(self, tensor: Any, destinations: Any = None) -> Any:
+    def broadcast(self, tensor: Value, destinations: Destinations | None = None) -> Value:
         """Copy a tensor to several devices.
 
         Args:
@@ -220,14 +188,11 @@ class DistributionStrategy(StrategyPolicy):
 
         Returns:
             A value of locality M, or V(v).
-
-        Raises:
-            StrategyError: This is not the strategy's cross-tower context.
         """
         require_cross_tower_context(self)
         return self._broadcast(tensor, destinations)
 
-    def call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
         """Call a function once for each tower, in a tower context.
 
         Args:
@@ -239,14 +204,13 @@ class DistributionStrategy(StrategyPolicy):
             What `regroup` makes of the K results.
 
         Raises:
-            StrategyError: This is not the strategy's cross-tower context.
             TowerMismatchError: The towers differ in how often or for what they meet, or in what they return.
         """
         require_cross_tower_context(self)
         kwargs.pop("run_concurrently", None)
         return self._call_for_each_tower(fn, *args, **kwargs)
 
-    def reduce(self, aggregation: Any, value: Any, destinations: Any = None) -> Any:
+    def reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None = None) -> Value:
         """Sum or average a value over the towers.
 
         Args:
@@ -259,14 +223,15 @@ class DistributionStrategy(StrategyPolicy):
             A value of locality M, or V(v).
 
         Raises:
-            StrategyError: This is not the strategy's cross-tower context.
             ConfigError: It is another aggregation.
         """
         require_cross_tower_context(self)
         reduce_op_of(aggregation)
         return self._reduce(aggregation, value, destinations)
 
-    def batch_reduce(self, aggregation: Any, value_destination_pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+    def batch_reduce(
+        self, aggregation: Aggregation, value_destination_pairs: Iterable[tuple[Value, Destinations | None]]
+    ) -> list[Value]:
         """Sum or average several values over the towers, at once.
 
         Args:
@@ -277,14 +242,13 @@ class DistributionStrategy(StrategyPolicy):
             One value for each pair.
 
         Raises:
-            StrategyError: This is not the strategy's cross-tower context.
             ConfigError: It is another aggregation.
         """
         require_cross_tower_context(self)
         reduce_op_of(aggregation)
         return self._batch_reduce(aggregation, list(value_destination_pairs))
 
-    def update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def update(self, var: Variable, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
         """Call ``fn(v, *args, **kwargs)`` once on each device that a variable is on.
 
         Args:
@@ -297,12 +261,14 @@ class DistributionStrategy(StrategyPolicy):
             What `regroup` makes of the results, with locality V(var).
 
         Raises:
-            StrategyError: This is not the strategy's cross-tower context, or an argument differs between towers.
+            StrategyError: An argument differs between towers.
         """
         require_cross_tower_context(self)
         return self._update(var, fn, *args, **kwargs)
 
-    def update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def update_non_slot(
+        self, colocate_with: Destinations, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure
+    ) -> Structure:
         """Call ``fn(*args, **kwargs)`` once on each device that non-slot variables are on.
 
         Args:
@@ -315,18 +281,18 @@ class DistributionStrategy(StrategyPolicy):
             What `regroup` makes of the results, with locality N.
 
         Raises:
-            StrategyError: This is not the strategy's cross-tower context, or an argument differs between towers.
+            StrategyError: An argument differs between towers.
         """
         require_cross_tower_context(self)
         return self._update_non_slot(colocate_with, fn, *args, **kwargs)
 
     def apply_gradients(
         self,
-        optimizer: Any,
-        grads_and_vars: Iterable[tuple[Any, Any]],
-        global_step: Any = None,
+        optimizer: tf.train.Optimizer,
+        grads_and_vars: Iterable[tuple[Value | None, Variable]],
+        global_step: Variable | None = None,
         name: str | None = None,
-    ) -> Any:
+    ) -> tf.Operation:
         """Reduce the gradients of all towers and update the variables, on every device that they are on.
 
         Of several towers, each calls it, and the first one's optimizer does the work: a mirrored variable is updated by
@@ -352,11 +318,11 @@ class DistributionStrategy(StrategyPolicy):
         check_optimizer(optimizer)
         label = name or optimizer.get_name()
 
-        def merged(strategy: Any, pairs: Sequence[tuple[Any, Any]], step: Any) -> Any:
-            reduced = reduce_gradients(strategy, pairs)
-            with updating():
+        def merged(strategy: DistributionStrategy, pairs: GradsAndVars, step: Variable | None) -> tf.Operation:
+            reduced = strategy._reduce_gradients(pairs)
+            with _updating():
                 updates = strategy._update_by_optimizer(optimizer, reduced, f"{label}_update")
-            return tf.group(*updates, name=label) if step is None else advance(strategy, step, updates, label)
+            return tf.group(*updates, name=label) if step is None else strategy._advance(step, updates, label)
 
         mode = current_mode()
         context = tower_context_of(mode)
@@ -365,24 +331,17 @@ class DistributionStrategy(StrategyPolicy):
         with entered(CrossTowerMode(self)) if mode is None else nullcontext():
             return merged(self, list(grads_and_vars), global_step)
 
-    def unwrap(self, value: Any) -> list[Any]:
-        """Return the values of all devices, which a value or a variable holds; one alone as a list of one.
-
-        Raises:
-            StrategyError: This is not the strategy's cross-tower context.
-        """
+    def unwrap(self, value: Value) -> list[Any]:
+        """Return the values of all devices, which a value or a variable holds; one alone as a list of one."""
         require_cross_tower_context(self)
         return self._unwrap(value)
 
-    def group(self, value: Any, name: str | None = None) -> Any:
+    def group(self, value: Structure, name: str | None = None) -> tf.Operation:
         """Return one operation that runs what `unwrap` returns; a single one as it is, unless it is to have a name.
 
         Args:
             value: a value of several devices, or a structure of them, such as a tower function may return.
             name: the name of the operation.
-
-        Raises:
-            StrategyError: This is not the strategy's cross-tower context.
         """
         require_cross_tower_context(self)
         values = tf.nest.flatten([self._unwrap(part) for part in tf.nest.flatten(value)])
@@ -390,12 +349,125 @@ class DistributionStrategy(StrategyPolicy):
             return tf.group(values, name=name)
         return getattr(values[0], "op", values[0])
 
-    @property
-    def worker_device_index(self) -> Any:
-        """Numbers from 0 to K - 1, of locality T; 0 if there is one tower.
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
 
-        Raises:
-            StrategyError: This is not the strategy's cross-tower context.
+    def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> Variable:
+        """Make a variable; ``colocate_with`` among the arguments is what `colocate_vars_with` was given."""
+        raise NotImplementedError
+
+    def _read_var(self, v: Variable) -> tf.Tensor:
+        raise NotImplementedError
+
+    def _distribute_dataset(self, dataset_fn: DatasetFn) -> Any:
+        raise NotImplementedError
+
+    def _call_dataset_fn(self, dataset_fn: DatasetFn) -> tf.compat.v2.data.Dataset:
+        result = dataset_fn()
+        if not isinstance(result, tf.compat.v2.data.Dataset):
+            raise ConfigError(f"dataset_fn() must return a tf.data.Dataset under a strategy, it returned {result!r}")
+        return result
+
+    def _broadcast(self, tensor: Value, destinations: Destinations | None) -> Value:
+        raise NotImplementedError
+
+    def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
+        raise NotImplementedError
+
+    def _reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None) -> Value:
+        raise NotImplementedError
+
+    def _batch_reduce(
+        self, aggregation: Aggregation, value_destination_pairs: Sequence[tuple[Value, Destinations | None]]
+    ) -> list[Value]:
+        return [self._reduce(aggregation, value, destinations) for value, destinations in value_destination_pairs]
+
+    def _update(self, var: Variable, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
+        raise NotImplementedError
+
+    def _update_non_slot(
+        self, colocate_with: Destinations, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure
+    ) -> Structure:
+        raise NotImplementedError
+
+    def _update_by_optimizer(
+        self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str
+    ) -> list[tf.Operation]:
+        """Apply reduced gradients to variables of one copy; return the operations."""
+        return [optimizer.apply_gradients(list(grads_and_vars), name=name)]
+
+    def _unwrap(self, distributed_value: Value) -> list[Any]:
+        if isinstance(distributed_value, DistributedValues):
+            return list(distributed_value.index.values())
+        return [distributed_value]
+
+    def _worker_device_index(self) -> PerDevice | int:
+        raise NotImplementedError
+
+    def _reduce_gradients(self, pairs: GradsAndVars) -> GradsAndVars:
+        """Reduce the gradients of all towers to where their variables are, in the cross-tower context.
+
+        Args:
+            pairs: (gradient, variable) pairs; gradients of locality T. Pairs without a gradient are left out.
+
+        Returns:
+            (gradient, variable) pairs: the gradients summed or averaged, as `get_loss_reduction` says, of locality
+            V(v). For a variable of one copy, the gradient is a plain one.
         """
-        require_cross_tower_context(self)
-        return self._worker_device_index()
+        for grad, variable in pairs:
+            _check_pair(grad, variable)
+        trained = [(grad, variable) for grad, variable in pairs if grad is not None]
+        if not trained:
+            raise GraphBuildError(f"none of {len(pairs)} variable(s) has a gradient: there is nothing to apply")
+        reduced = self.batch_reduce(get_loss_reduction(), trained)
+        return [(_plain(grad, variable), variable) for grad, (_, variable) in zip(reduced, trained, strict=True)]
+
+    def _advance(self, global_step: Variable, after: Sequence[tf.Operation], name: str) -> tf.Operation:
+        """Return the operation that adds one to a counter after other operations, in the cross-tower context."""
+        with tf.control_dependencies(after):
+            return self.group(self.update(global_step, lambda counter: tf.assign_add(counter, 1).op), name)
+
+
+def get_loss_reduction() -> Aggregation:
+    """Return how towers' gradients are aggregated, after the last loss of ``tf.losses`` in the current graph.
+
+    Returns:
+        ``tf.VariableAggregation.SUM`` if that loss was made with ``tf.losses.Reduction.SUM``, else, or if there is
+        none, ``tf.VariableAggregation.MEAN``.
+
+    Source:
+        The function of the same name in the seed ``distribute``.
+    """
+    is_sum = last_loss_reduction() == tf.losses.Reduction.SUM
+    return tf.VariableAggregation.SUM if is_sum else tf.VariableAggregation.MEAN
+
+
+def is_updating() -> bool:
+    """Tell whether an optimizer that is called here gets gradients that a strategy has reduced already."""
+    return _is_updating.get()
+
+
+@contextmanager
+def _updating() -> Iterator[None]:
+    token = _is_updating.set(True)
+    try:
+        yield
+    finally:
+        _is_updating.reset(token)
+
+
+def _check_pair(grad: Value | None, variable: Variable) -> None:
+    if isinstance(variable, PerDevice):
+        raise GraphBuildError(f"{variable!r} is another variable on each device: no optimizer can keep it the same")
+    if isinstance(grad, DistributedValues):
+        without = [device for device, part in grad.index.items() if part is None]
+        if without:
+            raise TowerMismatchError(
+                f"{variable.op.name} has a gradient in some towers, and none on {', '.join(without)}"
+            )
+
+
+def _plain(grad: Value, variable: Variable) -> Value:
+    if isinstance(grad, Mirrored) and not isinstance(variable, DistributedValues):
+        return grad.get(variable.device)
+    return grad

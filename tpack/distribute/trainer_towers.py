@@ -13,7 +13,6 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.contexts import require_distribution_strategy_scope
 from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.meeting import MeetingTowerContext, Place
-from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps
 from tpack.errors import StrategyError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext as Tower
@@ -36,7 +35,7 @@ class TrainerTowersStrategy(DeviceListStrategy):
     """
 
     def __init__(self, num_towers: int) -> None:
-        super().__init__(ReductionToOneDeviceCrossTowerOps())
+        super().__init__()
         self._num_towers = num_towers
         self.places: dict[int, Place] = {}
 

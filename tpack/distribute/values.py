@@ -1,38 +1,72 @@
 """Values with one part for each of several devices: different parts (`PerDevice`), or the same (`Mirrored`).
 
-From one value for each device to values of all devices, and back.
-
-From TensorFlow's way to say how variables and values are aggregated to the reducers'.
-
-Call a function once on each of several devices, to update what is there.
+A tower works with its device's part. `regroup` makes values of all devices of what each device has, `select_device`
+takes one device's part back, and `update_on_devices` does both around a function that it calls on each device.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import current_device
+from tpack.compat import BaseVariable, current_device
 from tpack.distribute.contexts import CrossTowerMode, UpdateContext, current_mode, get_update_device, tower_context_of
-from tpack.distribute.devices import device_key
 from tpack.errors import ConfigError, StrategyError, TowerMismatchError
 from tpack.reduction.gradients import ReduceOp
 from tpack.reduction.sums import on_device
-from tpack.tower.devices import resolve_device
+from tpack.tower.devices import device_key, resolve_device
+
+TensorOrSlices: TypeAlias = tf.Tensor | tf.IndexedSlices
+
+PlainValue: TypeAlias = TensorOrSlices | BaseVariable | np.ndarray | complex
+"""What is on one device, or is a number or an array."""
+
+Aggregation: TypeAlias = tf.VariableAggregation | tf.compat.v2.VariableAggregation
+"""How values of towers become one. TensorFlow 1 and 2 have an enumeration each, of the same values."""
+
+Structure: TypeAlias = Any
+"""Values in lists, tuples, named tuples and dicts, nested in any way: what a user's function takes and returns."""
+
+C = TypeVar("C")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _OPERATORS = (
     *("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod"),
     *("pow", "rpow", "matmul", "rmatmul", "and", "rand", "or", "ror", "xor", "rxor", "neg", "abs", "invert"),
     *("lt", "le", "gt", "ge", "getitem", "iter"),
 )
-# By value, since TensorFlow 1 and 2 have an enumeration each, of the same values.
-_KINDS = (tf.VariableAggregation, tf.compat.v2.VariableAggregation)
-
+# By value, which both enumerations share.
 _REDUCE_OPS = {tf.VariableAggregation.SUM.value: ReduceOp.SUM, tf.VariableAggregation.MEAN.value: ReduceOp.MEAN}
 
 
-def with_operators(cls: type) -> type:
+class Variable(Protocol):
+    """A plain variable, or one of several devices, which has the same properties."""
+
+    @property
+    def name(self) -> str:
+        """Its name, with the output of the operation."""
+
+    @property
+    def op(self) -> tf.Operation:
+        """The operation whose name is the variable's in checkpoints."""
+
+    @property
+    def device(self) -> str:
+        """Where it is, or where it is read here."""
+
+    @property
+    def dtype(self) -> tf.DType:
+        """What it holds."""
+
+    @property
+    def shape(self) -> tf.TensorShape:
+        """The shape."""
+
+
+def with_operators(cls: type[C]) -> type[C]:
     """Give a class that TensorFlow can convert to a tensor the operators of tensors; to be used as a decorator."""
     for name in _OPERATORS:
         setattr(cls, f"__{name}__", _operator(f"__{name}__"))
@@ -41,8 +75,8 @@ def with_operators(cls: type) -> type:
     return cls
 
 
-def _operator(name: str) -> Callable[..., Any]:
-    def apply(self: Any, *others: Any) -> Any:
+def _operator(name: str) -> Callable[..., object]:
+    def apply(self: object, *others: object) -> object:
         return getattr(tf.convert_to_tensor(self), name)(*others)
 
     return apply
@@ -62,7 +96,7 @@ class DistributedValues:
     """
 
     def __init__(self, index: Mapping[str, Any]) -> None:
-        self._index = {device_key(device): value for device, value in index.items()}
+        self._index: dict[str, Any] = {device_key(device): value for device, value in index.items()}
         if not self._index or len(self._index) < len(index):
             raise ConfigError(f"wanted a value for each of one or more different devices, got some for {list(index)}")
 
@@ -129,6 +163,13 @@ class DistributedValues:
         return f"{type(self).__name__}({self._index!r})"
 
 
+Value: TypeAlias = DistributedValues | PlainValue
+"""What a strategy moves: of several devices, or plain."""
+
+Destinations: TypeAlias = str | Sequence[str] | DistributedValues | BaseVariable | TensorOrSlices
+"""Where a result goes: a device, several of them, or something that lies on devices already."""
+
+
 class PerDevice(DistributedValues):
     """Values that differ from device to device: of locality T, when the devices are those of the towers.
 
@@ -160,7 +201,7 @@ class Mirrored(DistributedValues):
         # A tensor refuses, and an operation is true.
         return bool(self.get())
 
-    def _as_graph_element(self) -> Any:
+    def _as_graph_element(self) -> tf.Tensor | tf.Operation:
         value = self.get()
         convert = getattr(value, "_as_graph_element", None)
         return value if convert is None else convert()
@@ -172,7 +213,9 @@ class Mirrored(DistributedValues):
         return getattr(self.get(), name)
 
 
-def _to_tensor(value: Mirrored, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _to_tensor(
+    value: Mirrored, dtype: tf.DType | None = None, name: str | None = None, as_ref: bool = False
+) -> tf.Tensor:
     return tf.convert_to_tensor(value.get(), dtype=dtype, name=name)
 
 
@@ -189,10 +232,10 @@ class MapOutput:
         The class of the same name that the seed ``cross_tower_ops`` uses.
     """
 
-    def __init__(self, values: Sequence[Any]) -> None:
+    def __init__(self, values: Sequence[PlainValue]) -> None:
         self._values = list(values)
 
-    def get(self) -> list[Any]:
+    def get(self) -> list[PlainValue]:
         """Return the results."""
         return list(self._values)
 
@@ -200,16 +243,7 @@ class MapOutput:
         return f"MapOutput({self._values!r})"
 
 
-def _current_device() -> str | None:
-    """Return the device of the current tower or update, or None in a cross-tower context."""
-    mode = current_mode()
-    if isinstance(mode, CrossTowerMode):
-        return get_update_device()
-    context = tower_context_of(mode)
-    return current_device() if context is None else str(context.device)
-
-
-def regroup(per_device: Mapping[str, Any], wrap_class: Callable[..., Any] = PerDevice) -> Any:
+def regroup(per_device: Mapping[str, Structure], wrap_class: type[DistributedValues] = PerDevice) -> Structure:
     """Turn a map from devices to structures into one structure of values of all devices.
 
     Args:
@@ -219,9 +253,6 @@ def regroup(per_device: Mapping[str, Any], wrap_class: Callable[..., Any] = PerD
     Returns:
         The structure. An object that is the same one on all devices is itself; what is on each device the part of one
         variable is that variable.
-
-    Shapes:
-        Any; tensors are not looked at.
 
     Raises:
         ConfigError: There is no device.
@@ -245,7 +276,7 @@ def regroup(per_device: Mapping[str, Any], wrap_class: Callable[..., Any] = PerD
     return _regroup_leaf(per_device, wrap_class)
 
 
-def select_device(device: str, structured: Any) -> Any:
+def select_device(device: str, structured: Structure) -> Structure:
     """Take the part of one device out of a structure.
 
     Args:
@@ -255,9 +286,6 @@ def select_device(device: str, structured: Any) -> Any:
     Returns:
         The structure with the device's value in place of each `DistributedValues`.
 
-    Shapes:
-        Any; tensors are not looked at.
-
     Raises:
         StrategyError: A value has no part on the device.
 
@@ -265,13 +293,13 @@ def select_device(device: str, structured: Any) -> Any:
         The function of the same name that belongs to the seed ``distribute``.
     """
 
-    def select(value: Any) -> Any:
+    def select(value: object) -> object:
         return value.get(device) if isinstance(value, DistributedValues) else value
 
     return _map(select, structured)
 
 
-def select_device_mirrored(device: str, structured: Any) -> Any:
+def select_device_mirrored(device: str, structured: Structure) -> Structure:
     """Take the part of one device out of a structure that is the same for all devices.
 
     Args:
@@ -281,9 +309,6 @@ def select_device_mirrored(device: str, structured: Any) -> Any:
     Returns:
         The structure with the device's value in place of each `Mirrored`.
 
-    Shapes:
-        Any; tensors are not looked at.
-
     Raises:
         StrategyError: A value is not mirrored, or has no part on the device.
 
@@ -291,7 +316,7 @@ def select_device_mirrored(device: str, structured: Any) -> Any:
         The function of the same name that belongs to the seed ``distribute``.
     """
 
-    def select(value: Any) -> Any:
+    def select(value: object) -> object:
         if isinstance(value, DistributedValues) and not isinstance(value, Mirrored):
             raise StrategyError(f"wanted values that are mirrored across towers, got {value!r}: reduce it first")
         return value.get(device) if isinstance(value, DistributedValues) else value
@@ -299,53 +324,7 @@ def select_device_mirrored(device: str, structured: Any) -> Any:
     return _map(select, structured)
 
 
-def _map(select: Callable[[Any], Any], structured: Any) -> Any:
-    if isinstance(structured, list | tuple):
-        parts = [_map(select, value) for value in structured]
-        return type(structured)(*parts) if hasattr(structured, "_fields") else type(structured)(parts)
-    if isinstance(structured, dict):
-        return _like(structured, [(key, _map(select, value)) for key, value in structured.items()])
-    return select(structured)
-
-
-def _like(example: dict[Any, Any], items: list[tuple[Any, Any]]) -> Any:
-    """Return an ordered dict for one, and a plain dict for one of any other kind, which may be made in another way."""
-    return OrderedDict(items) if isinstance(example, OrderedDict) else dict(items)
-
-
-def _check_alike(per_device: Mapping[str, Any], kind: type, size: Callable[[Any], Any]) -> None:
-    devices = list(per_device)
-    first = per_device[devices[0]]
-    for device in devices[1:]:
-        other = per_device[device]
-        if not isinstance(other, kind) or size(other) != size(first):
-            raise TowerMismatchError(
-                f"wanted the same structure on all devices: {devices[0]} has {first!r:.200}, {device} has "
-                f"{other!r:.200}"
-            )
-
-
-def _regroup_leaf(per_device: Mapping[str, Any], wrap_class: Callable[..., Any]) -> Any:
-    first, *others = per_device.values()
-    is_same = all(other is first for other in others)
-    container = _container(first)
-    if container is None:
-        return first if is_same and not isinstance(first, MapOutput) else wrap_class(per_device)
-    for device, part in per_device.items():
-        if _container(part) is not container or container.get(device) is not part:
-            raise TowerMismatchError(
-                f"wanted on each device its part of {container!r}: {device_key(device)} has {part!r}"
-            )
-    return container
-
-
-def _container(value: Any) -> Any:
-    """Return the variable of all devices that a variable is a part of, or None."""
-    reference = getattr(value, "_distributed_container", None)
-    return None if reference is None or isinstance(value, DistributedValues) else reference()
-
-
-def reduce_op_of(aggregation: Any) -> ReduceOp:
+def reduce_op_of(aggregation: Aggregation) -> ReduceOp:
     """Return the reduction that an aggregation stands for.
 
     Args:
@@ -354,7 +333,7 @@ def reduce_op_of(aggregation: Any) -> ReduceOp:
     Raises:
         ConfigError: It is something else.
     """
-    if not isinstance(aggregation, _KINDS) or aggregation.value not in _REDUCE_OPS:
+    if not isinstance(aggregation, Aggregation) or aggregation.value not in _REDUCE_OPS:
         raise ConfigError(
             f"wanted tf.VariableAggregation.SUM or tf.VariableAggregation.MEAN as the aggregation, got {aggregation!r}"
         )
@@ -362,8 +341,11 @@ def reduce_op_of(aggregation: Any) -> ReduceOp:
 
 
 def update_on_devices(
-    fn: Callable[..., Any], subjects: Mapping[str, tuple[Any, ...]], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Any:
+    fn: Callable[..., Structure],
+    subjects: Mapping[str, tuple[object, ...]],
+    args: tuple[Structure, ...],
+    kwargs: Mapping[str, Structure],
+) -> Structure:
     """Call a function on each device with what it updates there and with the device's part of arguments.
 
     Args:
@@ -384,3 +366,58 @@ def update_on_devices(
             own_kwargs = select_device_mirrored(device, dict(kwargs))
             results[device] = fn(*subject, *select_device_mirrored(device, args), **own_kwargs)
     return regroup(results, Mirrored)
+
+
+def _current_device() -> str | None:
+    """Return the device of the current tower or update, or None in a cross-tower context."""
+    mode = current_mode()
+    if isinstance(mode, CrossTowerMode):
+        return get_update_device()
+    context = tower_context_of(mode)
+    return current_device() if context is None else str(context.device)
+
+
+def _map(select: Callable[[object], object], structured: Structure) -> Structure:
+    if isinstance(structured, list | tuple):
+        parts = [_map(select, value) for value in structured]
+        return type(structured)(*parts) if hasattr(structured, "_fields") else type(structured)(parts)
+    if isinstance(structured, dict):
+        return _like(structured, [(key, _map(select, value)) for key, value in structured.items()])
+    return select(structured)
+
+
+def _like(example: dict[K, V], items: list[tuple[K, V]]) -> dict[K, V]:
+    """Return an ordered dict for one, and a plain dict for one of any other kind, which may be made in another way."""
+    return OrderedDict(items) if isinstance(example, OrderedDict) else dict(items)
+
+
+def _check_alike(per_device: Mapping[str, Structure], kind: type, size: Callable[[Structure], object]) -> None:
+    devices = list(per_device)
+    first = per_device[devices[0]]
+    for device in devices[1:]:
+        other = per_device[device]
+        if not isinstance(other, kind) or size(other) != size(first):
+            raise TowerMismatchError(
+                f"wanted the same structure on all devices: {devices[0]} has {first!r:.200}, {device} has "
+                f"{other!r:.200}"
+            )
+
+
+def _regroup_leaf(per_device: Mapping[str, object], wrap_class: type[DistributedValues]) -> object:
+    first, *others = per_device.values()
+    is_same = all(other is first for other in others)
+    container = _container(first)
+    if container is None:
+        return first if is_same and not isinstance(first, MapOutput) else wrap_class(per_device)
+    for device, part in per_device.items():
+        if _container(part) is not container or container.get(device) is not part:
+            raise TowerMismatchError(
+                f"wanted on each device its part of {container!r}: {device_key(device)} has {part!r}"
+            )
+    return container
+
+
+def _container(value: object) -> DistributedValues | None:
+    """Return the variable of all devices that a variable is a part of, or None."""
+    reference = getattr(value, "_distributed_container", None)
+    return None if reference is None or isinstance(value, DistributedValues) else reference()

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.optimizers import get_loss_reduction
+from tpack.distribute.strategy import get_loss_reduction
 from tpack.distribute.values import select_device
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.inputs import InputFn, call_distributed_input_fn

@@ -45,6 +45,26 @@ def canonical_device(name: str) -> str:
         raise ConfigError(f"{name!r} is no device name: wanted one such as '/gpu:0' or '/device:CPU:3'") from error
 
 
+def device_key(name: str) -> str:
+    """Return the one spelling of a device that values and variables are stored under, so that any name finds them.
+
+    Args:
+        name: such as ``"/gpu:1"`` or ``"/job:localhost/replica:0/task:0/device:GPU:1"``; empty stays empty.
+
+    Returns:
+        ``"/device:GPU:1"``; with the job, replica and task in front for a device of a cluster.
+
+    Raises:
+        ConfigError: TensorFlow cannot read the name.
+    """
+    spec = tf.DeviceSpec.from_string(canonical_device(name))
+    if spec.device_type is not None and spec.device_index is None:
+        spec = spec.replace(device_index=0)
+    if spec.job in (None, "localhost"):
+        spec = spec.replace(job=None, replica=None, task=None)
+    return str(spec.to_string())
+
+
 def resolve_device(device: str | int) -> str:
     """Return the device that this machine has for what a script asks for.
 

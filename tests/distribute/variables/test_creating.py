@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import FIRST, MEAN, NONE, ON_READ, SUM, devices_of, in_scope, started
-from tpack.distribute.variables.creating import create_distributed_variable, devices_for
+from tpack.distribute.variables.creating import create_distributed_variable
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.errors import ConfigError
@@ -108,7 +108,9 @@ def test_synchronization_none_is_an_error(graph):
 
 def test_another_aggregation_is_an_error():
     with pytest.raises(ConfigError, match="'v' cannot have aggregation='sum'"):
-        create_distributed_variable(lambda **kwargs: None, ["/cpu:0"], {"name": "v", "aggregation": "sum"})
+        create_distributed_variable(
+            MirroredVariable, lambda **kwargs: None, ["/cpu:0"], {"name": "v", "aggregation": "sum"}
+        )
 
 
 def test_a_variable_that_is_reused_is_the_same(graph):
@@ -121,15 +123,3 @@ def test_regularizers_see_the_variable(session8):
     with in_scope():
         tf.get_variable("v", [2], initializer=tf.ones_initializer(), regularizer=lambda v: tf.reduce_sum(v) * 3)
     assert started(session8).run(tf.losses.get_regularization_losses()) == [6.0]
-
-
-def test_devices_are_the_default_ones_or_those_of_something_else(graph):
-    with tf.device("/cpu:5"):
-        plain = tf.get_variable("plain", [], use_resource=True)
-    with in_scope(3):
-        variable = tf.get_variable("v", [])
-    assert devices_for(None, ["/device:CPU:1"]) == ["/device:CPU:1"]
-    assert devices_for(variable, []) == devices_of(3)
-    assert devices_for(plain, []) == devices_for("/cpu:5", []) == devices_for(["cpu:5"], []) == ["/device:CPU:5"]
-    with pytest.raises(ConfigError, match="as the destinations, got 3"):
-        devices_for(3, [])

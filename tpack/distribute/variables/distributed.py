@@ -1,29 +1,32 @@
-"""What variables of several devices have in common: how they are read, named and initialised.
+"""What variables of several devices have in common: how they are read, changed, named, initialised and saved.
 
 Such a variable stands for one component on each device. Code that reads it, differentiates with respect to it, or
 depends on it, works with the component of the device for which it is built. Code that asks what the variable is gets
 the answers of the first device's component, whose name is the variable's.
 
-The methods by which variables are changed: one list for all variables of several devices.
-
-TensorFlow's own would change the component of one device. Here each goes through one method, which a kind of variable
-implements: it knows what a change is to its components, depending on where it is asked for.
-
-A variable of several devices in the collections of a graph, in the place of its components.
+The methods of ``tf.Variable`` that change it would change the component of one device. Here each goes through one
+method, which a kind of variable implements: it knows what a change is to its components, depending on where it is
+asked for.
 """
 
 import weakref
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import VARIABLE_VALUE_KEY, BaseVariable, SaveableObject, SaveSpec, Trackable, current_device
-from tpack.distribute.devices import device_key
-from tpack.distribute.values import DistributedValues, with_operators
+from tpack.distribute.values import DistributedValues, Structure, Value, with_operators
 from tpack.errors import StrategyError
 from tpack.reduction.sums import on_device
+from tpack.tower.devices import device_key
+
+TensorOrArray: TypeAlias = tf.Tensor | np.ndarray
+
+Change: TypeAlias = Structure
+"""What changing a variable returns: an operation, a tensor, or what reads it, or values of several devices of them."""
 
 _TABLE_NAME = "params"
 """The name with which ``tf.nn.embedding_lookup_sparse`` converts a table, and ``embedding_lookup`` with a number."""
@@ -39,63 +42,63 @@ class ChangingMethods:
     ``read_value``.
     """
 
-    def _change(self, method: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _change(self, method: str, values: tuple[Value, ...], options: Mapping[str, object]) -> Change:
         """Call a method of components with values, each component with its own."""
         raise NotImplementedError
 
-    def assign(self, value: Any, **options: Any) -> Any:
+    def assign(self, value: Value, **options: object) -> Change:
         """Assign a value."""
         return self._change("assign", (value,), options)
 
-    def assign_add(self, delta: Any, **options: Any) -> Any:
+    def assign_add(self, delta: Value, **options: object) -> Change:
         """Add a value."""
         return self._change("assign_add", (delta,), options)
 
-    def assign_sub(self, delta: Any, **options: Any) -> Any:
+    def assign_sub(self, delta: Value, **options: object) -> Change:
         """Subtract a value."""
         return self._change("assign_sub", (delta,), options)
 
-    def scatter_add(self, sparse_delta: Any, **options: Any) -> Any:
+    def scatter_add(self, sparse_delta: Value, **options: object) -> Change:
         """Add ``IndexedSlices``."""
         return self._change("scatter_add", (sparse_delta,), options)
 
-    def scatter_sub(self, sparse_delta: Any, **options: Any) -> Any:
+    def scatter_sub(self, sparse_delta: Value, **options: object) -> Change:
         """Subtract ``IndexedSlices``."""
         return self._change("scatter_sub", (sparse_delta,), options)
 
-    def scatter_update(self, sparse_delta: Any, **options: Any) -> Any:
+    def scatter_update(self, sparse_delta: Value, **options: object) -> Change:
         """Assign ``IndexedSlices``."""
         return self._change("scatter_update", (sparse_delta,), options)
 
-    def scatter_max(self, sparse_delta: Any, **options: Any) -> Any:
+    def scatter_max(self, sparse_delta: Value, **options: object) -> Change:
         """Keep the larger of what is there and of ``IndexedSlices``."""
         return self._change("scatter_max", (sparse_delta,), options)
 
-    def scatter_min(self, sparse_delta: Any, **options: Any) -> Any:
+    def scatter_min(self, sparse_delta: Value, **options: object) -> Change:
         """Keep the smaller of what is there and of ``IndexedSlices``."""
         return self._change("scatter_min", (sparse_delta,), options)
 
-    def scatter_mul(self, sparse_delta: Any, **options: Any) -> Any:
+    def scatter_mul(self, sparse_delta: Value, **options: object) -> Change:
         """Multiply by ``IndexedSlices``."""
         return self._change("scatter_mul", (sparse_delta,), options)
 
-    def scatter_div(self, sparse_delta: Any, **options: Any) -> Any:
+    def scatter_div(self, sparse_delta: Value, **options: object) -> Change:
         """Divide by ``IndexedSlices``."""
         return self._change("scatter_div", (sparse_delta,), options)
 
-    def batch_scatter_update(self, sparse_delta: Any, **options: Any) -> Any:
+    def batch_scatter_update(self, sparse_delta: Value, **options: object) -> Change:
         """Assign ``IndexedSlices`` of a batch."""
         return self._change("batch_scatter_update", (sparse_delta,), options)
 
-    def scatter_nd_add(self, indices: Any, updates: Any, **options: Any) -> Any:
+    def scatter_nd_add(self, indices: Value, updates: Value, **options: object) -> Change:
         """Add at indices of elements or slices."""
         return self._change("scatter_nd_add", (indices, updates), options)
 
-    def scatter_nd_sub(self, indices: Any, updates: Any, **options: Any) -> Any:
+    def scatter_nd_sub(self, indices: Value, updates: Value, **options: object) -> Change:
         """Subtract at indices of elements or slices."""
         return self._change("scatter_nd_sub", (indices, updates), options)
 
-    def scatter_nd_update(self, indices: Any, updates: Any, **options: Any) -> Any:
+    def scatter_nd_update(self, indices: Value, updates: Value, **options: object) -> Change:
         """Assign at indices of elements or slices."""
         return self._change("scatter_nd_update", (indices, updates), options)
 
@@ -109,6 +112,9 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
     tensors differently take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero,
     and one of `DistributedMovingAverage` from the value.
 
+    Attributes:
+        differs_between_towers: whether each tower has a value of its own.
+
     Args:
         index: the component of each device; the first one is the primary one.
         aggregation: how what towers assign, or hold, is aggregated: a ``tf.VariableAggregation``.
@@ -117,7 +123,9 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         The distributed variables that the seed ``cross_tower_ops`` takes as destinations.
     """
 
-    def __init__(self, index: Mapping[str, Any], aggregation: Any) -> None:
+    differs_between_towers = False
+
+    def __init__(self, index: Mapping[str, BaseVariable], aggregation: tf.VariableAggregation) -> None:
         super().__init__(index)
         self._primary = next(iter(self._index.values()))
         self._aggregation = aggregation
@@ -130,17 +138,17 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
             component._distributed_container = weakref.ref(self)
 
     @property
-    def components(self) -> list[Any]:
+    def components(self) -> list[BaseVariable]:
         """The plain variables, in the order of the devices."""
         return list(self._index.values())
 
     @property
-    def primary(self) -> Any:
+    def primary(self) -> BaseVariable:
         """The component of the first device."""
         return self._primary
 
     @property
-    def aggregation(self) -> Any:
+    def aggregation(self) -> tf.VariableAggregation:
         """How what towers assign, or hold, is aggregated."""
         return self._aggregation
 
@@ -150,7 +158,7 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         return str(self._primary.name)
 
     @property
-    def op(self) -> Any:
+    def op(self) -> tf.Operation:
         """The operation of the primary component, whose name is the variable's in checkpoints."""
         return self._primary.op
 
@@ -164,25 +172,25 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
     experimental_ref = BaseVariable.ref
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> tf.Graph:
         """The graph."""
         return self._primary.graph
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> tf.DType:
         """What it holds."""
         return self._primary.dtype
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> tf.TensorShape:
         """The shape."""
         return self._primary.shape
 
-    def get_shape(self) -> Any:
+    def get_shape(self) -> tf.TensorShape:
         """Return the shape."""
         return self.shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: tf.TensorShape | Sequence[int | None]) -> None:
         """Declare the shape."""
         for component in self.components:
             component.set_shape(shape)
@@ -193,30 +201,30 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         return bool(self._primary.trainable)
 
     @property
-    def synchronization(self) -> Any:
+    def synchronization(self) -> tf.VariableSynchronization:
         """When components are brought together."""
         return self._primary.synchronization
 
     @property
-    def constraint(self) -> Any:
+    def constraint(self) -> Callable[[tf.Tensor], tf.Tensor] | None:
         """The function by which optimizers constrain it, or None."""
         return self._primary.constraint
 
     @property
-    def initial_value(self) -> Any:
+    def initial_value(self) -> tf.Tensor:
         """The first value, of the primary component."""
         return self._initial_value
 
-    def initialized_value(self) -> Any:
+    def initialized_value(self) -> tf.Tensor:
         """Return the value, or before initialisation the first one."""
         return tf.cond(self.is_initialized(), self.read_value, lambda: self.initial_value)
 
     @property
-    def initializer(self) -> Any:
+    def initializer(self) -> tf.Operation:
         """The operation that initialises all components."""
         return self._initializer_op
 
-    def is_initialized(self, name: str | None = None) -> Any:
+    def is_initialized(self, name: str | None = None) -> tf.Tensor:
         """Return a boolean tensor: whether all components are initialised."""
         states = []
         for device, component in self._index.items():
@@ -230,51 +238,51 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         return str(self.component().device)
 
     @property
-    def handle(self) -> Any:
+    def handle(self) -> tf.Tensor:
         """The handle of the component that is read here; ``tf.gradients`` differentiates with respect to it."""
         return self.component().handle
 
     def _should_act_as_resource_variable(self) -> None:
         """Tell TensorFlow, by being there, to differentiate with respect to `handle`."""
 
-    def component(self) -> Any:
+    def component(self) -> BaseVariable:
         """Return the component to use here: that of the tower, the update or the device, or else the primary one."""
         key = self._key_here() or device_key(current_device())
         return self._index.get(key, self._primary)
 
-    def value(self) -> Any:
+    def value(self) -> tf.Tensor:
         """Return the value here, as a tensor; across towers that is the aggregate of a tower-local variable."""
         value = self.get()
         return value.value() if isinstance(value, BaseVariable) else value
 
-    def read_value(self) -> Any:
+    def read_value(self) -> tf.Tensor:
         """Return a tensor that reads the value here, after what it depends on."""
         return tf.identity(self.value())
 
-    def eval(self, session: Any = None) -> Any:
+    def eval(self, session: tf.Session | None = None) -> np.ndarray:
         """Return the value in a session as an array."""
         return self.value().eval(session=session)
 
-    def load(self, value: Any, session: Any = None) -> None:
+    def load(self, value: npt.ArrayLike, session: tf.Session | None = None) -> None:
         """Give all components a value in a session, through their initialisers, so that the graph does not grow."""
         initializers = [component.initializer for component in self.components]
         values = self.split_value(np.asarray(value, self.dtype.as_numpy_dtype))
         feeds = {op.inputs[1]: part for op, part in zip(initializers, values, strict=True)}
         (session or tf.get_default_session()).run(initializers, feeds)
 
-    def split_value(self, value: Any) -> list[Any]:
+    def split_value(self, value: TensorOrArray) -> list[TensorOrArray]:
         """Return what each component has to hold so that a tensor or array is the variable's value across towers."""
         return [value] * len(self._index)
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
+    def sparse_read(self, indices: TensorOrArray, name: str | None = None) -> tf.Tensor:
         """Return the slices at ``indices``, as ``tf.gather`` does."""
         return tf.gather(self.get(), indices, name=name)
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
+    def gather_nd(self, indices: TensorOrArray, name: str | None = None) -> tf.Tensor:
         """Return what is at ``indices``, as ``tf.gather_nd`` does."""
         return tf.gather_nd(self.get(), indices, name=name)
 
-    def count_up_to(self, limit: Any) -> Any:
+    def count_up_to(self, limit: int) -> NoReturn:
         """Refused: an operation counts one component, and raises where it ends.
 
         Raises:
@@ -291,19 +299,19 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         # What a component has and this does not, may be of that component alone.
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}; its components may have it")
 
-    def to_proto(self, export_scope: str | None = None) -> Any:
+    def to_proto(self, export_scope: str | None = None) -> object:
         """Return the primary component as a message: a graph that is exported holds a plain variable."""
         return self._primary.to_proto(export_scope)
 
-    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[..., SaveableObject]]:
         """Answer TensorFlow's savers, which may have a name of their own for it."""
         return {VARIABLE_VALUE_KEY: lambda name="": _Saveable(self, name or self.op.name)}
 
-    def _saved_value(self) -> Any:
+    def _saved_value(self) -> tf.Tensor:
         """Return the value across towers, as it is saved."""
         raise NotImplementedError
 
-    def _as_graph_element(self) -> Any:
+    def _as_graph_element(self) -> tf.Tensor:
         """Answer sessions that are asked for the value, with an operation that exists: their graph may be final."""
         return self.component()._as_graph_element()
 
@@ -311,7 +319,7 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
         return f"<{type(self).__name__} {self.op.name!r} {self.shape} {self.dtype.name} on {', '.join(self.devices)}>"
 
 
-def assign_to_components(variable: DistributedVariable, value: Any) -> Any:
+def assign_to_components(variable: DistributedVariable, value: TensorOrArray) -> tf.Operation:
     """Return one operation that makes a tensor the variable's value across towers."""
     assigned = []
     parts = variable.split_value(tf.convert_to_tensor(value, variable.dtype))
@@ -319,6 +327,23 @@ def assign_to_components(variable: DistributedVariable, value: Any) -> Any:
         with on_device(device):
             assigned.append(component.assign(tf.identity(part), read_value=False))
     return tf.group(*assigned)
+
+
+def replace_in_collections(variable: DistributedVariable) -> None:
+    """Put a variable where its first component is in collections, and take the other components out of them.
+
+    Args:
+        variable: the variable, whose components are in the collections of its graph.
+
+    Source:
+        The mirrored strategy that the seed ``distribute`` describes.
+    """
+    components = {id(component) for component in variable.components}
+    for key in variable.graph.get_all_collection_keys():
+        items = variable.graph.get_collection_ref(key)
+        if any(id(item) in components for item in items):
+            kept = [variable if item is variable.primary else item for item in items]
+            items[:] = [item for item in kept if id(item) not in components]
 
 
 class _Saveable(SaveableObject):
@@ -330,7 +355,9 @@ class _Saveable(SaveableObject):
         spec = SaveSpec(variable._saved_value, "", name, dtype=variable.dtype, device=variable.primary.device)
         super().__init__(variable, [spec], name)
 
-    def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:
+    def restore(
+        self, restored_tensors: Sequence[tf.Tensor], restored_shapes: Sequence[tf.TensorShape] | None
+    ) -> tf.Operation:
         """Return the operation that assigns what was read from a checkpoint."""
         (value,) = restored_tensors
         if restored_shapes is not None:
@@ -339,7 +366,9 @@ class _Saveable(SaveableObject):
         return assign_to_components(self._variable, value)
 
 
-def _to_tensor(variable: DistributedVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _to_tensor(
+    variable: DistributedVariable, dtype: tf.DType | None = None, name: str | None = None, as_ref: bool = False
+) -> tf.Tensor:
     value = tf.convert_to_tensor(variable.value(), dtype=dtype, name=name)
     if name is None or not name.startswith(_TABLE_NAME):
         return value
@@ -355,26 +384,3 @@ def _to_tensor(variable: DistributedVariable, dtype: Any = None, name: str | Non
 
 # Before that of `Mirrored`, which mirrored variables are too.
 tf.register_tensor_conversion_function(DistributedVariable, _to_tensor, priority=99)
-
-
-def replace_in_collections(variable: DistributedVariable) -> None:
-    """Put a variable where its first component is in collections, and take the other components out of them.
-
-    Args:
-        variable: the variable, whose components are in the collections of its graph.
-
-    Shapes:
-        No tensors.
-
-    Raises:
-        Nothing.
-
-    Source:
-        The mirrored strategy that the seed ``distribute`` describes.
-    """
-    components = {id(component) for component in variable.components}
-    for key in variable.graph.get_all_collection_keys():
-        items = variable.graph.get_collection_ref(key)
-        if any(id(item) in components for item in items):
-            kept = [variable if item is variable.primary else item for item in items]
-            items[:] = [item for item in kept if id(item) not in components]

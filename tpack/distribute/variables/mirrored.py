@@ -1,16 +1,16 @@
 """A variable that is kept the same on several devices, by making every change to it on all of them."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import keep_watching
+from tpack.compat import BaseVariable, keep_watching
 from tpack.distribute.change_check import refuse_partial_change
 from tpack.distribute.contexts import TowerContext, get_update_device
 from tpack.distribute.current import get_cross_tower_context, get_tower_context, has_distribution_strategy
-from tpack.distribute.values import Mirrored, update_on_devices
-from tpack.distribute.variables.distributed import TO_AGGREGATE, DistributedVariable
+from tpack.distribute.strategy import DistributionStrategy
+from tpack.distribute.values import Mirrored, PlainValue, TensorOrSlices, Value, update_on_devices
+from tpack.distribute.variables.distributed import TO_AGGREGATE, Change, DistributedVariable
 from tpack.errors import StrategyError, TowerMismatchError
 from tpack.reduction.sums import on_device
 
@@ -41,18 +41,18 @@ class MirroredVariable(DistributedVariable, Mirrored):
     """
 
     @property
-    def handle(self) -> Any:
+    def handle(self) -> tf.Tensor:
         """The handle of the mirror that is read here, which nothing but an update may change by it."""
         if len(self._index) > 1:
             keep_watching(refuse_partial_change)
         return super().handle
 
-    def _lazy_read(self, operation: Any) -> Any:
+    def _lazy_read(self, operation: tf.Operation) -> BaseVariable:
         """Answer TensorFlow's functions that change a variable by its handle, as in an update they can."""
         return self.component()._lazy_read(operation)
 
-    def _change(self, method: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        def change(mirror: Any, *values: Any) -> Any:
+    def _change(self, method: str, values: tuple[Value, ...], options: Mapping[str, object]) -> Change:
+        def change(mirror: BaseVariable, *values: PlainValue) -> Change:
             return getattr(mirror, method)(*values, **options)
 
         strategy = get_cross_tower_context()
@@ -66,7 +66,7 @@ class MirroredVariable(DistributedVariable, Mirrored):
             return self._on_all_devices(change, values)
         self._check_aggregation(method)
 
-        def merge(strategy: Any, variable: Any, method: Any, values: Any) -> Any:
+        def merge(strategy: DistributionStrategy, variable: Value, method: object, values: Sequence[Value]) -> Change:
             if variable is not self or not isinstance(method, str):
                 raise TowerMismatchError(f"towers change {variable!r} by {method!r}: wanted the same in all towers")
             return strategy.update(self, change, *(self._aggregate(strategy, value) for value in values))
@@ -89,23 +89,23 @@ class MirroredVariable(DistributedVariable, Mirrored):
                 "merge_call"
             )
 
-    def _as_tensor(self, value: Any) -> Any:
+    def _as_tensor(self, value: Value) -> TensorOrSlices:
         return value if isinstance(value, tf.IndexedSlices) else tf.convert_to_tensor(value, self.dtype)
 
-    def _aggregate(self, strategy: Any, value: Any) -> Any:
+    def _aggregate(self, strategy: DistributionStrategy, value: Value) -> Value:
         if self.aggregation != tf.VariableAggregation.ONLY_FIRST_TOWER:
             return strategy.reduce(self.aggregation, value, self)
         return strategy.broadcast(strategy.unwrap(value)[0], self)
 
-    def _on_all_devices(self, change: Callable[..., Any], values: tuple[Any, ...]) -> Any:
+    def _on_all_devices(self, change: Callable[..., Change], values: tuple[Value, ...]) -> Change:
         subjects = {device: (mirror,) for device, mirror in self.index.items()}
         return _together(update_on_devices(change, subjects, values, {}))
 
-    def _saved_value(self) -> Any:
+    def _saved_value(self) -> tf.Tensor:
         return self.primary.value()
 
 
-def _together(changed: Any) -> Any:
+def _together(changed: Change) -> Change:
     """Let each part of a value come after the changes on all devices, so that whoever runs one part runs them all."""
     if not isinstance(changed, Mirrored):
         return changed

@@ -1,13 +1,13 @@
 """A variable of which each tower has its own, such as a count of examples; only all of them together are a result."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import BaseVariable
 from tpack.distribute.contexts import CrossTowerMode, current_mode
-from tpack.distribute.values import PerDevice
-from tpack.distribute.variables.distributed import DistributedVariable, assign_to_components
+from tpack.distribute.values import PerDevice, Value
+from tpack.distribute.variables.distributed import Change, DistributedVariable, TensorOrArray, assign_to_components
 from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.sums import on_device
 
@@ -35,7 +35,9 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
         The class of the same name that belongs to the seed ``distribute``.
     """
 
-    def __init__(self, index: Mapping[str, Any], aggregation: Any) -> None:
+    differs_between_towers = True
+
+    def __init__(self, index: Mapping[str, BaseVariable], aggregation: tf.VariableAggregation) -> None:
         super().__init__(index, aggregation)
         if aggregation in (_SUM, _MEAN) and not (
             self.dtype.is_floating or self.dtype.is_integer or self.dtype.is_complex
@@ -44,12 +46,12 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
                 f"{self.op.name} is local to towers and of {self.dtype.name}, which has no sum or mean: make it with "
                 "tf.VariableAggregation.ONLY_FIRST_TOWER"
             )
-        self._aggregate: Any = None
+        self._aggregate: tf.Tensor | None = None
         if aggregation != tf.VariableAggregation.NONE:
             with tf.init_scope(), on_device(self.primary.device), tf.name_scope(f"{self.op.name}/across_towers/"):
                 self._aggregate = tf.identity(self._get_cross_tower())
 
-    def _change(self, method: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _change(self, method: str, values: tuple[Value, ...], options: Mapping[str, object]) -> Change:
         """Change this tower's component; across towers, only a value of all together can be assigned."""
         key = self._key_in_tower()
         if key is not None:
@@ -60,7 +62,7 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
             f"{method} of {self.op.name}, which is local to towers, may only be called in a tower context"
         )
 
-    def split_value(self, value: Any) -> list[Any]:
+    def split_value(self, value: TensorOrArray) -> list[TensorOrArray]:
         """Return what each component has to hold so that a tensor or array is the variable's value across towers."""
         others = len(self._index) - 1
         if self.aggregation != _SUM or others == 0:
@@ -73,7 +75,7 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
     def _key_in_tower(self) -> str | None:
         return None if isinstance(current_mode(), CrossTowerMode) else self._key_here()
 
-    def _get_cross_tower(self) -> Any:
+    def _get_cross_tower(self) -> tf.Tensor:
         values = [component.value() for component in self.components]
         if self.aggregation == tf.VariableAggregation.ONLY_FIRST_TOWER:
             return values[0]
@@ -86,15 +88,15 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
             f"{self.op.name} is local to towers and has no aggregation: its value across towers is unknown"
         )
 
-    def _as_graph_element(self) -> Any:
+    def _as_graph_element(self) -> tf.Tensor:
         """Answer sessions: in a tower with its component, otherwise with the aggregate."""
         if self._key_in_tower() is not None:
             return super()._as_graph_element()
         return self._get_cross_tower() if self._aggregate is None else self._aggregate
 
-    def _saved_value(self) -> Any:
+    def _saved_value(self) -> tf.Tensor:
         return self._get_cross_tower()
 
 
-def _cast(share: Any, value: Any) -> Any:
+def _cast(share: TensorOrArray, value: TensorOrArray) -> TensorOrArray:
     return tf.cast(share, value.dtype) if tf.is_tensor(value) else share.astype(value.dtype)

@@ -29,6 +29,26 @@ def test_names_and_numbers_make_the_reducer(ops: AllReduceCrossTowerOps, name: s
     assert reducer.name.endswith(ops.name)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "name"),
+    [
+        ((2, 0, 10), "concat_split_round_robin"),
+        ((2, 64, 10), "concat_split_round_robin"),
+        ((0, 64, 10), "small_tensors_round_robin"),
+        ((0, 64, 0), "round_robin"),
+        ((0, 0, 10), "round_robin"),
+    ],
+)
+def test_the_first_packing_that_is_asked_for_is_taken(numbers: tuple[int, int, int], name: str) -> None:
+    assert AllReduceCrossTowerOps("round_robin", *numbers)._reducer_for(DEVICES).name == name
+
+
+@pytest.mark.parametrize("numbers", [(-1, 0, 0), (0, -1, 0), (0, 0, -1)])
+def test_negative_numbers_are_refused(numbers: tuple[int, int, int]) -> None:
+    with pytest.raises(ConfigError, match="of 0 or more, got"):
+        AllReduceCrossTowerOps("round_robin", *numbers)
+
+
 def test_gradients_are_packed_into_so_many_tensors(graph: Any) -> None:
     values = [per_device(np.ones((4, n + 1), np.float32)) for n in range(6)]
     AllReduceCrossTowerOps("one_device", num_packs=2).batch_reduce(SUM, [(v, v) for v in values])

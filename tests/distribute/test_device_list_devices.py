@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tpack.distribute.devices import different_devices, worker_devices_of
+from tpack.distribute.device_list import different_devices, worker_devices_of
 from tpack.errors import ConfigError
 
 

@@ -1,14 +1,16 @@
+"""How the gradients of all towers are reduced and steps are counted, and what losses say of it."""
+
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.device_values import per_device, per_device_slices, start
+from tests.helpers.device_values import MEAN, SUM, per_device, per_device_slices, start
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.current import DEFAULT_STRATEGY
 from tpack.distribute.mirrored import MirroredStrategy
-from tpack.distribute.optimizers import advance, reduce_gradients
+from tpack.distribute.strategy import get_loss_reduction
 from tpack.distribute.values import Mirrored, PerDevice
 from tpack.errors import GraphBuildError, ReductionError, TowerMismatchError
 
@@ -37,7 +39,7 @@ def test_gradients_go_to_their_variables(session8: Any) -> None:
             (None, unused),
             (per_device_slices(3), rows),
         ]
-        reduced = reduce_gradients(strategy, iter(pairs))
+        reduced = strategy._reduce_gradients(pairs)
     (dense, _), (alone, _), (sparse, _) = reduced
     assert [variable for _, variable in reduced] == [mirrored, plain, rows]
     assert isinstance(dense, Mirrored)
@@ -53,7 +55,7 @@ def test_a_loss_that_is_a_sum_has_its_gradients_summed(session8: Any) -> None:
     with strategy.scope():
         variable = tf.get_variable("v", [])
         tf.losses.mean_squared_error(1.0, 2.0, reduction=tf.losses.Reduction.SUM)
-        ((grad, _),) = reduce_gradients(strategy, [(per_device(np.float32([1, 2, 6])), variable)])
+        ((grad, _),) = strategy._reduce_gradients([(per_device(np.float32([1, 2, 6])), variable)])
     assert start(session8).run(list(grad.index.values())) == [9, 9, 9]
 
 
@@ -64,14 +66,14 @@ def test_gradients_that_cannot_be_applied_are_refused(graph: Any) -> None:
         grads = per_device(np.zeros((3, 2), np.float32))
         partial = PerDevice({**grads.index, DEVICES[1]: None})
         with pytest.raises(TowerMismatchError, match="v has a gradient in some towers, and none on /device:CPU:1"):
-            reduce_gradients(strategy, [(partial, variable)])
+            strategy._reduce_gradients([(partial, variable)])
         with pytest.raises(GraphBuildError, match=r"none of 1 variable\(s\) has a gradient"):
-            reduce_gradients(strategy, [(None, variable)])
+            strategy._reduce_gradients([(None, variable)])
         with pytest.raises(GraphBuildError, match="local.* is another variable on each device"):
-            reduce_gradients(strategy, [(grads, local)])
+            strategy._reduce_gradients([(grads, local)])
         mixed = PerDevice({**grads.index, DEVICES[1]: tf.IndexedSlices(tf.ones([1]), tf.constant([0]))})
         with pytest.raises(ReductionError, match="IndexedSlices"):
-            reduce_gradients(strategy, [(mixed, variable)])
+            strategy._reduce_gradients([(mixed, variable)])
 
 
 @pytest.mark.parametrize("strategy", [MirroredStrategy(DEVICES), DEFAULT_STRATEGY], ids=["mirrored", "default"])
@@ -79,7 +81,7 @@ def test_steps_are_counted_after_the_update(strategy: Any, session8: Any) -> Non
     with strategy.scope():
         counter = tf.get_variable("c", [], tf.int64, initializer=tf.zeros_initializer(), use_resource=True)
         seen = tf.get_variable("seen", [], tf.int64, initializer=tf.ones_initializer(), use_resource=True)
-        step = advance(strategy, counter, strategy.unwrap(seen.assign(counter)), "count")
+        step = strategy._advance(counter, strategy.unwrap(seen.assign(counter)), "count")
         counters, all_seen = strategy.unwrap(counter), strategy.unwrap(seen)
     assert step.name == "count"
     start(session8)
@@ -87,3 +89,14 @@ def test_steps_are_counted_after_the_update(strategy: Any, session8: Any) -> Non
         session8.run(step)
         assert session8.run(counters) == [number + 1] * len(counters)
         assert session8.run(all_seen) == [number] * len(counters)
+
+
+def test_without_a_loss_it_is_the_mean(graph: Any) -> None:
+    assert get_loss_reduction() == MEAN
+
+
+@pytest.mark.parametrize("reduction", tf.losses.Reduction.all())
+def test_it_goes_with_the_last_loss(graph: Any, reduction: str) -> None:
+    tf.losses.mean_squared_error([1.0], [2.0])
+    tf.losses.mean_squared_error([1.0], [2.0], reduction=reduction)
+    assert get_loss_reduction() == (SUM if reduction == tf.losses.Reduction.SUM else MEAN)

@@ -7,8 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.device_values import MEAN, SUM, assert_mirrored, parts, per_device, per_device_slices, start
 from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.tower_grads import source
-from tpack.distribute.cross_tower_ops import gather_contributions
-from tpack.distribute.reducer_ops import ReductionToOneDeviceCrossTowerOps, reduce_on_device
+from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps, gather_contributions, reduce_on_device
 from tpack.distribute.values import PerDevice
 from tpack.errors import ConfigError
 from tpack.reduction.gradients import ReduceOp
