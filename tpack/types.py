@@ -141,3 +141,19 @@ class Trainer(Counters, Protocol):
     @property
     def interruption(self) -> Interruption | None:
         """Ends training early, while its loop runs."""
+
+
+class Strategy(Protocol):
+    """A distribution strategy, to code that its own module stands on."""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the one that is current outside of all others."""
+
+    @property
+    def is_single_tower(self) -> bool:
+        """Whether there is a single tower."""
+
+    @property
+    def num_towers(self) -> int:
+        """K, the number of towers."""
