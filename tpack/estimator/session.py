@@ -135,7 +135,8 @@ def restore(session: Any, saver: Any, checkpoint: str) -> None:
 class WholeModelSaver(tf.train.Saver):
     """A ``tf.train.Saver`` of all variables that looks at shapes before it restores.
 
-    TensorFlow gives a variable a value of any shape from a checkpoint, and the model fails or goes wrong later.
+    TensorFlow gives a variable a value of any shape from a checkpoint, and the model fails or goes wrong later
+    (tensorflow/tensorflow#52220).
 
     Args:
         **options: as for ``tf.train.Saver``.

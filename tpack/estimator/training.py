@@ -284,7 +284,8 @@ def add_default_saver(scaffold: Any, config: RunConfig) -> None:
 @contextmanager
 def event_writer(directory: str) -> Iterator[Any]:
     """Open a new event file in a directory for a block. A graph has to be the default one."""
-    # TensorFlow names the file by the second, and of two in one second the later one would take the place of the other.
+    # TensorFlow names the file by the second, and of two in one second the later one would take the place of the other
+    # (tensorflow/tensorflow#33595).
     writer = tf.summary.FileWriter(directory, filename_suffix=f".{time.time_ns()}")
     try:
         yield writer

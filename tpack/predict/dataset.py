@@ -97,7 +97,7 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
     The DataFlow is iterated in this process. The processes start when results are asked for, which takes as long as
     starting TensorFlow and building the model, and end with the last result or when no more are asked for. They are
     new interpreters, which do not run the script again. (tensorpack forks, which TensorFlow does not survive once it
-    was used.)
+    was used: tensorflow/tensorflow#2448.)
 
     Args:
         config: the model and its weights; everything in it must be such that it can be sent to another process.

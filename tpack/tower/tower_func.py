@@ -4,8 +4,9 @@ Look up what a tower built: its tensors, variables and collections, by the names
 
 Updates that Keras layers make while they are called: moving averages, and the state of random numbers.
 
-In a graph, an update is an operation that somebody has to run. Keras 3 makes it and tells nobody. What its layers made
-in a training tower is put into the collection UPDATE_OPS here, which is run with each step.
+In a graph, an update is an operation that somebody has to run. Keras makes it and tells nobody
+(tensorflow/tensorflow#23873). What its layers made in a training tower is put into the collection UPDATE_OPS here,
+which is run with each step.
 """
 
 import sys

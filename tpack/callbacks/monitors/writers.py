@@ -55,7 +55,8 @@ class TFEventWriter(MonitorBase):
         self._early.clear()
 
     def _open_file(self) -> tf.summary.FileWriter:
-        # A file's name has its time in seconds: without the number two files of one second would be one.
+        # A file's name has its time in seconds: without the number two files of one second would be one
+        # (tensorflow/tensorflow#33595).
         suffix = f".{self._num_files}" if self._split_files else None
         self._num_files += 1
         # A session being the default one does not make its graph so, and outside a graph there is no FileWriter.

@@ -377,7 +377,7 @@ def _to_tensor(
         with tf.device(variable.device):
             value = tf.identity(value)
     # What has this method, ``tf.gather`` calls it. Otherwise the whole table would be read in each step, and copied
-    # too, because TensorFlow copies on reading what is updated row by row.
+    # too, because TensorFlow copies on reading what is updated row by row (tensorflow/tensorflow#54105).
     value.sparse_read = variable.sparse_read
     return value
 

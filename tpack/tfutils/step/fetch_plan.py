@@ -47,7 +47,8 @@ class FetchPlan:
         self._tensors: list[tf.Tensor] = []
         self._positions: dict[str, int] = {}
         self._targets: dict[str, tf.Operation] = {}
-        # TensorFlow refuses to fetch what it is fed; such a fetch is answered with the value itself.
+        # TensorFlow refuses to fetch what it is fed (tensorflow/tensorflow#2422); such a fetch is answered with the
+        # value itself.
         self._fed = {feed.name: position for position, feed in enumerate(self._feeds)}
         self._echoes_feeds = False
         # `fetch_key` knows graph elements by their id, which stays theirs only as long as they live.
