@@ -88,9 +88,6 @@ class CrossTowerOps(abc.ABC):
         Returns:
             The results in the order of the pairs.
 
-        Shapes:
-            As those of the values.
-
         Raises:
             ConfigError: The pairs are no list or tuple of tuples of two, or as for `reduce`.
             ReductionError: As for `reduce`.
@@ -118,9 +115,6 @@ class CrossTowerOps(abc.ABC):
 
         Returns:
             The copies.
-
-        Shapes:
-            As that of the tensor.
 
         Raises:
             ConfigError: The tensor is a value of several devices, or the destinations are of another kind or empty.

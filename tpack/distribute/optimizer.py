@@ -1,8 +1,7 @@
-"""An optimizer that can be used in the towers of a strategy like any other outside of them.
+"""What training code uses in the towers of a strategy: an optimizer, a counter and moving averages for all of them.
 
-Count up a variable, once for all towers.
-
-Moving averages of mirrored variables, which start from the variables' values and can be updated in towers.
+Each works like TensorFlow's own outside of strategies. In a tower it meets the other towers and does once, on every
+device that a variable is on, what each of them asks for.
 """
 
 from collections.abc import Iterable, Sequence

@@ -36,7 +36,7 @@ def create_distributed_variable(
         The variable.
 
     Raises:
-        ConfigError: The aggregation is none.
+        ConfigError: The aggregation is no ``tf.VariableAggregation``.
 
     Source:
         The variable creator of the mirrored strategy that the seed ``distribute`` describes.
