@@ -1,16 +1,18 @@
-"""States of flows: what they may hold, and what is refused."""
+"""States of flows: what they may hold, what is refused, and what a flow knows of its passes."""
 
 import numpy as np
 import pytest
 
 from tpack.dataflow.state import (
+    Passes,
     StatelessError,
+    StateReader,
+    freeze_points,
+    leave,
     make_state,
-    read_count,
-    read_flag,
-    read_state,
     rng_from_state,
     rng_state,
+    skip,
 )
 from tpack.errors import InputError
 from tpack.utils import serialize
@@ -24,31 +26,36 @@ class Other:
     """Something with another name."""
 
 
-def test_parts_come_back_in_the_order_asked_for():
-    assert read_state(Owner(), make_state(Owner(), index=3, name="x"), "name", "index") == ["x", 3]
+def reader(**parts):
+    return StateReader(Owner(), make_state(Owner(), **parts), *parts)
+
+
+def test_parts_come_back():
+    saved = StateReader(Owner(), make_state(Owner(), index=3, name="x"), "name", "index")
+    assert (saved["name"], saved["index"]) == ("x", 3)
 
 
 def test_state_survives_serialization():
     state = make_state(Owner(), index=3, rng=rng_state(np.random.RandomState(1)))
-    index, rng = read_state(Owner(), serialize.loads(serialize.dumps(state)), "index", "rng")
-    assert index == 3
-    assert rng_from_state(rng).randint(2**31) == np.random.RandomState(1).randint(2**31)
+    saved = StateReader(Owner(), serialize.loads(serialize.dumps(state)), "index", "rng")
+    assert saved.count("index") == 3
+    assert saved.generator("rng").randint(2**31) == np.random.RandomState(1).randint(2**31)
 
 
 @pytest.mark.parametrize("state", [None, 3, [], {}, {"index": 3}])
 def test_something_else_is_no_state(state):
     with pytest.raises(InputError, match=r"Owner got .*wanted a state that state_dict\(\) returned"):
-        read_state(Owner(), state, "index")
+        StateReader(Owner(), state, "index")
 
 
 def test_state_of_another_flow_names_both():
     with pytest.raises(InputError, match="Owner got the state of a Other"):
-        read_state(Owner(), make_state(Other(), index=3), "index")
+        StateReader(Owner(), make_state(Other(), index=3), "index")
 
 
 def test_other_parts_are_named():
     with pytest.raises(InputError, match=r"has the parts \['place'\]: wanted \['index'\]"):
-        read_state(Owner(), make_state(Owner(), place=3), "index")
+        StateReader(Owner(), make_state(Owner(), place=3), "index")
 
 
 def test_generator_goes_on_where_it_was_and_shares_nothing():
@@ -72,22 +79,135 @@ def test_stateless_error_is_what_scripts_may_expect():
 
 @pytest.mark.parametrize("value", [0, 5, np.int64(3)])
 def test_number_of_things_is_read(value):
-    assert read_count(Owner(), "index", value, at_most=5) == value
+    assert reader(index=value).count("index", at_most=5) == value
 
 
 @pytest.mark.parametrize("value", [-1, 6, True, 1.0, "3", None])
 def test_what_is_no_such_number_is_refused(value):
     with pytest.raises(InputError, match="the state of a Owner has index=.*: wanted an integer, 0 to 5"):
-        read_count(Owner(), "index", value, at_most=5)
+        reader(index=value).count("index", at_most=5)
 
 
 def test_number_without_a_limit_is_at_least_0():
-    assert read_count(Owner(), "index", 2**60) == 2**60
+    assert reader(index=2**60).count("index") == 2**60
     with pytest.raises(InputError, match="wanted an integer, at least 0"):
-        read_count(Owner(), "index", -1)
+        reader(index=-1).count("index")
 
 
 def test_flag_is_read_or_refused():
-    assert read_flag(Owner(), "is_open", True) is True
+    assert reader(is_open=True).flag("is_open") is True
     with pytest.raises(InputError, match="the state of a Owner has is_open=1: wanted True or False"):
-        read_flag(Owner(), "is_open", 1)
+        reader(is_open=1).flag("is_open")
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_generator_of_an_order_is_there_if_the_flow_shuffles(shuffle):
+    saved = reader(rng=rng_state(np.random.RandomState(1)) if shuffle else None)
+    assert (saved.generator_of_order("rng", shuffle=shuffle) is not None) == shuffle
+    with pytest.raises(InputError, match=f"Owner has shuffle={not shuffle}, and got the state of one with {shuffle}"):
+        saved.generator_of_order("rng", shuffle=not shuffle)
+
+
+def test_points_come_back_as_they_were_and_are_not_shared():
+    points = [[np.zeros(2), "a"], (1, 2), {"x": 3}]
+    found = reader(points=freeze_points(None, points)).points("points")
+    assert found[0][0] is not points[0][0]
+    assert found[1:] == [(1, 2), {"x": 3}]
+    assert found[0][1] == "a"
+
+
+def test_what_cannot_be_serialized_makes_a_flow_stateless():
+    with pytest.raises(StatelessError, match=r"str cannot tell its position, with the data points .* builtins.object"):
+        freeze_points("owner", [[object()]])
+
+
+@pytest.mark.parametrize("frozen", [None, [], b"", b"nonsense", serialize.dumps([1]), serialize.dumps([[True, 3]])])
+def test_what_is_no_points_is_refused(frozen):
+    with pytest.raises(InputError, match="the state of a Owner holds no data points where it should"):
+        reader(points=frozen).points("points")
+
+
+def test_position_is_that_of_the_newest_pass():
+    passes = Passes(0)
+    first = passes.begin()
+    first.value = 3
+    second = passes.begin()
+    second.value = 1
+    first.value = 4
+    assert passes.value == 1
+    assert not passes.end(first)
+    assert passes.value == 1
+    assert passes.end(second)
+    assert (passes.value, passes.has_newest) == (0, False)
+
+
+def test_next_pass_begins_where_it_was_sent_and_later_ones_do_not():
+    passes = Passes((0, False))
+    assert not passes.is_sent
+    passes.go_to((2, True))
+    assert (passes.value, passes.next_start, passes.is_sent) == ((2, True), (2, True), True)
+    assert passes.begin().value == (2, True)
+    assert not passes.is_sent
+    assert passes.begin().value == (0, False)
+
+
+def test_reset_forgets_the_newest_and_where_the_next_begins():
+    passes = Passes(0)
+    passes.begin().value = 3
+    passes.reset()
+    assert passes.value == 0
+    passes.go_to(3)
+    passes.reset()
+    assert passes.begin().value == 0
+
+
+def test_newest_pass_tells_what_it_was_drawn_from():
+    rng = np.random.RandomState(1)
+    passes = Passes(0)
+    before = rng_state(rng)
+    one = passes.begin(rng)
+    rng.shuffle(np.arange(9))
+    drawn_from = passes.drawn_from(rng)
+    assert serialize.dumps(drawn_from) == serialize.dumps(before)
+    drawn_from[1][:] = 0
+    assert serialize.dumps(passes.drawn_from(rng)) == serialize.dumps(before)
+    passes.end(one)
+    assert serialize.dumps(passes.drawn_from(rng)) == serialize.dumps(rng_state(rng)) != serialize.dumps(before)
+
+
+def test_pass_that_draws_nothing_tells_the_generator_as_it_is():
+    rng = np.random.RandomState(1)
+    passes = Passes(0)
+    passes.begin()
+    rng.uniform()
+    assert serialize.dumps(passes.drawn_from(rng)) == serialize.dumps(rng_state(rng))
+
+
+def test_what_was_drawn_for_a_pass_is_drawn_again_only_where_the_pass_has_not_begun():
+    drawn = []
+    passes = Passes(0)
+    passes.begin().value = 3
+    passes.give_up(lambda: drawn.append("begun here"))
+    passes.go_to(3)
+    passes.give_up(lambda: drawn.append("begun elsewhere"))
+    assert drawn == ["begun elsewhere"]
+    assert (passes.value, passes.is_sent) == (0, False)
+
+
+def test_skip_drops_points_or_says_that_there_are_too_few():
+    points = iter(range(5))
+    skip("the owner", points, 3)
+    assert next(points) == 3
+    with pytest.raises(InputError, match="str was to go on after 4 data points and has only 1: the data has changed"):
+        skip("the owner", points, 4)
+
+
+def test_leave_closes_what_can_be_closed():
+    def generate():
+        yield 1
+
+    points = generate()
+    next(points)
+    leave(points)
+    assert points.gi_frame is None
+    leave(iter([1]))

@@ -19,17 +19,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, UnknownLengthError
-from tpack.dataflow.state import (
-    Pass,
-    Passes,
-    StatelessError,
-    leave,
-    make_state,
-    read_count,
-    read_flag,
-    read_state,
-    skip,
-)
+from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, leave, make_state, skip
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import serialize
 
@@ -150,8 +140,8 @@ class AdaptedData(DataFlow):
             InputError: The state is of another kind of flow; nothing was changed. The next pass raises it if points
                 are to be dropped and there are too few.
         """
-        index, own, has_ended = read_state(self, state, "index", "own", "has_ended")
-        index, has_ended = read_count(self, "index", index), read_flag(self, "has_ended", has_ended)
+        saved = StateReader(self, state, "index", "own", "has_ended")
+        index, own, has_ended = saved.count("index"), saved["own"], saved.flag("has_ended")
         if own is not None:
             thaw_state(self._iterable, own)
         self._passes.go_to(index)

@@ -3,12 +3,6 @@
 A data point is a list or tuple of components (arrays, numbers, strings), or a dict of them. Flows are combined by
 wrapping: ``BatchData(MapData(source, func), 32)`` is a DataFlow again. Every flow has the same methods, and whoever
 iterates it calls ``reset_state`` once before, in the process that iterates.
-
-Checks of arguments that several flows share.
-
-A guard against two iterations of one flow at the same time.
-
-Most flows allow that. One that keeps its position between iterations does not: the two would take each other's data.
 """
 
 import threading
@@ -19,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.state import StatelessError, make_state, read_state
+from tpack.dataflow.state import StatelessError, StateReader, make_state
 from tpack.errors import ConfigError, InputError
 from tpack.utils.rng import get_rng
 
@@ -82,7 +76,7 @@ class DataFlow(ABC):
 
         Raises:
             StatelessError: The flow cannot go to a position.
-            InputError: The state is none of a flow of this kind; nothing was changed.
+            InputError: It is not a state of a flow of this kind; nothing was changed.
         """
         raise StatelessError(f"{type(self).__name__} cannot go to a position: it has no load_state_dict()")
 
@@ -134,7 +128,7 @@ class ProxyDataFlow(DataFlow):
             ds: the flow.
 
         Raises:
-            ConfigError: ``ds`` is no DataFlow.
+            ConfigError: ``ds`` is not a DataFlow.
         """
         if not isinstance(ds, DataFlow):
             raise ConfigError(
@@ -158,8 +152,8 @@ class ProxyDataFlow(DataFlow):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Send the wrapped flow to a position."""
-        (inner,) = read_state(self, state, "ds")
-        self.ds.load_state_dict(inner)
+        saved = StateReader(self, state, "ds")
+        self.ds.load_state_dict(saved["ds"])
 
     def end_pass(self) -> None:
         """Give up the rest of the wrapped flow's pass."""
@@ -174,7 +168,7 @@ def length_or_none(ds: DataFlow) -> int | None:
         return None
 
 
-def check_at_least(owner: Any, name: str, value: Any, minimum: int = 1) -> int:
+def check_at_least(owner: object, name: str, value: object, minimum: int = 1) -> int:
     """Return ``value`` as an integer.
 
     Args:
@@ -184,7 +178,7 @@ def check_at_least(owner: Any, name: str, value: Any, minimum: int = 1) -> int:
         minimum: the least value that is allowed.
 
     Raises:
-        ConfigError: It is no integer, or less than the minimum.
+        ConfigError: It is not an integer, or less than the minimum.
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
         raise ConfigError(f"{type(owner).__name__} got {name}={value!r}: wanted an integer of at least {minimum}")
@@ -192,14 +186,16 @@ def check_at_least(owner: Any, name: str, value: Any, minimum: int = 1) -> int:
 
 
 class DataFlowReentrantGuard:
-    """A ``with`` block that only one iteration can be in; it pickles as a free one."""
+    """A ``with`` block that only one iteration can be in; it pickles as a free one.
+
+    Most flows allow several at a time. One that keeps its position between iterations does not: the two would take each
+    other's data.
+
+    Args:
+        owner: what is guarded, for the message.
+    """
 
     def __init__(self, owner: str) -> None:
-        """Make a free guard.
-
-        Args:
-            owner: what is guarded, for the message.
-        """
         self._owner = owner
         self._lock = threading.Lock()
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, check_at_least, length_or_none
-from tpack.dataflow.state import Passes, freeze_points, make_state, read_flag, read_state, thaw_points
+from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import ConfigError, DataPointError, InputError
 
 # The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
@@ -118,9 +118,9 @@ class BatchData(ProxyDataFlow):
         Raises:
             InputError: The state is of another kind of flow; nothing was changed.
         """
-        inner, is_over = read_state(self, state, "ds", "is_over")
-        is_over = read_flag(self, "is_over", is_over)
-        self.ds.load_state_dict(inner)
+        saved = StateReader(self, state, "ds", "is_over")
+        is_over = saved.flag("is_over")
+        self.ds.load_state_dict(saved["ds"])
         self._passes.go_to(is_over)
 
     def end_pass(self) -> None:
@@ -199,9 +199,9 @@ class BatchDataByShape(ProxyDataFlow):
         Raises:
             InputError: The state is of another kind of flow or of larger batches; nothing was changed.
         """
-        inner, frozen = read_state(self, state, "ds", "points")
+        saved = StateReader(self, state, "ds", "points")
         waiting: dict[tuple[int, ...], list[Any]] = {}
-        for number, point in enumerate(thaw_points(self, frozen)):
+        for number, point in enumerate(saved.points("points")):
             waiting.setdefault(self._shape_of(point, f"data point {number} of a state"), []).append(point)
         longest = max(map(len, waiting.values()), default=0)
         if longest >= self.batch_size:
@@ -209,7 +209,7 @@ class BatchDataByShape(ProxyDataFlow):
                 f"the state of a BatchDataByShape has {longest} data points of one shape that wait for a batch of "
                 f"{self.batch_size}: it was saved with larger batches"
             )
-        self.ds.load_state_dict(inner)
+        self.ds.load_state_dict(saved["ds"])
         self._waiting = waiting
 
     def _shape_of(self, point: Any, name: str) -> tuple[int, ...]:

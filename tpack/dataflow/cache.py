@@ -7,19 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
-from tpack.dataflow.state import (
-    Pass,
-    Passes,
-    StatelessError,
-    leave,
-    make_state,
-    read_count,
-    read_flag,
-    read_state,
-    rng_from_state,
-    rng_state,
-    skip,
-)
+from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, leave, make_state, skip
 from tpack.errors import InputError
 
 
@@ -43,11 +31,10 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         self.shuffle = shuffle
         self._passes: Passes[int] = Passes(0)
         # What is in memory; whether it was there before an interruption and must be read again; the position of ``ds``
-        # from which it is read, None if that cannot be told; the generator when the newest pass began.
+        # from which it is read, None if that cannot be told.
         self._points: list[Any] | None = None
         self._must_refill = False
         self._filled_from: dict[str, Any] | None = None
-        self._begun_with: list[Any] | None = None
 
     def reset_state(self) -> None:
         """Get a new generator, reset the wrapped flow and forget the points."""
@@ -63,9 +50,7 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
             InputError: The pass goes on where another was interrupted, and the data has become less.
         """
         is_resumed = self._passes.is_sent
-        begun_with = rng_state(self.rng) if self.shuffle else None
-        one = self._passes.begin()
-        self._begun_with = begun_with
+        one = self._passes.begin(self.rng if self.shuffle else None)
         if self._must_refill:
             self._refill()
         if self._points is None:
@@ -88,11 +73,8 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         start = self._filled_from if is_begun else self.ds.state_dict()
         if start is None:
             raise StatelessError(f"CacheData cannot tell its position, since the {type(self.ds).__name__} in it cannot")
-        rng = None
-        if self.shuffle:
-            rng = self._begun_with if self._passes.has_newest else rng_state(self.rng)
-        parts = copy.deepcopy({"start": start, "rng": rng})
-        return make_state(self, is_filled=is_filled, index=self._passes.value, **parts)
+        rng = self._passes.drawn_from(self.rng) if self.shuffle else None
+        return make_state(self, start=copy.deepcopy(start), is_filled=is_filled, index=self._passes.value, rng=rng)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position; the next pass first reads again what was in memory.
@@ -101,16 +83,14 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
             InputError: The state is of another kind of flow or of another order; nothing was changed. The next pass
                 raises it if the data has become less.
         """
-        start, is_filled, index, saved_rng = read_state(self, state, "start", "is_filled", "index", "rng")
-        is_filled, index = read_flag(self, "is_filled", is_filled), read_count(self, "index", index)
-        if (saved_rng is not None) != bool(self.shuffle):
-            raise InputError(f"CacheData has shuffle={self.shuffle}, and got the state of one with {not self.shuffle}")
-        rng = rng_from_state(saved_rng) if self.shuffle else None
-        self.ds.load_state_dict(start)
+        saved = StateReader(self, state, "start", "is_filled", "index", "rng")
+        is_filled, index = saved.flag("is_filled"), saved.count("index")
+        rng = saved.generator_of_order("rng", shuffle=self.shuffle)
+        self.ds.load_state_dict(saved["start"])
         if rng is not None:
             self.rng = rng
         self._forget()
-        self._filled_from, self._must_refill = copy.deepcopy(start), is_filled
+        self._filled_from, self._must_refill = copy.deepcopy(saved["start"]), is_filled
         self._passes.go_to(index)
 
     def end_pass(self) -> None:
@@ -133,7 +113,6 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         self._points = None
         self._must_refill = False
         self._filled_from = None
-        self._begun_with = None
 
     def _fill(self, one: Pass[int], *, is_resumed: bool) -> Iterator[Any]:
         """Go through the wrapped flow, keep its points, and yield those that the pass has not had."""

@@ -16,17 +16,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow
-from tpack.dataflow.state import (
-    Passes,
-    StatelessError,
-    leave,
-    make_state,
-    read_count,
-    read_flag,
-    read_state,
-    rng_from_state,
-    rng_state,
-)
+from tpack.dataflow.state import Passes, StatelessError, StateReader, leave, make_state, rng_state
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 
 
@@ -94,7 +84,7 @@ class FlowList(DataFlow):
             seen |= inside
         return [ds.state_dict() for ds in self.df_lists]
 
-    def _load_flow_states(self, states: Any) -> None:
+    def _load_flow_states(self, states: object) -> None:
         """Send the flows to positions, all of them or none.
 
         Raises:
@@ -172,9 +162,9 @@ class ConcatData(FlowList):
         Raises:
             InputError: The state is of another kind or number of flows; nothing was changed.
         """
-        which, flows = read_state(self, state, "which", "flows")
-        which = read_count(self, "which", which, at_most=len(self.df_lists) - 1)
-        self._load_flow_states(flows)
+        saved = StateReader(self, state, "which", "flows")
+        which = saved.count("which", at_most=len(self.df_lists) - 1)
+        self._load_flow_states(saved["flows"])
         self._passes.go_to(which)
 
     def end_pass(self) -> None:
@@ -236,9 +226,9 @@ class JoinData(FlowList):
         Raises:
             InputError: The state is of another kind or number of flows; nothing was changed.
         """
-        flows, has_begun = read_state(self, state, "flows", "has_begun")
-        has_begun = read_flag(self, "has_begun", has_begun)
-        self._load_flow_states(flows)
+        saved = StateReader(self, state, "flows", "has_begun")
+        has_begun = saved.flag("has_begun")
+        self._load_flow_states(saved["flows"])
         self._passes.go_to(has_begun)
 
     def end_pass(self) -> None:
@@ -315,9 +305,9 @@ class RandomChooseData(FlowList, RNGDataFlow):
         Raises:
             InputError: The state is of another kind or number of flows; nothing was changed.
         """
-        saved_rng, flows, has_begun = read_state(self, state, "rng", "flows", "has_begun")
-        rng, has_begun = rng_from_state(saved_rng), read_flag(self, "has_begun", has_begun)
-        self._load_flow_states(flows)
+        saved = StateReader(self, state, "rng", "flows", "has_begun")
+        rng, has_begun = saved.generator("rng"), saved.flag("has_begun")
+        self._load_flow_states(saved["flows"])
         self.rng = rng
         self._passes.go_to(has_begun)
 
@@ -362,7 +352,6 @@ class RandomMixData(FlowList, RNGDataFlow):
         super().__init__(df_lists)
         self._lengths = [len(ds) for ds in df_lists]
         self._passes: Passes[int] = Passes(0)
-        self._begun_with: list[Any] = []
 
     def __len__(self) -> int:
         return sum(self._lengths)
@@ -373,10 +362,8 @@ class RandomMixData(FlowList, RNGDataFlow):
         Raises:
             DataExhaustedError: A flow ended before its length.
         """
-        begun_with = rng_state(self.rng)
+        one = self._passes.begin(self.rng)
         order = self._draw_order()
-        one = self._passes.begin()
-        self._begun_with = begun_with
         with self._iterators(is_resumed=one.value > 0) as iterators:
             for which in order[one.value :].tolist():
                 point = self._next(iterators[which], which)
@@ -393,8 +380,8 @@ class RandomMixData(FlowList, RNGDataFlow):
 
     def state_dict(self) -> dict[str, Any]:
         """Return how many points were taken, what their order was drawn from, and the positions of the flows."""
-        kind, keys, *rest = self._begun_with if self._passes.has_newest else rng_state(self.rng)
-        return make_state(self, index=self._passes.value, rng=[kind, np.array(keys), *rest], flows=self._flow_states())
+        rng = self._passes.drawn_from(self.rng)
+        return make_state(self, index=self._passes.value, rng=rng, flows=self._flow_states())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position.
@@ -402,18 +389,15 @@ class RandomMixData(FlowList, RNGDataFlow):
         Raises:
             InputError: The state is of another kind or number of flows; nothing was changed.
         """
-        index, saved_rng, flows = read_state(self, state, "index", "rng", "flows")
-        index, rng = read_count(self, "index", index, at_most=len(self)), rng_from_state(saved_rng)
-        self._load_flow_states(flows)
+        saved = StateReader(self, state, "index", "rng", "flows")
+        index, rng = saved.count("index", at_most=len(self)), saved.generator("rng")
+        self._load_flow_states(saved["flows"])
         self.rng = rng
         self._passes.go_to(index)
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass."""
-        if self._passes.is_sent:
-            # The order of the pass that is given up was drawn in the run that this one goes on with.
-            self._draw_order()
-        self._passes.reset()
+        self._passes.give_up(self._draw_order)
         super().end_pass()
 
     def _draw_order(self) -> np.ndarray:

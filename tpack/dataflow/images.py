@@ -20,7 +20,7 @@ from tpack.dataflow.imgaug.resize import Resize
 from tpack.dataflow.mapping import Point
 from tpack.dataflow.opencv import opencv
 from tpack.dataflow.sources import IndexedDataFlow
-from tpack.dataflow.state import make_state, read_state
+from tpack.dataflow.state import StateReader, make_state
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
 
@@ -139,9 +139,9 @@ class _AugmentingDataFlow(ProxyDataFlow):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Send the wrapped flow to a position, and give the augmentors the generators that they had there."""
-        inner, states = read_state(self, state, "ds", "augmentors")
-        generators = read_generator_states(self.augs, states)
-        self.ds.load_state_dict(inner)
+        saved = StateReader(self, state, "ds", "augmentors")
+        generators = read_generator_states(self.augs, saved["augmentors"])
+        self.ds.load_state_dict(saved["ds"])
         set_generators(self.augs, generators)
 
 

@@ -1,9 +1,4 @@
-"""A look at the first data points that pass.
-
-A data point as a few lines of text: types, shapes and ranges instead of all the numbers.
-
-How many data points a second a flow gives.
-"""
+"""What a flow gives, looked at while it passes: the first data points as text, and how many come in a second."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -12,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, check_at_least
-from tpack.dataflow.state import leave, make_state, read_flag, read_state
+from tpack.dataflow.state import StateReader, leave, make_state
 from tpack.errors import DataExhaustedError
 from tpack.utils import logger
 from tpack.utils.progress import get_tqdm
@@ -60,8 +55,8 @@ class PrintData(ProxyDataFlow):
             yield point
 
 
-def describe_point(value: Any, max_depth: int = 3, max_list: int = 3) -> str:
-    """Return a line for each component of a data point, and for what is nested in it.
+def describe_point(value: object, max_depth: int = 3, max_list: int = 3) -> str:
+    """Return a line for each component of a data point, and for what is nested in it: its type, shape and range.
 
     Args:
         value: the data point, or anything else.
@@ -71,7 +66,7 @@ def describe_point(value: Any, max_depth: int = 3, max_list: int = 3) -> str:
     return "\n".join(_lines("", value, max_depth, max_list))
 
 
-def _lines(label: str, value: Any, depth: int, max_list: int) -> list[str]:
+def _lines(label: str, value: object, depth: int, max_list: int) -> list[str]:
     """Return the lines of a value: one for itself, and the indented ones of what it holds."""
     lines = [f"{label}{_summary(value)}"]
     items = list(value.items()) if isinstance(value, Mapping) else []
@@ -86,7 +81,7 @@ def _lines(label: str, value: Any, depth: int, max_list: int) -> list[str]:
     return lines
 
 
-def _summary(value: Any) -> str:
+def _summary(value: object) -> str:
     """Return one line about a value, without what it holds."""
     if isinstance(value, np.ndarray):
         return f"array of {value.dtype}, shape {value.shape}{_range_of(value)}"
@@ -97,7 +92,7 @@ def _summary(value: Any) -> str:
 
 
 def _range_of(array: np.ndarray) -> str:
-    """Return the range of an array of numbers, and how many of them are none."""
+    """Return the range of an array of numbers, and how many are not finite."""
     if array.dtype.kind not in "biuf" or array.size == 0:
         return ""
     if array.dtype.kind != "f":
@@ -144,9 +139,9 @@ class TestDataSpeed(ProxyDataFlow):
         Raises:
             InputError: The state is of another kind of flow; nothing was changed.
         """
-        inner, is_measured = read_state(self, state, "ds", "is_measured")
-        is_measured = read_flag(self, "is_measured", is_measured)
-        self.ds.load_state_dict(inner)
+        saved = StateReader(self, state, "ds", "is_measured")
+        is_measured = saved.flag("is_measured")
+        self.ds.load_state_dict(saved["ds"])
         self._is_measured = is_measured
 
     def start(self) -> float:

@@ -8,15 +8,7 @@ import numpy as np
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, RNGDataFlow, check_at_least
 from tpack.dataflow.repeat import RepeatedData
-from tpack.dataflow.state import (
-    freeze_points,
-    make_state,
-    read_count,
-    read_state,
-    rng_from_state,
-    rng_state,
-    thaw_points,
-)
+from tpack.dataflow.state import StateReader, freeze_points, make_state, rng_state
 from tpack.errors import InputError
 
 
@@ -114,13 +106,11 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         Raises:
             InputError: The state is of another kind of flow or of another buffer; nothing was changed.
         """
-        names = ("ds", "rng", "points", "order", "num_copies", "num_taken")
-        inner, saved_rng, frozen, order, num_copies, num_taken = read_state(self, state, *names)
-        rng, points = rng_from_state(saved_rng), thaw_points(self, frozen)
-        num_copies = read_count(self, "num_copies", num_copies, at_most=self.num_reuse - 1)
-        num_taken = read_count(self, "num_taken", num_taken, at_most=self.shuffle_interval - 1)
-        buffer = self._make_buffer(points, order)
-        self._repeated.load_state_dict(inner)
+        saved = StateReader(self, state, "ds", "rng", "points", "order", "num_copies", "num_taken")
+        rng, buffer = saved.generator("rng"), self._make_buffer(saved.points("points"), saved["order"])
+        num_copies = saved.count("num_copies", at_most=self.num_reuse - 1)
+        num_taken = saved.count("num_taken", at_most=self.shuffle_interval - 1)
+        self._repeated.load_state_dict(saved["ds"])
         self.rng, self._points, self._buffer = rng, None, buffer
         self._num_copies, self._num_taken = num_copies, num_taken
         # The point that entered last: the buffer is shuffled only when the next is taken.
@@ -145,8 +135,8 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
             self._buffer = deque(points[k] for k in self.rng.permutation(len(points)))
         return point
 
-    def _make_buffer(self, points: list[Any], order: Any) -> deque[Any]:
-        """Return the points in the order they had, or say that this is none."""
+    def _make_buffer(self, points: list[Any], order: object) -> deque[Any]:
+        """Return the points in the order they had, or refuse what is not an order."""
         places = np.asarray(order)
         is_order = places.dtype == np.int64 and places.ndim == 1 and np.all((places >= 0) & (places < len(points)))
         if not is_order or len(places) > self.buffer_size:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.state import StatelessError, leave, make_state, read_count, read_flag, read_state, skip
+from tpack.dataflow.state import StatelessError, StateReader, leave, make_state, skip
 
 _SHARE = 100
 
@@ -49,8 +49,8 @@ class Position:
         Raises:
             InputError: It is the state of another kind of flow.
         """
-        inner, skipped, is_over = read_state(owner, state, "ds", "skipped", "is_over")
-        return cls(inner, read_count(owner, "skipped", skipped), read_flag(owner, "is_over", is_over))
+        saved = StateReader(owner, state, "ds", "skipped", "is_over")
+        return cls(saved["ds"], saved.count("skipped"), saved.flag("is_over"))
 
 
 def go_to(ds: DataFlow, position: Position) -> Iterator[Any]:

@@ -1,15 +1,10 @@
-"""A flow several times, or for ever.
-
-Each data point several times.
-
-Passes of a given length, whatever the length of the flow: what an epoch is, chosen freely.
-"""
+"""A flow several times or for ever, each of its data points several times, or passes of a length of your choice."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, UnknownLengthError, check_at_least
-from tpack.dataflow.state import Passes, freeze_points, make_state, read_count, read_flag, read_state, thaw_points
+from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import DataExhaustedError, InputError
 
 
@@ -78,10 +73,10 @@ class RepeatedData(ProxyDataFlow):
         Raises:
             InputError: The state is of another kind of flow or of more repetitions; nothing was changed.
         """
-        inner, finished, has_points = read_state(self, state, "ds", "finished", "has_points")
-        finished = read_count(self, "finished", finished, at_most=None if self.num == -1 else self.num)
-        has_points = read_flag(self, "has_points", has_points)
-        self.ds.load_state_dict(inner)
+        saved = StateReader(self, state, "ds", "finished", "has_points")
+        finished = saved.count("finished", at_most=None if self.num == -1 else self.num)
+        has_points = saved.flag("has_points")
+        self.ds.load_state_dict(saved["ds"])
         self._passes.go_to((finished, has_points))
 
     def end_pass(self) -> None:
@@ -116,10 +111,10 @@ class RepeatedDataPoint(ProxyDataFlow):
 
     def __iter__(self) -> Iterator[Any]:
         one = self._passes.begin()
-        done, held = one.value
-        for point in held:
+        done, repeated = one.value
+        for point in repeated:
             for count in range(done, self.num):
-                one.value = count + 1, held
+                one.value = count + 1, repeated
                 yield point
         for point in self.ds:
             for count in range(self.num):
@@ -138,9 +133,9 @@ class RepeatedDataPoint(ProxyDataFlow):
         Raises:
             StatelessError: The point cannot be serialized, or the wrapped flow cannot tell its position.
         """
-        done, held = self._passes.value
+        done, repeated = self._passes.value
         # A point that was yielded as often as it should be is not needed any more.
-        points = freeze_points(self, held if done < self.num else [])
+        points = freeze_points(self, repeated if done < self.num else [])
         return make_state(self, ds=self.ds.state_dict(), points=points, done=done)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -149,12 +144,11 @@ class RepeatedDataPoint(ProxyDataFlow):
         Raises:
             InputError: The state is of another kind of flow or of more repetitions; nothing was changed.
         """
-        inner, frozen, done = read_state(self, state, "ds", "points", "done")
-        done = read_count(self, "done", done, at_most=self.num)
-        points = thaw_points(self, frozen)
+        saved = StateReader(self, state, "ds", "points", "done")
+        done, points = saved.count("done", at_most=self.num), saved.points("points")
         if len(points) > 1:
             raise InputError(f"the state of a RepeatedDataPoint holds {len(points)} data points: wanted one at most")
-        self.ds.load_state_dict(inner)
+        self.ds.load_state_dict(saved["ds"])
         self._passes.go_to((done, points))
 
     def end_pass(self) -> None:
@@ -164,7 +158,7 @@ class RepeatedDataPoint(ProxyDataFlow):
 
 
 class FixedSizeData(ProxyDataFlow):
-    """Yield a fixed number of data points in each pass; the wrapped flow starts again where it ends.
+    """Yield a fixed number of data points in each pass, as an epoch needs; the wrapped flow starts again where it ends.
 
     With ``keep_state`` it stays open between two passes, so only one pass at a time is allowed. Pickling forgets the
     position.
@@ -234,10 +228,9 @@ class FixedSizeData(ProxyDataFlow):
         Raises:
             InputError: The state is of another kind of flow or of another size; nothing was changed.
         """
-        inner, index, is_open = read_state(self, state, "ds", "index", "is_open")
-        index = read_count(self, "index", index, at_most=self._size)
-        is_open = read_flag(self, "is_open", is_open)
-        self.ds.load_state_dict(inner)
+        saved = StateReader(self, state, "ds", "index", "is_open")
+        index, is_open = saved.count("index", at_most=self._size), saved.flag("is_open")
+        self.ds.load_state_dict(saved["ds"])
         # The wrapped flow's own pass goes on, so that it may end at once without being empty.
         self._points = iter(self.ds) if is_open else None
         self._passes.go_to(index)

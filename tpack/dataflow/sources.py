@@ -13,7 +13,6 @@ Such a flow says how many data points there are and reads one of them; order, pa
 Data points made of random numbers, to try and to time what comes after the data.
 """
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
@@ -22,17 +21,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow, UnknownLengthError, check_at_least
-from tpack.dataflow.state import (
-    Passes,
-    leave,
-    make_state,
-    read_count,
-    read_flag,
-    read_state,
-    rng_from_state,
-    rng_state,
-    skip,
-)
+from tpack.dataflow.state import Passes, StateReader, leave, make_state, skip
 from tpack.errors import ConfigError, DataExhaustedError, InputError
 
 
@@ -51,7 +40,6 @@ class IndexedDataFlow(RNGDataFlow):
         """
         self.shuffle = shuffle
         self._passes: Passes[int] = Passes(0)
-        self._begun_with: list[Any] | None = None
 
     @abstractmethod
     def __len__(self) -> int:
@@ -67,9 +55,7 @@ class IndexedDataFlow(RNGDataFlow):
         self._passes.reset()
 
     def __iter__(self) -> Iterator[Any]:
-        begun_with = rng_state(self.rng) if self.shuffle else None
-        one = self._passes.begin()
-        self._begun_with = begun_with
+        one = self._passes.begin(self.rng if self.shuffle else None)
         for point in self._points(one.value):
             one.value += 1
             yield point
@@ -77,9 +63,7 @@ class IndexedDataFlow(RNGDataFlow):
 
     def state_dict(self) -> dict[str, Any]:
         """Return how many points were taken, and what their order was drawn from."""
-        rng = None
-        if self.shuffle:
-            rng = copy.deepcopy(self._begun_with) if self._passes.has_newest else rng_state(self.rng)
+        rng = self._passes.drawn_from(self.rng) if self.shuffle else None
         return make_state(self, index=self._passes.value, rng=rng, size=len(self))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -88,26 +72,20 @@ class IndexedDataFlow(RNGDataFlow):
         Raises:
             InputError: The state is of another kind of flow, of other data or of another order; nothing was changed.
         """
-        index, rng, size = read_state(self, state, "index", "rng", "size")
-        if size != len(self):
+        saved = StateReader(self, state, "index", "rng", "size")
+        if saved["size"] != len(self):
             raise InputError(
-                f"{type(self).__name__} got a state over {size} data points and has {len(self)}: the data has changed"
+                f"{type(self).__name__} got a state over {saved['size']} data points and has {len(self)}: "
+                "the data has changed"
             )
-        if (rng is not None) != bool(self.shuffle):
-            raise InputError(
-                f"{type(self).__name__} has shuffle={self.shuffle}, and got the state of one with {not self.shuffle}"
-            )
-        index = read_count(self, "index", index, at_most=len(self))
+        index, rng = saved.count("index", at_most=len(self)), saved.generator_of_order("rng", shuffle=self.shuffle)
         if rng is not None:
-            self.rng = rng_from_state(rng)
+            self.rng = rng
         self._passes.go_to(index)
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass."""
-        if self._passes.is_sent:
-            # The order of the pass that is given up was drawn in the run that this one goes on with.
-            self._draw_order()
-        self._passes.reset()
+        self._passes.give_up(self._draw_order)
 
     def _points(self, start: int) -> Iterator[Any]:
         """Yield the data points of a pass, without the first ``start``."""
@@ -222,9 +200,8 @@ class DataFromIterable(DataFlow):
             InputError: The state is of another kind of flow, or lies before the place of an iterator; nothing was
                 changed. The next pass raises it if the iterable ends too early.
         """
-        index, taken, was_begun = read_state(self, state, "index", "taken", "was_begun")
-        index, taken = read_count(self, "index", index), read_count(self, "taken", taken)
-        was_begun = read_flag(self, "was_begun", was_begun)
+        saved = StateReader(self, state, "index", "taken", "was_begun")
+        index, taken, was_begun = saved.count("index"), saved.count("taken"), saved.flag("was_begun")
         if self._is_iterator() and taken < self._num_taken:
             raise InputError(
                 f"{type(self).__name__} was to go on after data point {taken} of an iterator that has given "
@@ -304,11 +281,11 @@ class DataFromGenerator(DataFlow):
             InputError: The state is of another kind of flow; nothing was changed. The next pass raises it if it ends
                 too early.
         """
-        index, inner = read_state(self, state, "index", "iterable")
-        index = read_count(self, "index", index)
+        saved = StateReader(self, state, "index", "iterable")
+        index = saved.count("index")
         if isinstance(self._gen, DataFromIterable):
-            self._gen.load_state_dict(inner)
-        elif inner is not None:
+            self._gen.load_state_dict(saved["iterable"])
+        elif saved["iterable"] is not None:
             raise InputError("DataFromGenerator has a function, and got the state of one with an iterable")
         self._passes.go_to(index)
 
@@ -391,17 +368,13 @@ class FakeData(RNGDataFlow):
                 raise ConfigError(f"FakeData got {count} shapes and {len(values)} of {name}: wanted one for each")
         self._components = [_make(k, *spec) for k, spec in enumerate(zip(shapes, dtypes, domains, strict=True))]
         self._passes: Passes[int] = Passes(0)
-        # What the one data point of the newest pass was drawn from.
-        self._begun_with: list[Any] = []
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[list[np.ndarray]]:
-        begun_with = [] if self._random else rng_state(self.rng)
+        one = self._passes.begin(None if self._random else self.rng)
         fixed = None if self._random else self._draw()
-        one = self._passes.begin()
-        self._begun_with = begun_with
         while one.value < self._size:
             point = self._draw() if fixed is None else fixed
             one.value += 1
@@ -415,9 +388,7 @@ class FakeData(RNGDataFlow):
 
     def state_dict(self) -> dict[str, Any]:
         """Return how many points were taken, and the generator that the next ones are drawn from."""
-        is_drawn_once = self._passes.has_newest and not self._random
-        rng = copy.deepcopy(self._begun_with) if is_drawn_once else rng_state(self.rng)
-        return make_state(self, index=self._passes.value, rng=rng)
+        return make_state(self, index=self._passes.value, rng=self._passes.drawn_from(self.rng))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position.
@@ -425,17 +396,17 @@ class FakeData(RNGDataFlow):
         Raises:
             InputError: The state is of another kind of flow or of another size; nothing was changed.
         """
-        index, rng = read_state(self, state, "index", "rng")
-        index = read_count(self, "index", index, at_most=self._size)
-        self.rng = rng_from_state(rng)
+        saved = StateReader(self, state, "index", "rng")
+        index, rng = saved.count("index", at_most=self._size), saved.generator("rng")
+        self.rng = rng
         self._passes.go_to(index)
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass."""
-        if self._passes.is_sent and not self._random:
-            # The point of the pass that is given up was drawn in the run that this one goes on with.
-            self._draw()
-        self._passes.reset()
+        if self._random:
+            self._passes.reset()
+        else:
+            self._passes.give_up(self._draw)
 
     def _draw(self) -> list[np.ndarray]:
         return [component.draw(self.rng) for component in self._components]

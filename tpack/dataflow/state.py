@@ -1,21 +1,14 @@
 """Positions in flows as plain values, so that an interrupted run goes on with the very next data point.
 
 A state is a dict of numbers, strings, arrays, lists and dicts, which `tpack.utils.serialize` takes. It names the flow
-it belongs to: a state that is loaded into another kind of flow is refused before anything changes. Nothing in a state
-is shared with the flow that gave it.
-
-Where the newest pass over a flow is, kept so that it can be told, and a later pass can begin there.
-
-A flow may be iterated by several loops at a time, may be left in the middle and begun again. Its position is that of
-the pass that was begun last. Each pass therefore holds a value of its own, and the flow knows which pass is the newest.
-
-Data points that a flow keeps back, as a part of its state.
-
-A flow that shuffles in a buffer cannot get the points in it again: they are from many places of the wrapped flow. They
-are then put into the state themselves, as bytes.
+it belongs to: one that is loaded into another kind of flow is refused before anything changes. Nothing in a state is
+shared with the flow that gave it. Each flow that tells its position makes its state with `make_state`, reads it with a
+`StateReader`, and has `Passes` if it must know how far its newest pass has come. Where the consumer of a flow is that
+is read ahead of it, `tpack.dataflow.position` knows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +25,7 @@ class StatelessError(InputError, NotImplementedError):
     """The position of a flow was asked for, and the flow cannot tell it or cannot go back to one."""
 
 
-def make_state(owner: Any, **parts: Any) -> dict[str, Any]:
+def make_state(owner: object, **parts: object) -> dict[str, Any]:
     """Return a state of a flow.
 
     Args:
@@ -42,8 +35,10 @@ def make_state(owner: Any, **parts: Any) -> dict[str, Any]:
     return {_FLOW: type(owner).__name__, **parts}
 
 
-def read_state(owner: Any, state: Any, *names: str) -> list[Any]:
-    """Return the parts of a state, in the order asked for.
+class StateReader:
+    """The parts of a state that is being loaded, each checked when it is read.
+
+    A flow reads all of them before it changes anything.
 
     Args:
         owner: the flow that the state is loaded into.
@@ -51,56 +46,83 @@ def read_state(owner: Any, state: Any, *names: str) -> list[Any]:
         *names: the parts that this kind of flow has.
 
     Raises:
-        InputError: It is no state, belongs to another kind of flow, or has other parts.
+        InputError: It is not a state, belongs to another kind of flow, or has other parts. Each method raises it if the
+            part is of another kind than asked for.
     """
-    kind = type(owner).__name__
-    if not isinstance(state, Mapping) or _FLOW not in state:
-        raise InputError(f"{kind} got {state!r:.100}: wanted a state that state_dict() returned")
-    if state[_FLOW] != kind:
-        raise InputError(
-            f"{kind} got the state of a {state[_FLOW]}: the dataflow must be built as in the run that saved it"
-        )
-    found = sorted(set(state) - {_FLOW})
-    if found != sorted(names):
-        raise InputError(f"the state of a {kind} has the parts {found}: wanted {sorted(names)}")
-    return [state[name] for name in names]
+
+    def __init__(self, owner: object, state: object, *names: str) -> None:
+        self._kind = kind = type(owner).__name__
+        if not isinstance(state, Mapping) or _FLOW not in state:
+            raise InputError(f"{kind} got {state!r:.100}: wanted a state that state_dict() returned")
+        if state[_FLOW] != kind:
+            raise InputError(
+                f"{kind} got the state of a {state[_FLOW]}: the dataflow must be built as in the run that saved it"
+            )
+        found = sorted(set(state) - {_FLOW})
+        if found != sorted(names):
+            raise InputError(f"the state of a {kind} has the parts {found}: wanted {sorted(names)}")
+        self._parts = state
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a part, whatever it is; such as the state of a wrapped flow, which that flow checks."""
+        return self._parts[name]
+
+    def count(self, name: str, *, at_most: int | None = None) -> int:
+        """Return a part that is a number of things, from 0 to the greatest that makes sense."""
+        value = self._parts[name]
+        is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not is_number or value < 0 or (at_most is not None and value > at_most):
+            wanted = "at least 0" if at_most is None else f"0 to {at_most}"
+            raise InputError(f"the state of a {self._kind} has {name}={value!r:.100}: wanted an integer, {wanted}")
+        return int(value)
+
+    def flag(self, name: str) -> bool:
+        """Return a part that is true or false."""
+        value = self._parts[name]
+        if not isinstance(value, (bool, np.bool_)):
+            raise InputError(f"the state of a {self._kind} has {name}={value!r:.100}: wanted True or False")
+        return bool(value)
+
+    def generator(self, name: str) -> np.random.RandomState:
+        """Return a generator of random numbers in the state that ``rng_state`` returned."""
+        return rng_from_state(self._parts[name])
+
+    def generator_of_order(self, name: str, *, shuffle: bool) -> np.random.RandomState | None:
+        """Return the generator that the order of a pass is drawn from; None in a flow that does not shuffle."""
+        if (self._parts[name] is not None) != bool(shuffle):
+            raise InputError(f"{self._kind} has shuffle={shuffle}, and got the state of one with {not shuffle}")
+        return self.generator(name) if shuffle else None
+
+    def points(self, name: str) -> list[Any]:
+        """Return the data points that ``freeze_points`` made bytes of."""
+        frozen = self._parts[name]
+        message = f"the state of a {self._kind} holds no data points where it should"
+        if not isinstance(frozen, bytes):
+            raise InputError(f"{message}, but a {type(frozen).__name__}")
+        try:
+            return [tuple(point) if is_tuple else point for is_tuple, point in serialize.loads(frozen)]
+        except (InputError, TypeError, ValueError) as error:
+            raise InputError(f"{message}: {error}") from error
 
 
-def read_count(owner: Any, name: str, value: Any, *, at_most: int | None = None) -> int:
-    """Return a part of a state that is a number of things.
+def freeze_points(owner: object, points: Sequence[Any]) -> bytes:
+    """Turn data points that a flow keeps back into bytes, as a part of its state.
+
+    A flow that shuffles in a buffer cannot get the points in it again: they are from many places of the wrapped flow.
 
     Args:
-        owner: the flow that the state is loaded into, for the message.
-        name: the part.
-        value: what the state has there.
-        at_most: the greatest number that makes sense.
+        owner: the flow, for the message.
+        points: the data points.
 
     Raises:
-        InputError: It is no integer, is negative or too great.
+        StatelessError: A data point is made of what cannot be serialized.
     """
-    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_number or value < 0 or (at_most is not None and value > at_most):
-        wanted = "at least 0" if at_most is None else f"0 to {at_most}"
-        raise InputError(
-            f"the state of a {type(owner).__name__} has {name}={value!r:.100}: wanted an integer, {wanted}"
-        )
-    return int(value)
-
-
-def read_flag(owner: Any, name: str, value: Any) -> bool:
-    """Return a part of a state that is true or false.
-
-    Args:
-        owner: the flow that the state is loaded into, for the message.
-        name: the part.
-        value: what the state has there.
-
-    Raises:
-        InputError: It is neither.
-    """
-    if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"the state of a {type(owner).__name__} has {name}={value!r:.100}: wanted True or False")
-    return bool(value)
+    try:
+        return serialize.dumps([[isinstance(point, tuple), point] for point in points])
+    except DataPointError as error:
+        raise StatelessError(
+            f"{type(owner).__name__} cannot tell its position, with the data points that it keeps back: {error}"
+        ) from error
 
 
 def rng_state(rng: np.random.RandomState) -> list[Any]:
@@ -124,22 +146,29 @@ def rng_from_state(state: Any) -> np.random.RandomState:
 
 
 class Pass(Generic[Value]):
-    """One pass; ``value`` says where it is, in the flow's own terms: a number or a tuple, never changed in place."""
+    """One pass over a flow.
 
-    def __init__(self, value: Value) -> None:
-        """Begin at a value."""
+    Args:
+        value: where it is, in the flow's own terms: a number or a tuple, never changed in place.
+        drawn_from: the state of the generator that its order was drawn from; None if there is no such.
+    """
+
+    def __init__(self, value: Value, drawn_from: list[Any] | None = None) -> None:
         self.value = value
+        self.drawn_from = drawn_from
 
 
 class Passes(Generic[Value]):
-    """The passes over one flow."""
+    """Where the newest pass over a flow is, so that it can be told, and where the next begins.
+
+    A flow may be iterated by several loops at a time, may be left in the middle and begun again. Its position is that
+    of the pass that was begun last. Each pass therefore holds a value of its own.
+
+    Args:
+        first: where a pass begins that was not sent to another place.
+    """
 
     def __init__(self, first: Value) -> None:
-        """Have no pass yet.
-
-        Args:
-            first: where a pass begins that was not sent to another place.
-        """
         self._first = first
         self._start = first
         self._newest: Pass[Value] | None = None
@@ -164,9 +193,18 @@ class Passes(Generic[Value]):
         """Whether the next pass is to begin in the middle: ``go_to`` was called and no pass begun since."""
         return self._newest is None and self._start != self._first
 
-    def begin(self) -> Pass[Value]:
-        """Begin a pass, which is the newest from now on."""
-        self._newest = Pass(self._start)
+    def drawn_from(self, rng: np.random.RandomState) -> list[Any]:
+        """Return the state that the flow's generator had when the newest pass was begun; or has, if there is none."""
+        started = None if self._newest is None else self._newest.drawn_from
+        return rng_state(rng) if started is None else copy.deepcopy(started)
+
+    def begin(self, rng: np.random.RandomState | None = None) -> Pass[Value]:
+        """Begin a pass, which is the newest from now on.
+
+        Args:
+            rng: the generator that the order of the pass is drawn from, after this call.
+        """
+        self._newest = Pass(self._start, None if rng is None else rng_state(rng))
         self._start = self._first
         return self._newest
 
@@ -186,8 +224,19 @@ class Passes(Generic[Value]):
         """Let the next pass begin where passes begin, and forget the newest."""
         self.go_to(self._first)
 
+    def give_up(self, draw: Callable[[], object]) -> None:
+        """Give up the rest of the newest pass, in a flow that draws something when a pass begins.
 
-def skip(owner: Any, points: Iterator[Any], count: int) -> None:
+        Args:
+            draw: draws it. What the pass that is given up began with was drawn in the run that this one goes on with,
+                and is drawn again if the pass has not begun here.
+        """
+        if self.is_sent:
+            draw()
+        self.reset()
+
+
+def skip(owner: object, points: Iterator[Any], count: int) -> None:
     """Take data points that were taken before the interruption, and drop them.
 
     Args:
@@ -210,36 +259,3 @@ def leave(points: Iterator[Any]) -> None:
     close = getattr(points, "close", None)
     if close is not None:
         close()
-
-
-def freeze_points(owner: Any, points: Sequence[Any]) -> bytes:
-    """Turn data points into bytes.
-
-    Args:
-        owner: the flow that keeps them, for the message.
-        points: the data points.
-
-    Raises:
-        StatelessError: A data point is made of what cannot be serialized.
-    """
-    try:
-        return serialize.dumps([[isinstance(point, tuple), point] for point in points])
-    except DataPointError as error:
-        raise StatelessError(
-            f"{type(owner).__name__} cannot tell its position, with the data points that it keeps back: {error}"
-        ) from error
-
-
-def thaw_points(owner: Any, frozen: Any) -> list[Any]:
-    """Turn bytes from ``freeze_points`` back into data points.
-
-    Raises:
-        InputError: They are something else.
-    """
-    message = f"the state of a {type(owner).__name__} holds no data points where it should"
-    if not isinstance(frozen, bytes):
-        raise InputError(f"{message}, but a {type(frozen).__name__}")
-    try:
-        return [tuple(point) if is_tuple else point for is_tuple, point in serialize.loads(frozen)]
-    except (InputError, TypeError, ValueError) as error:
-        raise InputError(f"{message}: {error}") from error

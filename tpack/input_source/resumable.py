@@ -6,7 +6,7 @@ from typing import Any
 
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.position import Position
-from tpack.dataflow.state import make_state, read_count, read_state
+from tpack.dataflow.state import StateReader, make_state
 from tpack.errors import InputError
 from tpack.input_source.base import InputSource
 from tpack.input_source.component import DataPointChecker
@@ -51,8 +51,8 @@ class ResumableInput(InputSource):
         if self.setup_done():
             raise InputError(f"{self} was set up before: load the state of its data first")
         start = Position({})
-        inner, skipped = read_state(start, state, "state", "skipped")
-        self._start = replace(start, state=inner, skipped=read_count(start, "skipped", skipped))
+        saved = StateReader(start, state, "state", "skipped")
+        self._start = replace(start, state=saved["state"], skipped=saved.count("skipped"))
 
     def hold_back(self, num_times: int) -> None:
         """Count the last data that were taken out as not used yet: they wait somewhere between here and the step.
