@@ -66,45 +66,6 @@ def latest_checkpoint(checkpoint_dir: str) -> str | None:
     return None
 
 
-def _candidates(checkpoint_dir: str) -> list[str]:
-    """Return the prefixes of a directory's checkpoints: the one that it names as the latest, then the newest first."""
-    names = [name.removesuffix(".index") for name in tf.io.gfile.listdir(checkpoint_dir) if name.endswith(".index")]
-    prefixes = [os.path.join(checkpoint_dir, name) for name in names]
-    prefixes.sort(key=_age_key, reverse=True)
-    named = _named_checkpoint(checkpoint_dir)
-    return [named, *(prefix for prefix in prefixes if prefix != named)] if named else prefixes
-
-
-def _named_checkpoint(checkpoint_dir: str) -> str | None:
-    """Return the prefix that a directory's ``checkpoint`` file names, or None when it names nothing."""
-    try:
-        state = tf.train.get_checkpoint_state(checkpoint_dir)
-    except ValueError as error:
-        logger.warning(f"The file that names the latest checkpoint of {checkpoint_dir} is damaged: {error}")
-        return None
-    if state is None:
-        return None
-    # A directory that was moved still names its checkpoints by where they were saved.
-    return os.path.join(checkpoint_dir, os.path.basename(state.model_checkpoint_path))
-
-
-def _age_key(prefix: str) -> tuple[int, int, str]:
-    """Order checkpoints by when they were written; files that were copied in one go, by the number in their names."""
-    number = re.search(r"-(\d+)$", prefix)
-    written = tf.io.gfile.stat(prefix + ".index").mtime_nsec
-    return written, int(number.group(1)) if number else -1, prefix
-
-
-def _listing(directory: str) -> str:
-    if not tf.io.gfile.isdir(directory):
-        return f"There is no directory {directory} either"
-    names = sorted(tf.io.gfile.listdir(directory))
-    if not names:
-        return f"The directory {directory} is empty"
-    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return f"The directory {directory} has: {', '.join(names[:_MAX_LISTED])}{more}"
-
-
 class CheckpointReader:
     """The names, shapes, dtypes and values in one checkpoint.
 
@@ -121,7 +82,7 @@ class CheckpointReader:
             self._reader = tf.train.NewCheckpointReader(prefix)
         self.shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type["CheckpointReader"], tuple[str]]:
         # TensorFlow's reader cannot be sent to another process; opening the files again can.
         return CheckpointReader, (self.prefix,)
 
@@ -217,6 +178,45 @@ def save_checkpoint(
     except (OSError, ValueError, tf.errors.OpError) as error:
         raise CheckpointError(f"cannot write checkpoint {named}: {error}") from error
     return prefix
+
+
+def _candidates(checkpoint_dir: str) -> list[str]:
+    """Return the prefixes of a directory's checkpoints: the one that it names as the latest, then the newest first."""
+    names = [name.removesuffix(".index") for name in tf.io.gfile.listdir(checkpoint_dir) if name.endswith(".index")]
+    prefixes = [os.path.join(checkpoint_dir, name) for name in names]
+    prefixes.sort(key=_age_key, reverse=True)
+    named = _named_checkpoint(checkpoint_dir)
+    return [named, *(prefix for prefix in prefixes if prefix != named)] if named else prefixes
+
+
+def _named_checkpoint(checkpoint_dir: str) -> str | None:
+    """Return the prefix that a directory's ``checkpoint`` file names, or None when it names nothing."""
+    try:
+        state = tf.train.get_checkpoint_state(checkpoint_dir)
+    except ValueError as error:
+        logger.warning(f"The file that names the latest checkpoint of {checkpoint_dir} is damaged: {error}")
+        return None
+    if state is None:
+        return None
+    # A directory that was moved still names its checkpoints by where they were saved.
+    return os.path.join(checkpoint_dir, os.path.basename(state.model_checkpoint_path))
+
+
+def _age_key(prefix: str) -> tuple[int, int, str]:
+    """Order checkpoints by when they were written; files that were copied in one go, by the number in their names."""
+    number = re.search(r"-(\d+)$", prefix)
+    written = tf.io.gfile.stat(prefix + ".index").mtime_nsec
+    return written, int(number.group(1)) if number else -1, prefix
+
+
+def _listing(directory: str) -> str:
+    if not tf.io.gfile.isdir(directory):
+        return f"There is no directory {directory} either"
+    names = sorted(tf.io.gfile.listdir(directory))
+    if not names:
+        return f"The directory {directory} is empty"
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"The directory {directory} has: {', '.join(names[:_MAX_LISTED])}{more}"
 
 
 def _former_checkpoints(directory: str) -> list[tuple[str, float]]:

@@ -1,9 +1,8 @@
 """Take a trained model out of tpack: as a SavedModel for serving, or as one frozen graph file.
 
 Both are read by plain TensorFlow and need neither the model's code nor tpack. They take their place when they are
-whole, so that a server never sees half a model.
-
-A graph in one message, to be written to a file: variables become constants, and what only training needs goes.
+whole, so that a server never sees half a model. In a frozen graph, variables have become constants, and what only
+training needs is gone.
 """
 
 import os
@@ -29,9 +28,9 @@ _PASSING = frozenset({"CheckNumerics", "Identity", "StopGradient"})
 class _Built:
     """The model in a session: its tensors by the names that the config has for them."""
 
-    session: Any
-    inputs: dict[str, Any]
-    outputs: dict[str, Any]
+    session: tf.Session
+    inputs: dict[str, tf.Tensor]
+    outputs: dict[str, tf.Tensor]
 
 
 class ModelExporter:
@@ -140,11 +139,7 @@ class ModelExporter:
                 yield _Built(session, inputs, outputs)
 
 
-def _names(built: _Built) -> str:
-    return f"{', '.join(built.inputs)} -> {', '.join(built.outputs)}"
-
-
-def freeze(session: Any, outputs: Sequence[Any]) -> Any:
+def freeze(session: tf.Session, outputs: Sequence[tf.Tensor]) -> tf.GraphDef:
     """Return the GraphDef of what the outputs need, with the session's values in place of variables, and no devices.
 
     Args:
@@ -159,7 +154,7 @@ def freeze(session: Any, outputs: Sequence[Any]) -> Any:
     return frozen
 
 
-def without_passing_nodes(graph_def: Any, keep: Iterable[str]) -> Any:
+def without_passing_nodes(graph_def: tf.GraphDef, keep: Iterable[str]) -> tf.GraphDef:
     """Return a GraphDef without the nodes that only give their input on; what used them uses their inputs.
 
     Nodes with control edges stay, since they may be there for the order. (TensorFlow's ``remove_training_nodes`` also
@@ -184,6 +179,10 @@ def without_passing_nodes(graph_def: Any, keep: Iterable[str]) -> Any:
         copy.CopyFrom(node)
         copy.input[:] = [_resolve(name, source) for name in node.input]
     return result
+
+
+def _names(built: _Built) -> str:
+    return f"{', '.join(built.inputs)} -> {', '.join(built.outputs)}"
 
 
 def _resolve(name: str, source: dict[str, str]) -> str:

@@ -18,7 +18,7 @@ _STATE_ATTRIBUTES = ("_slots", "_non_slot_dict", "_deferred_slot_restorations")
 _TRACKING_PREFIX = "_self_"
 
 
-def clone_optimizer(optimizer: Any) -> Any:
+def clone_optimizer(optimizer: tf.train.Optimizer) -> tf.train.Optimizer:
     """Return an optimizer of the same class and hyper-parameters that has no state yet.
 
     Args:
@@ -34,7 +34,7 @@ def clone_optimizer(optimizer: Any) -> Any:
     return _clone(check_optimizer(optimizer), {})
 
 
-def check_optimizer(optimizer: Any) -> Any:
+def check_optimizer(optimizer: object) -> tf.train.Optimizer:
     """Return ``optimizer`` if a graph-mode trainer can use it.
 
     Raises:
@@ -49,7 +49,7 @@ def check_optimizer(optimizer: Any) -> Any:
     return optimizer
 
 
-def _clone(optimizer: Any, memo: dict[int, Any]) -> Any:
+def _clone(optimizer: tf.train.Optimizer, memo: dict[int, tf.train.Optimizer]) -> tf.train.Optimizer:
     if id(optimizer) in memo:
         return memo[id(optimizer)]
     clone = copy.copy(optimizer)
@@ -65,7 +65,7 @@ def _clone(optimizer: Any, memo: dict[int, Any]) -> Any:
     return clone
 
 
-def _clone_value(value: Any, memo: dict[int, Any]) -> Any:
+def _clone_value(value: Any, memo: dict[int, tf.train.Optimizer]) -> Any:
     """Clone the optimizers in ``value`` and copy plain containers; share everything else."""
     if isinstance(value, tf.train.Optimizer):
         return _clone(value, memo)
@@ -77,7 +77,7 @@ def _clone_value(value: Any, memo: dict[int, Any]) -> Any:
     return value
 
 
-def _renew_variable_scope(clone: Any) -> None:
+def _renew_variable_scope(clone: tf.train.Optimizer) -> None:
     """Give an optimizer that names its counters in a scope of its own a new one, so that the names do not clash."""
     if getattr(clone, "_use_own_namescope_for_non_slot_vars", False):
         with tf.variable_scope(None, default_name=clone.get_name()) as scope:

@@ -1,23 +1,17 @@
-"""The public names for initialising sessions, in the one module where scripts look for them.
-
-How a new session's variables get their first values, beyond their initialisers: the contract.
+"""How a new session's variables get their first values, beyond their initialisers: from checkpoints and numpy arrays.
 
 A ``SessionInit`` works in two phases. ``_setup_graph`` reads and checks everything and changes nothing; ``_run_init``
 then assigns. A chain runs the first phase of all its members before the second of any, so an error leaves the session
 as it was.
 
-Give variables the values that were saved under their names, from a checkpoint or from numpy arrays.
-
 Names are matched against the graph's GLOBAL_VARIABLES. Variables that only the graph has keep their initial values,
 values that only the source has are not used; both are logged as lists, since either may be a mistake. That nothing
 matches at all is an error.
-
-Make a SessionInit out of whatever a person has: a path, arrays, several of them, or nothing.
 """
 
 import os
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,13 +35,49 @@ __all__ = [
 ]
 
 
+def SmartInit(  # noqa: N802 (scripts use it like a class)
+    obj: "SessionInit | Mapping[str, Any] | str | os.PathLike[str] | Sequence[Any] | None",
+    *,
+    ignore_mismatch: bool = False,
+) -> "SessionInit":
+    """Return the SessionInit that ``obj`` stands for.
+
+    Args:
+        obj: None or an empty string (keep the initial values), a checkpoint (prefix, file or directory), the path of an
+            ``.npz`` file, a dict of arrays, a SessionInit, or a list of these.
+        ignore_mismatch: cast and reshape where that is possible and skip what does not fit, with a warning, where it
+            would be an error.
+
+    Raises:
+        ConfigError: It is none of these.
+        CheckpointError: A file is missing or damaged.
+    """
+    if obj is None or (isinstance(obj, str) and not obj):
+        return JustCurrentSession()
+    if isinstance(obj, SessionInit):
+        return obj
+    if isinstance(obj, list | tuple):
+        return ChainInit([SmartInit(item, ignore_mismatch=ignore_mismatch) for item in obj])
+    if isinstance(obj, Mapping):
+        return DictRestore(obj, ignore_mismatch=ignore_mismatch)
+    if isinstance(obj, str | os.PathLike):
+        return _from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch)
+    raise ConfigError(
+        "wanted the path of a checkpoint or of an .npz file, a dict, a SessionInit, a list of these or None, "
+        f"got {obj!r:.100}"
+    )
+
+
+get_model_loader = SmartInit
+
+
 class SessionInit:
     """Give variables of a session their first values.
 
     ``init`` is called once the initialisers have run, and before training. Subclasses override the two phases.
     """
 
-    def init(self, sess: Any) -> None:
+    def init(self, sess: tf.Session) -> None:
         """Read and check, then change the session.
 
         Args:
@@ -60,7 +90,7 @@ class SessionInit:
     def _setup_graph(self) -> None:
         """Read and check what will be assigned to the variables of the current graph, and change nothing."""
 
-    def _run_init(self, sess: Any) -> None:
+    def _run_init(self, sess: tf.Session) -> None:
         """Change the session's variables."""
 
 
@@ -88,7 +118,7 @@ class ChainInit(SessionInit):
         for member in self.inits:
             member._setup_graph()
 
-    def _run_init(self, sess: Any) -> None:
+    def _run_init(self, sess: tf.Session) -> None:
         for member in self.inits:
             member._run_init(sess)
 
@@ -112,7 +142,7 @@ class NamedValuesInit(SessionInit):
         """Return the names that there are values for."""
         raise NotImplementedError
 
-    def _value(self, name: str) -> Any:
+    def _value(self, name: str) -> np.ndarray:
         """Return the numpy value for one of these names."""
         raise NotImplementedError
 
@@ -123,7 +153,7 @@ class NamedValuesInit(SessionInit):
         pairs = [(variables[name], self._value(name)) for name in sorted(names & set(variables))]
         self._pairs = fit_values(pairs, cast=self._cast, skip_mismatch=self._skip_mismatch, source=self.source)
 
-    def _run_init(self, sess: Any) -> None:
+    def _run_init(self, sess: tf.Session) -> None:
         pairs, self._pairs = self._pairs, []
         assign_values(sess, pairs)
         logger.info(f"Restored {len(pairs)} variable(s) from {self.source}")
@@ -166,7 +196,7 @@ class SaverRestore(NamedValuesInit):
     def _names(self) -> Iterable[str]:
         return self._saved_names
 
-    def _value(self, name: str) -> Any:
+    def _value(self, name: str) -> np.ndarray:
         return self._reader.read(self._saved_names[name])
 
 
@@ -208,52 +238,11 @@ class DictRestore(NamedValuesInit):
     def _names(self) -> Iterable[str]:
         return self._values
 
-    def _value(self, name: str) -> Any:
+    def _value(self, name: str) -> np.ndarray:
         return self._values[name]
 
 
-def _op_name(name: str) -> str:
-    return name.removesuffix(":0")
-
-
-def _some(names: set[str]) -> str:
-    shown = sorted(names)[:5]
-    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "") if shown else "none"
-
-
-def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:  # noqa: N802
-    """Return the SessionInit that ``obj`` stands for.
-
-    Args:
-        obj: None or an empty string (keep the initial values), a checkpoint (prefix, file or directory), the path of an
-            ``.npz`` file, a dict of arrays, a SessionInit, or a list of these.
-        ignore_mismatch: cast and reshape where that is possible and skip what does not fit, with a warning, where it
-            would be an error.
-
-    Raises:
-        ConfigError: It is none of these.
-        CheckpointError: A file is missing or damaged.
-    """
-    if obj is None or (isinstance(obj, str) and not obj):
-        return JustCurrentSession()
-    if isinstance(obj, SessionInit):
-        return obj
-    if isinstance(obj, list | tuple):
-        return ChainInit([SmartInit(item, ignore_mismatch=ignore_mismatch) for item in obj])
-    if isinstance(obj, Mapping):
-        return DictRestore(obj, ignore_mismatch=ignore_mismatch)
-    if isinstance(obj, str | os.PathLike):
-        return _from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch)
-    raise ConfigError(
-        "wanted the path of a checkpoint or of an .npz file, a dict, a SessionInit, a list of these or None, "
-        f"got {obj!r:.100}"
-    )
-
-
-get_model_loader = SmartInit
-
-
-def load_npz(path: str) -> dict[str, Any]:
+def load_npz(path: str) -> dict[str, np.ndarray]:
     """Return the arrays in an ``.npz`` file by name; it is never unpickled.
 
     Raises:
@@ -275,3 +264,12 @@ def _from_path(path: str, ignore_mismatch: bool) -> SessionInit:
         restore.source = path
         return restore
     return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)
+
+
+def _op_name(name: str) -> str:
+    return name.removesuffix(":0")
+
+
+def _some(names: set[str]) -> str:
+    shown = sorted(names)[:5]
+    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "") if shown else "none"

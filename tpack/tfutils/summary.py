@@ -1,33 +1,21 @@
-"""The public names for summaries, in the one module where scripts look for them.
+"""Summaries: of tensors and parameters, moving averages of scalars, and of numpy values measured outside of the graph.
 
-Scalars that are written as their moving averages, since one batch's value is too noisy to read.
+Averages are there since one batch's value is too noisy to read. Each is a weighted mean of all values so far, the
+newest with the largest weight. Numerator and denominator both start at zero and are updated alike, so the first average
+is the first value and early ones are not drawn towards zero.
 
-The average is a weighted mean of all values so far, the newest with the largest weight. Numerator and denominator both
-start at zero and are updated alike, so the first average is the first value and early ones are not drawn towards zero.
-
-Summaries of what tensors and parameters look like: their distribution, size and sparsity.
-
-Summary operations whose tags are exactly what was asked for.
-
-``tf.summary.scalar`` makes its tag unique in the graph, so the summary of a tensor ``cost`` would be called ``cost_1``.
-
-Summaries made of numpy values, for what is measured outside of the graph.
-
-Encode an image as PNG with nothing but zlib, so that writing an image summary needs no image library.
-
-The encoder filters nothing, so the files are larger than a real encoder's.
-
-Names of the graph collections that summaries and their callbacks share.
+Tags are exactly what was asked for. ``tf.summary.scalar`` makes its tag unique in the graph, so that the summary of a
+tensor ``cost`` would be called ``cost_1``.
 """
 
 import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.scope_utils import (
@@ -48,14 +36,14 @@ __all__ = [
     "create_image_summary",
     "create_scalar_summary",
 ]
-
-
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # PNG's colour type for each number of channels: grey, RGB, RGB with alpha.
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 
 
-def add_moving_summary(*args: Any, collection: str = MOVING_SUMMARY_OPS_KEY, decay: float = 0.95) -> list[Any]:
+def add_moving_summary(
+    *args: tf.Tensor | Sequence[tf.Tensor], collection: str = MOVING_SUMMARY_OPS_KEY, decay: float = 0.95
+) -> list[tf.Tensor]:
     """Write moving averages of scalars.
 
     Outside of towers and in the main training tower; anywhere else it does nothing and returns an empty list. The
@@ -81,7 +69,7 @@ def add_moving_summary(*args: Any, collection: str = MOVING_SUMMARY_OPS_KEY, dec
         raise ConfigError(f"wanted a decay in [0, 1), got {decay!r}")
     if not writes_summaries():
         return []
-    scalars = [tensor for arg in args for tensor in (arg if isinstance(arg, list | tuple) else [arg])]
+    scalars: list[tf.Tensor] = [tensor for arg in args for tensor in (arg if isinstance(arg, list | tuple) else [arg])]
     for tensor in scalars:
         check_scalar(tensor)
     return add_named_moving_summary(
@@ -89,60 +77,8 @@ def add_moving_summary(*args: Any, collection: str = MOVING_SUMMARY_OPS_KEY, dec
     )
 
 
-def add_named_moving_summary(
-    named: Sequence[tuple[str, Any]], *, collection: str = MOVING_SUMMARY_OPS_KEY, decay: float = 0.95
-) -> list[Any]:
-    """Write moving averages of scalars under names of the caller's choice, whatever the tower.
-
-    Args:
-        named: (name, scalar tensor) pairs.
-        collection: as for ``add_moving_summary``.
-        decay: as for ``add_moving_summary``.
-
-    Returns:
-        The averages.
-    """
-    if not named:
-        return []
-    with tf.name_scope(None, "MovingSummary"):
-        state = _build_state([tensor for _, tensor in named], collection, decay)
-        # An average can be read whenever it is, also by a step in which what is around here does not run.
-        with tf.control_dependencies(None):
-            *numerators, weight = tf.unstack(state.read_value())
-            averages = [numerator / weight for numerator in numerators]
-            for (name, _), average in zip(named, averages, strict=True):
-                add_scalar_summary(name, average)
-    return averages
-
-
-def _build_state(scalars: list[Any], collection: str, decay: float) -> Any:
-    """Return one variable for all scalars, with its update: updating a vector costs no more than updating a scalar."""
-    # Weighted sums; the last one, of the constant 1, is the weight that the others have gathered so far.
-    with shared_by_towers():
-        state = tf.Variable(
-            lambda: tf.zeros([len(scalars) + 1]),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES],
-            use_resource=True,
-            name="state",
-        )
-    values = tf.stack([*(tf.cast(tensor, tf.float32) for tensor in scalars), 1.0])
-    update = state.assign(state * decay + values, read_value=False, name="update")
-    tf.add_to_collection(collection, update)
-    return state
-
-
-def rms(x: Any) -> Any:
-    """Return the root of the mean square of all elements of a tensor."""
-    return tf.sqrt(tf.reduce_mean(tf.square(x)))
-
-
-_REDUCTIONS: dict[str, Callable[[Any], Any]] = {"sparsity": tf.nn.zero_fraction, "mean": tf.reduce_mean, "rms": rms}
-_TYPES = ("scalar", "histogram", *_REDUCTIONS)
-
-
 def add_tensor_summary(
-    x: Any,
+    x: tf.Tensor | tf.Variable,
     types: Sequence[str],
     name: str | None = None,
     collections: Iterable[str] | None = None,
@@ -160,7 +96,7 @@ def add_tensor_summary(
 
     Raises:
         ConfigError: A type is unknown.
-        GraphBuildError: The type is ``"scalar"`` and ``x`` is none.
+        GraphBuildError: The type is ``"scalar"`` and ``x`` is no scalar.
     """
     unknown = set(types) - set(_TYPES)
     if isinstance(types, str) or unknown:
@@ -179,7 +115,7 @@ def add_tensor_summary(
 
 
 def add_activation_summary(
-    x: Any, types: Sequence[str] | None = None, name: str | None = None, collections: Iterable[str] | None = None
+    x: tf.Tensor, types: Sequence[str] | None = None, name: str | None = None, collections: Iterable[str] | None = None
 ) -> None:
     """Write summaries of a layer's output, under ``activation-summary/``.
 
@@ -226,60 +162,12 @@ def add_param_summary(*summary_lists: tuple[str, Sequence[str]], collections: It
                 add_tensor_summary(variable, types, name=f"param-summary/{name}", collections=collections)
 
 
-def _parse_pair(pair: Any) -> tuple[re.Pattern[str], Sequence[str]]:
-    try:
-        regex, types = pair
-        return re.compile(regex), types
-    except (TypeError, ValueError, re.error) as error:
-        raise ConfigError(f"wanted a pair of a regular expression and a list of summary types, got {pair!r}") from error
-
-
-def _as_floating(x: Any) -> Any:
-    tensor = tf.convert_to_tensor(x)
-    return tensor if tensor.dtype.is_floating else tf.cast(tensor, tf.float32)
-
-
-def add_scalar_summary(tag: str, value: Any, collections: Iterable[str] | None = None) -> None:
-    """Add a summary of a scalar to collections, by default to SUMMARIES.
-
-    Raises:
-        GraphBuildError: It is not a scalar tensor of numbers.
-    """
-    check_scalar(value)
-    _collect(tf.raw_ops.ScalarSummary(tags=tag, values=tf.cast(value, tf.float32)), collections)
-
-
-def add_histogram_summary(tag: str, values: Any, collections: Iterable[str] | None = None) -> None:
-    """Add a summary of a tensor's distribution to collections, by default to SUMMARIES."""
-    _collect(tf.raw_ops.HistogramSummary(tag=tag, values=tf.convert_to_tensor(values)), collections)
-
-
-def check_scalar(tensor: Any) -> None:
-    """Check that something is a tensor or variable with one number.
-
-    Raises:
-        GraphBuildError: It is something else, or its shape is not known.
-    """
-    if not tf.is_tensor(tensor):
-        raise GraphBuildError(f"wanted a scalar tensor to summarise, got {tensor!r:.100}")
-    dtype = tensor.dtype.base_dtype
-    if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
-        raise GraphBuildError(
-            f"wanted a scalar of a numeric dtype to summarise, got {tensor.name} of shape {tensor.shape} and dtype "
-            f"{dtype.name}: reduce it, for example with tf.reduce_mean"
-        )
-
-
-def _collect(summary: Any, collections: Iterable[str] | None) -> None:
-    tf.add_to_collections([tf.GraphKeys.SUMMARIES] if collections is None else list(collections), summary)
-
-
-def create_scalar_summary(name: str, value: float) -> Any:
+def create_scalar_summary(name: str, value: float) -> tf.Summary:
     """Return a tf.Summary with one number."""
     return tf.Summary(value=[tf.Summary.Value(tag=name, simple_value=float(value))])
 
 
-def create_image_summary(name: str, val: Any) -> Any:
+def create_image_summary(name: str, val: ArrayLike) -> tf.Summary:
     """Return a tf.Summary with images.
 
     Args:
@@ -308,8 +196,114 @@ def create_image_summary(name: str, val: Any) -> Any:
     return tf.Summary(value=values)
 
 
-def encode_png(image: Any) -> bytes:
-    """Return the PNG file of one image.
+def add_named_moving_summary(
+    named: Sequence[tuple[str, tf.Tensor]], *, collection: str = MOVING_SUMMARY_OPS_KEY, decay: float = 0.95
+) -> list[tf.Tensor]:
+    """Write moving averages of scalars under names of the caller's choice, whatever the tower.
+
+    Args:
+        named: (name, scalar tensor) pairs.
+        collection: as for ``add_moving_summary``.
+        decay: as for ``add_moving_summary``.
+
+    Returns:
+        The averages.
+    """
+    if not named:
+        return []
+    with tf.name_scope(None, "MovingSummary"):
+        state = _build_state([tensor for _, tensor in named], collection, decay)
+        # An average can be read whenever it is, also by a step in which what is around here does not run.
+        with tf.control_dependencies(None):
+            *numerators, weight = tf.unstack(state.read_value())
+            averages = [numerator / weight for numerator in numerators]
+            for (name, _), average in zip(named, averages, strict=True):
+                add_scalar_summary(name, average)
+    return averages
+
+
+def add_scalar_summary(tag: str, value: tf.Tensor | tf.Variable, collections: Iterable[str] | None = None) -> None:
+    """Add a summary of a scalar to collections, by default to SUMMARIES.
+
+    Raises:
+        GraphBuildError: It is not a scalar tensor of numbers.
+    """
+    check_scalar(value)
+    _collect(tf.raw_ops.ScalarSummary(tags=tag, values=tf.cast(value, tf.float32)), collections)
+
+
+def add_histogram_summary(tag: str, values: tf.Tensor | tf.Variable, collections: Iterable[str] | None = None) -> None:
+    """Add a summary of a tensor's distribution to collections, by default to SUMMARIES."""
+    _collect(tf.raw_ops.HistogramSummary(tag=tag, values=tf.convert_to_tensor(values)), collections)
+
+
+def check_scalar(tensor: tf.Tensor | tf.Variable) -> None:
+    """Check that something is a tensor or variable with one number.
+
+    Raises:
+        GraphBuildError: It is something else, or its shape is not known.
+    """
+    if not tf.is_tensor(tensor):
+        raise GraphBuildError(f"wanted a scalar tensor to summarise, got {tensor!r:.100}")
+    dtype = tensor.dtype.base_dtype
+    if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
+        raise GraphBuildError(
+            f"wanted a scalar of a numeric dtype to summarise, got {tensor.name} of shape {tensor.shape} and dtype "
+            f"{dtype.name}: reduce it, for example with tf.reduce_mean"
+        )
+
+
+def rms(x: tf.Tensor) -> tf.Tensor:
+    """Return the root of the mean square of all elements of a tensor."""
+    return tf.sqrt(tf.reduce_mean(tf.square(x)))
+
+
+_REDUCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "sparsity": tf.nn.zero_fraction,
+    "mean": tf.reduce_mean,
+    "rms": rms,
+}
+_TYPES = ("scalar", "histogram", *_REDUCTIONS)
+
+
+def _build_state(scalars: Sequence[tf.Tensor], collection: str, decay: float) -> tf.Variable:
+    """Return one variable for all scalars, with its update: updating a vector costs no more than updating a scalar."""
+    # Weighted sums; the last one, of the constant 1, is the weight that the others have gathered so far.
+    with shared_by_towers():
+        state = tf.Variable(
+            lambda: tf.zeros([len(scalars) + 1]),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+            name="state",
+        )
+    values = tf.stack([*(tf.cast(tensor, tf.float32) for tensor in scalars), 1.0])
+    update = state.assign(state * decay + values, read_value=False, name="update")
+    tf.add_to_collection(collection, update)
+    return state
+
+
+def _parse_pair(pair: tuple[str, Sequence[str]]) -> tuple[re.Pattern[str], Sequence[str]]:
+    try:
+        regex, types = pair
+        return re.compile(regex), types
+    except (TypeError, ValueError, re.error) as error:
+        raise ConfigError(f"wanted a pair of a regular expression and a list of summary types, got {pair!r}") from error
+
+
+def _as_floating(x: tf.Tensor | tf.Variable) -> tf.Tensor:
+    tensor = tf.convert_to_tensor(x)
+    return tensor if tensor.dtype.is_floating else tf.cast(tensor, tf.float32)
+
+
+def _collect(summary: tf.Tensor, collections: Iterable[str] | None) -> None:
+    tf.add_to_collections([tf.GraphKeys.SUMMARIES] if collections is None else list(collections), summary)
+
+
+def encode_png(image: np.ndarray) -> bytes:
+    """Return the PNG file of one image, made with nothing but zlib, so that no image library is needed.
+
+    It filters nothing, so the file is larger than a real encoder's.
 
     Args:
         image: uint8 of shape (height, width, channels) with 1, 3 or 4 channels.

@@ -1,15 +1,12 @@
 """Small functions of tensors that models of many fields share: right answers, sizes, losses, and looking inside.
 
 Several of them are a call or two of TensorFlow. They are here because scripts import them from this module.
-
-Which pixels an output depends on: saliency maps, plain and by guided back-propagation.
 """
 
 import functools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -31,12 +28,10 @@ __all__ = [
     "rms",
     "saliency_map",
 ]
-
-
 _GUIDED = "TpackGuidedRelu"
 
 
-def accuracy(logits: Any, label: Any, topk: int = 1, name: str = "accuracy") -> Any:
+def accuracy(logits: tf.Tensor, label: tf.Tensor, topk: int = 1, name: str = "accuracy") -> tf.Tensor:
     """Return the share of rows whose label is among the ``topk`` largest logits, as a scalar.
 
     Args:
@@ -48,7 +43,9 @@ def accuracy(logits: Any, label: Any, topk: int = 1, name: str = "accuracy") -> 
     return tf.reduce_mean(1.0 - prediction_incorrect(logits, label, topk, name="incorrect"), name=name)
 
 
-def prediction_incorrect(logits: Any, label: Any, topk: int = 1, name: str = "incorrect_vector") -> Any:
+def prediction_incorrect(
+    logits: tf.Tensor, label: tf.Tensor, topk: int = 1, name: str = "incorrect_vector"
+) -> tf.Tensor:
     """Return 0 for each row whose label is among the ``topk`` largest logits, and 1 for the others.
 
     Args:
@@ -64,12 +61,12 @@ def prediction_incorrect(logits: Any, label: Any, topk: int = 1, name: str = "in
     return tf.cast(tf.logical_not(correct), tf.float32, name=name)
 
 
-def flatten(x: Any) -> Any:
+def flatten(x: tf.Tensor) -> tf.Tensor:
     """Return all elements of a tensor as a vector."""
     return tf.reshape(x, [-1])
 
 
-def batch_flatten(x: Any) -> Any:
+def batch_flatten(x: tf.Tensor) -> tf.Tensor:
     """Return a tensor with all dimensions but the first made one.
 
     Shapes:
@@ -81,7 +78,9 @@ def batch_flatten(x: Any) -> Any:
     return tf.reshape(x, [tf.shape(x)[0], tf.reduce_prod(tf.shape(x)[1:])])
 
 
-def class_balanced_sigmoid_cross_entropy(logits: Any, label: Any, name: str = "cross_entropy_loss") -> Any:
+def class_balanced_sigmoid_cross_entropy(
+    logits: tf.Tensor, label: tf.Tensor, name: str = "cross_entropy_loss"
+) -> tf.Tensor:
     """Return the mean sigmoid cross entropy with the rare class weighted up, for labels such as edges in an image.
 
     A positive weighs as much as the share of negatives, and the other way round. Without positives the loss is 0, and
@@ -102,7 +101,7 @@ def class_balanced_sigmoid_cross_entropy(logits: Any, label: Any, name: str = "c
     return tf.reduce_mean(loss, name=name)
 
 
-def psnr(prediction: Any, ground_truth: Any, maxp: float | None = None, name: str = "psnr") -> Any:
+def psnr(prediction: tf.Tensor, ground_truth: tf.Tensor, maxp: float | None = None, name: str = "psnr") -> tf.Tensor:
     """Return the peak signal-to-noise ratio of two images in decibels; infinite if they are equal.
 
     Args:
@@ -121,7 +120,7 @@ def psnr(prediction: Any, ground_truth: Any, maxp: float | None = None, name: st
     return tf.multiply(tf.math.log(peak**2 / error), 10 / math.log(10), name=name)
 
 
-def rms(x: Any, name: str | None = None) -> Any:
+def rms(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """Return the root of the mean square of all elements of a tensor.
 
     Args:
@@ -131,7 +130,7 @@ def rms(x: Any, name: str | None = None) -> Any:
     return _rms(x) if name is None else tf.identity(_rms(x), name=name)
 
 
-def get_scalar_var(name: str, init_value: float, summary: bool = False, trainable: bool = False) -> Any:
+def get_scalar_var(name: str, init_value: float, summary: bool = False, trainable: bool = False) -> tf.Variable:
     """Return a scalar float32 variable.
 
     Args:
@@ -146,7 +145,7 @@ def get_scalar_var(name: str, init_value: float, summary: bool = False, trainabl
     return variable
 
 
-def print_stat(x: Any, message: str | None = None) -> Any:
+def print_stat(x: tf.Tensor, message: str | None = None) -> tf.Tensor:
     """Return ``x``, and print its shape, mean, root mean square and first values whenever it is computed.
 
     It is printed on standard error. Use what is returned: the printing hangs on it.
@@ -166,24 +165,7 @@ def print_stat(x: Any, message: str | None = None) -> Any:
         return tf.identity(x, name="print_stat")
 
 
-@contextmanager
-def guided_relu() -> Iterator[None]:
-    """Give the ReLUs that are built in the block a gradient that keeps only what is positive.
-
-    Example:
-        with guided_relu():
-            logits = model(image)
-        saliency_map(logits, image)
-
-    Source:
-        Springenberg et al., Striving for Simplicity: The All Convolutional Net, 2014.
-    """
-    _register_guided_gradient()
-    with tf.get_default_graph().gradient_override_map({"Relu": _GUIDED}):
-        yield
-
-
-def saliency_map(output: Any, input: Any, name: str = "saliency_map") -> Any:
+def saliency_map(output: tf.Tensor, input: tf.Tensor, name: str = "saliency_map") -> tf.Tensor:
     """Return the gradient of each row's largest output with respect to the input.
 
     Args:
@@ -201,10 +183,27 @@ def saliency_map(output: Any, input: Any, name: str = "saliency_map") -> Any:
     return tf.identity(gradient, name=name)
 
 
+@contextmanager
+def guided_relu() -> Iterator[None]:
+    """Give the ReLUs that are built in the block a gradient that keeps only what is positive.
+
+    Example:
+        with guided_relu():
+            logits = model(image)
+        saliency_map(logits, image)
+
+    Source:
+        Springenberg et al., Striving for Simplicity: The All Convolutional Net, 2014.
+    """
+    _register_guided_gradient()
+    with tf.get_default_graph().gradient_override_map({"Relu": _GUIDED}):
+        yield
+
+
 @functools.cache
 def _register_guided_gradient() -> None:
     """Register the gradient, which TensorFlow takes by name and once for the life of the process."""
 
     @tf.RegisterGradient(_GUIDED)
-    def guided_gradient(op: Any, gradient: Any) -> Any:
+    def guided_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:
         return tf.raw_ops.ReluGrad(gradients=tf.nn.relu(gradient), features=op.outputs[0])

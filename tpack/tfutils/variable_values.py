@@ -4,7 +4,7 @@ All values are checked before one is assigned, and everything that does not fit 
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -13,11 +13,13 @@ from tabulate import tabulate
 from tpack.errors import CheckpointError
 from tpack.utils import logger
 
-Pairs = list[tuple[Any, Any]]
+Pairs: TypeAlias = list[tuple[tf.Variable, np.ndarray]]
 """(variable, numpy value) pairs."""
 
 
-def fit_values(pairs: Iterable[tuple[Any, Any]], *, cast: bool, skip_mismatch: bool, source: str) -> Pairs:
+def fit_values(
+    pairs: Iterable[tuple[tf.Variable, np.ndarray]], *, cast: bool, skip_mismatch: bool, source: str
+) -> Pairs:
     """Return the pairs with values of exactly the variables' dtypes and shapes.
 
     Args:
@@ -48,7 +50,7 @@ def fit_values(pairs: Iterable[tuple[Any, Any]], *, cast: bool, skip_mismatch: b
     return fitting
 
 
-def assign_values(session: Any, pairs: Pairs) -> None:
+def assign_values(session: tf.Session, pairs: Pairs) -> None:
     """Assign values of exactly the variables' dtypes and shapes, in as few runs as possible.
 
     The values are fed to the variables' initialisers, so nothing is added to the graph. A variable of several devices
@@ -57,7 +59,7 @@ def assign_values(session: Any, pairs: Pairs) -> None:
     remaining = [pair for variable, value in pairs for pair in _components(variable, value)]
     while remaining:
         # Variables may share the tensor with their initial value: one run can feed it one value only.
-        feeds: dict[str, Any] = {}
+        feeds: dict[str, np.ndarray] = {}
         initializers, postponed = [], []
         for variable, value in remaining:
             initial_value = variable.initializer.inputs[1]
@@ -70,14 +72,14 @@ def assign_values(session: Any, pairs: Pairs) -> None:
         remaining = postponed
 
 
-def _components(variable: Any, value: Any) -> Pairs:
+def _components(variable: tf.Variable, value: np.ndarray) -> Pairs:
     """Return the pairs that a pair stands for: of several for what `tpack.distribute` makes."""
     if not hasattr(variable, "components"):
         return [(variable, value)]
     return list(zip(variable.components, variable.split_value(value), strict=True))
 
 
-def _fit(variable: Any, value: Any, *, cast: bool, reshape: bool) -> Any:
+def _fit(variable: tf.Variable, value: np.ndarray, *, cast: bool, reshape: bool) -> np.ndarray | None:
     """Return ``value`` as the variable wants it, or None when it does not fit."""
     fitted = _as_dtype(value, variable.dtype.base_dtype, cast=cast)
     if fitted is None or variable.shape.is_compatible_with(fitted.shape):
@@ -88,7 +90,7 @@ def _fit(variable: Any, value: Any, *, cast: bool, reshape: bool) -> Any:
     return None
 
 
-def _as_dtype(value: Any, dtype: Any, *, cast: bool) -> Any:
+def _as_dtype(value: np.ndarray, dtype: tf.DType, *, cast: bool) -> np.ndarray | None:
     found = tf.as_dtype(value.dtype)
     if found == dtype:
         return value
@@ -102,9 +104,9 @@ def _as_dtype(value: Any, dtype: Any, *, cast: bool) -> Any:
     return None
 
 
-def _describe_value(value: Any) -> str:
+def _describe_value(value: np.ndarray) -> str:
     return _describe(tf.as_dtype(value.dtype), tf.TensorShape(value.shape))
 
 
-def _describe(dtype: Any, shape: Any) -> str:
+def _describe(dtype: tf.DType, shape: tf.TensorShape) -> str:
     return f"{dtype.name} {shape}"

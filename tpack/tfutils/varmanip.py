@@ -1,19 +1,16 @@
-"""The public names for values of variables in files and sessions, under the module that scripts know.
+"""Read, write and change the values of variables: in checkpoints of TensorFlow, ``.npz`` files of numpy, and sessions.
 
-Read and write the values of variables as files: checkpoints of TensorFlow, and ``.npz`` of numpy.
-
-The two are alike to ``SmartInit``. An ``.npz`` is one file and needs no TensorFlow to read.
-
-Change the values of variables in a session, again and again.
+The two kinds of files are alike to ``SmartInit``. An ``.npz`` is one file and needs no TensorFlow to read.
 """
 
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError
 from tpack.tfutils.checkpoint import CheckpointReader, resolve_checkpoint
@@ -34,19 +31,52 @@ __all__ = [
     "save_checkpoint_vars",
     "save_chkpt_vars",
 ]
-
-
 # How slots and counters of TensorFlow's optimizers end, and tpack's own.
 _TRAINING_SUFFIXES = (
     "/Adam", "/Adam_1", "/Momentum", "/RMSProp", "/RMSProp_1", "/RMSProp_2", "/Adagrad", "/Adadelta", "/Adadelta_1",
     "/Ftrl", "/Ftrl_1", "/ExponentialMovingAverage", "/AccumGrad", "/AccumGrad_touched",
 )  # fmt: skip
-
 _TRAINING_NAMES = ("global_step", "learning_rate", "beta1_power", "beta2_power", "AccumGrad_counter")
 _TRAINING_SCOPES = ("apply_gradients/", "EMA/", "queue", "optimizer/")
 
 
-def load_checkpoint_vars(path: str | os.PathLike[str]) -> dict[str, Any]:
+class SessionUpdate:
+    """Assign arrays to variables of a session by name.
+
+    Args:
+        sess: the session.
+        vars_to_update: the variables that may be assigned to.
+        ignore_mismatch: reshape values where that is possible, skip what does not fit, and warn, where it would be an
+            error.
+    """
+
+    def __init__(self, sess: tf.Session, vars_to_update: Sequence[tf.Variable], ignore_mismatch: bool = False) -> None:
+        self._session = sess
+        self._variables = {variable.op.name: variable for variable in vars_to_update}
+        self._ignore_mismatch = ignore_mismatch
+
+    def update(self, prms: Mapping[str, ArrayLike]) -> None:
+        """Assign values; if one does not fit, none is assigned.
+
+        Args:
+            prms: variable name, with or without ``:0``, to array.
+
+        Raises:
+            ConfigError: A name is not one of the variables; near names are listed.
+            CheckpointError: Values do not fit their variables. The message is a table of all that do not.
+        """
+        pairs = [(self._find(name), np.asarray(value)) for name, value in prms.items()]
+        fitting = fit_values(pairs, cast=True, skip_mismatch=self._ignore_mismatch, source="the update")
+        assign_values(self._session, fitting)
+
+    def _find(self, name: str) -> tf.Variable:
+        name = name.removesuffix(":0")
+        if name not in self._variables:
+            raise ConfigError(f"{name!r} is not one of the variables to update{near_names(name, self._variables)}")
+        return self._variables[name]
+
+
+def load_checkpoint_vars(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Return all values in a checkpoint or an ``.npz`` file, by name without ``:0``.
 
     Args:
@@ -66,7 +96,7 @@ def load_checkpoint_vars(path: str | os.PathLike[str]) -> dict[str, Any]:
 load_chkpt_vars = load_checkpoint_vars
 
 
-def save_checkpoint_vars(dic: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+def save_checkpoint_vars(dic: Mapping[str, ArrayLike], path: str | os.PathLike[str]) -> None:
     """Write values as an ``.npz`` file, if the path ends like that, or as a checkpoint.
 
     Args:
@@ -98,16 +128,6 @@ def save_checkpoint_vars(dic: Mapping[str, Any], path: str | os.PathLike[str]) -
 
 
 save_chkpt_vars = save_checkpoint_vars
-
-
-def _write_npz(file: Any, values: Mapping[str, Any]) -> None:
-    """Write what ``np.savez`` would, which cannot have arrays that are called like its own arguments."""
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, value in values.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                # Numpy's files know no bfloat16.
-                plain = value.astype(np.float32) if value.dtype.name == "bfloat16" else value
-                np.lib.format.write_array(entry, plain, allow_pickle=False)
 
 
 def dump_session_params(path: str | os.PathLike[str]) -> None:
@@ -165,37 +185,11 @@ def get_savename_from_varname(
     return f"{savename_prefix.rstrip('/')}/{name}" if savename_prefix else name
 
 
-class SessionUpdate:
-    """Assign arrays to variables of a session by name.
-
-    Args:
-        sess: the session.
-        vars_to_update: the variables that may be assigned to.
-        ignore_mismatch: reshape values where that is possible, skip what does not fit, and warn, where it would be an
-            error.
-    """
-
-    def __init__(self, sess: Any, vars_to_update: Sequence[Any], ignore_mismatch: bool = False) -> None:
-        self._session = sess
-        self._variables = {variable.op.name: variable for variable in vars_to_update}
-        self._ignore_mismatch = ignore_mismatch
-
-    def update(self, prms: Mapping[str, Any]) -> None:
-        """Assign values; if one does not fit, none is assigned.
-
-        Args:
-            prms: variable name, with or without ``:0``, to array.
-
-        Raises:
-            ConfigError: A name is not one of the variables; near names are listed.
-            CheckpointError: Values do not fit their variables. The message is a table of all that do not.
-        """
-        pairs = [(self._find(name), np.asarray(value)) for name, value in prms.items()]
-        fitting = fit_values(pairs, cast=True, skip_mismatch=self._ignore_mismatch, source="the update")
-        assign_values(self._session, fitting)
-
-    def _find(self, name: str) -> Any:
-        name = name.removesuffix(":0")
-        if name not in self._variables:
-            raise ConfigError(f"{name!r} is not one of the variables to update{near_names(name, self._variables)}")
-        return self._variables[name]
+def _write_npz(file: IO[bytes], values: Mapping[str, np.ndarray]) -> None:
+    """Write what ``np.savez`` would, which cannot have arrays that are called like its own arguments."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, value in values.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                # Numpy's files know no bfloat16.
+                plain = value.astype(np.float32) if value.dtype.name == "bfloat16" else value
+                np.lib.format.write_array(entry, plain, allow_pickle=False)

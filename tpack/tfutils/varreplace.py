@@ -17,7 +17,7 @@ __all__ = ["custom_getter_scope", "freeze_variables", "remap_variables"]
 
 
 @contextmanager
-def remap_variables(fn: Callable[[Any], Any]) -> Iterator[None]:
+def remap_variables(fn: Callable[[tf.Variable], tf.Tensor | tf.Variable]) -> Iterator[None]:
     """Pass every variable that the block gets through a function, and give the model what that returns.
 
     Args:
@@ -28,7 +28,7 @@ def remap_variables(fn: Callable[[Any], Any]) -> Iterator[None]:
             logits = model(image)
     """
 
-    def getter_and_function(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def getter_and_function(getter: Callable[..., tf.Variable], *args: Any, **kwargs: Any) -> tf.Tensor | tf.Variable:
         return fn(getter(*args, **kwargs))
 
     with custom_getter_scope(getter_and_function):
@@ -52,7 +52,9 @@ def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) 
             features = backbone(image)
     """
 
-    def frozen_getter(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def frozen_getter(
+        getter: Callable[..., tf.Variable | tf.Tensor], *args: Any, **kwargs: Any
+    ) -> tf.Variable | tf.Tensor:
         # None means trainable, as it does for tf.Variable.
         if kwargs.get("trainable") is False:
             return getter(*args, **kwargs)
