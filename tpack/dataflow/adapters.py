@@ -49,17 +49,15 @@ class AdaptedData(DataFlow):
     ``state_dict`` and ``load_state_dict`` (torchdata, Hugging Face); what random order later passes have after an
     interruption is then up to the object. Of others it is the number of points taken. Those that can be indexed go to
     it at once; of the rest points are taken and dropped until it is reached, so they must yield the same again.
+
+    Args:
+        iterable: what to iterate, anew on each pass. If it has a length, that is the flow's.
+
+    Raises:
+        ConfigError: It cannot be iterated; or it is an iterator, which can be gone through once, or a string.
     """
 
     def __init__(self, iterable: Iterable[Any]) -> None:
-        """Make the flow.
-
-        Args:
-            iterable: what to iterate, anew on each pass. If it has a length, that is the flow's.
-
-        Raises:
-            ConfigError: It cannot be iterated; or it is an iterator, which can be gone through once, or a string.
-        """
         kind = type(iterable).__name__
         can_be_read = hasattr(iterable, "__iter__") or is_indexed(iterable)
         if not can_be_read or isinstance(iterable, (str, bytes, Mapping)):
@@ -172,7 +170,6 @@ class Reader:
     """Points of one pass, read by an object that does not tell where it is."""
 
     def __init__(self, points: Iterator[Any]) -> None:
-        """Read from an iterator."""
         self.points = points
 
     def own(self) -> bytes | None:
@@ -188,7 +185,6 @@ class IteratorReader(Reader):
     """Points of an iterator with ``get_state`` and ``set_state``, such as one of grain."""
 
     def __init__(self, points: Any, own: bytes | None) -> None:
-        """Send the iterator to a position, if one is given."""
         super().__init__(points)
         self._iterator = points
         if own is not None:
@@ -200,13 +196,12 @@ class IteratorReader(Reader):
 
 
 class LoaderReader(Reader):
-    """Points of an iterable with ``state_dict`` and ``load_state_dict``, such as a ``StatefulDataLoader``."""
+    """Points of an iterable with ``state_dict`` and ``load_state_dict``, such as a ``StatefulDataLoader``.
+
+    Of one with ``set_epoch``, as those of Hugging Face, it is a copy: they would begin all later passes there, too.
+    """
 
     def __init__(self, iterable: Any, own: bytes | None) -> None:
-        """Send the iterable to a position, if one is given.
-
-        Of one with ``set_epoch``, as those of Hugging Face, it is a copy: they would begin all later passes there, too.
-        """
         self._loader = iterable
         if own is not None:
             self._loader = copy.deepcopy(iterable) if hasattr(iterable, "set_epoch") else iterable

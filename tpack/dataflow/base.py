@@ -119,17 +119,15 @@ class ProxyDataFlow(DataFlow):
 
     Its position is that of the wrapped flow. A subclass that takes points before they are asked for, or keeps some
     back, overrides ``state_dict``, ``load_state_dict`` and ``end_pass`` too.
+
+    Args:
+        ds: the flow.
+
+    Raises:
+        ConfigError: ``ds`` is not a DataFlow.
     """
 
     def __init__(self, ds: DataFlow) -> None:
-        """Wrap a flow.
-
-        Args:
-            ds: the flow.
-
-        Raises:
-            ConfigError: ``ds`` is not a DataFlow.
-        """
         if not isinstance(ds, DataFlow):
             raise ConfigError(
                 f"{type(self).__name__} got a {type(ds).__name__}: wanted a DataFlow; DataFromIterable makes one"

@@ -41,21 +41,19 @@ class BatchData(ProxyDataFlow):
 
     See ``tpack.dataflow.batch`` for what a batch of each type is. Unlike in tensorpack, components of unlike dtype
     are refused, where the dtype of the first would decide and cut the others' digits off.
+
+    Args:
+        ds: a flow of lists, tuples or dicts.
+        batch_size: the number of data points of a batch.
+        remainder: whether the last batch of a pass, which may be smaller, is yielded; otherwise it is dropped.
+        use_list: whether components of a batch are lists and not arrays, so that they may be of unlike shapes.
+
+    Raises:
+        ConfigError: The batch size is less than 1; or without ``remainder`` it is more than the length of ``ds``,
+            so that there would be no batch at all.
     """
 
     def __init__(self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
-        """Make the flow.
-
-        Args:
-            ds: a flow of lists, tuples or dicts.
-            batch_size: the number of data points of a batch.
-            remainder: whether the last batch of a pass, which may be smaller, is yielded; otherwise it is dropped.
-            use_list: whether components of a batch are lists and not arrays, so that they may be of unlike shapes.
-
-        Raises:
-            ConfigError: The batch size is less than 1; or without ``remainder`` it is more than the length of ``ds``,
-                so that there would be no batch at all.
-        """
         super().__init__(ds)
         self.batch_size = check_at_least(self, "batch_size", batch_size)
         self.remainder = remainder
@@ -140,19 +138,17 @@ class BatchDataByShape(ProxyDataFlow):
     Points wait until there are enough of their shape, also from one pass to the next. Those of a rare shape may wait
     for ever: there should be few shapes. Only one pass at a time is allowed. Its position includes the points that
     wait.
+
+    Args:
+        ds: a flow of lists, tuples or dicts.
+        batch_size: the number of data points of a batch.
+        idx: the component whose shape matters: its place, or its key in a dict.
+
+    Raises:
+        ConfigError: The batch size is less than 1.
     """
 
     def __init__(self, ds: DataFlow, batch_size: int, idx: int | str) -> None:
-        """Make the flow.
-
-        Args:
-            ds: a flow of lists, tuples or dicts.
-            batch_size: the number of data points of a batch.
-            idx: the component whose shape matters: its place, or its key in a dict.
-
-        Raises:
-            ConfigError: The batch size is less than 1.
-        """
         super().__init__(ds)
         self.batch_size = check_at_least(self, "batch_size", batch_size)
         self.idx = idx
@@ -353,15 +349,13 @@ class PlacedPoints(list[Any]):
     """A list of data points, to be given to ``tpack.dataflow.batch``; large arrays in them are rows of ``arrays``.
 
     What is unlike the first point is kept as it came, so that it is refused as in any other list.
+
+    Args:
+        arrays: by place or key of a component, an array with a row for each point that is to come.
+        are_dicts: whether the points are dicts, and not lists or tuples.
     """
 
     def __init__(self, arrays: dict[Any, np.ndarray], *, are_dicts: bool) -> None:
-        """Have no point yet.
-
-        Args:
-            arrays: by place or key of a component, an array with a row for each point that is to come.
-            are_dicts: whether the points are dicts, and not lists or tuples.
-        """
         super().__init__()
         self.arrays = arrays
         self._are_dicts = are_dicts

@@ -18,15 +18,13 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
 
     A position does not hold the points. To go to one, the wrapped flow is sent to where the pass began that filled the
     memory, and the memory is filled again before the first point is yielded.
+
+    Args:
+        ds: the flow.
+        shuffle: whether each pass after the first has a new order.
     """
 
     def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow.
-            shuffle: whether each pass after the first has a new order.
-        """
         super().__init__(ds)
         self.shuffle = shuffle
         self._passes: Passes[int] = Passes(0)

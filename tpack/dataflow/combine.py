@@ -21,17 +21,16 @@ from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputE
 
 
 class FlowList(DataFlow):
-    """The base of flows that wrap several flows, ``self.df_lists``."""
+    """The base of flows that wrap several flows, ``self.df_lists``.
+
+    Args:
+        df_lists: the flows, at least one. One that stands there more than once is reset once.
+
+    Raises:
+        ConfigError: It is no list of DataFlows, or an empty one.
+    """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        """Wrap flows.
-
-        Args:
-            df_lists: the flows, at least one. One that stands there more than once is reset once.
-
-        Raises:
-            ConfigError: It is no list of DataFlows, or an empty one.
-        """
         kind = type(self).__name__
         if not isinstance(df_lists, (list, tuple)) or not df_lists:
             raise ConfigError(f"{kind} got {df_lists!r:.100}: wanted a list of at least one DataFlow")
@@ -120,17 +119,16 @@ def _parts(ds: DataFlow) -> Iterator[DataFlow]:
 
 
 class ConcatData(FlowList):
-    """Yield all data points of the first flow, then all of the second, and so on."""
+    """Yield all data points of the first flow, then all of the second, and so on.
+
+    Args:
+        df_lists: the flows.
+
+    Raises:
+        ConfigError: It is no list of DataFlows, or an empty one.
+    """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        """Make the flow.
-
-        Args:
-            df_lists: the flows.
-
-        Raises:
-            ConfigError: It is no list of DataFlows, or an empty one.
-        """
         super().__init__(df_lists)
         self._passes: Passes[int] = Passes(0)
 
@@ -177,17 +175,15 @@ class JoinData(FlowList):
     """Yield data points with the components of one data point of each flow; end when the first flow ends.
 
     Lists and tuples become one list, in the order of the flows; dicts become one dict.
+
+    Args:
+        df_lists: the flows.
+
+    Raises:
+        ConfigError: It is no list of DataFlows, or an empty one.
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        """Make the flow.
-
-        Args:
-            df_lists: the flows.
-
-        Raises:
-            ConfigError: It is no list of DataFlows, or an empty one.
-        """
         super().__init__(df_lists)
         # Whether a point was yielded, so that the flows' own passes have begun.
         self._passes: Passes[bool] = Passes(False)
@@ -254,17 +250,15 @@ class RandomChooseData(FlowList, RNGDataFlow):
     """Draw a flow for each data point, and end when the flow that was drawn has ended.
 
     The length is not known. Wrap flows in ``RepeatedData(ds, -1)`` to never end.
+
+    Args:
+        df_lists: the flows, which are equally likely; or pairs of a flow and its probability.
+
+    Raises:
+        ConfigError: It is neither, or the probabilities do not sum up to 1.
     """
 
     def __init__(self, df_lists: Sequence[DataFlow] | Sequence[tuple[DataFlow, float]]) -> None:
-        """Make the flow.
-
-        Args:
-            df_lists: the flows, which are equally likely; or pairs of a flow and its probability.
-
-        Raises:
-            ConfigError: It is neither, or the probabilities do not sum up to 1.
-        """
         flows, probabilities = _split(df_lists)
         super().__init__(flows)
         # What is no number is neither less nor more than another.
@@ -337,18 +331,16 @@ class RandomMixData(FlowList, RNGDataFlow):
 
     Every such order is as likely as any other, so that a flow of twice the length comes up twice as often from the
     first data point to the last. Each flow must yield as many data points as its length says.
+
+    Args:
+        df_lists: the flows, each of known length.
+
+    Raises:
+        ConfigError: It is no list of DataFlows, or an empty one.
+        UnknownLengthError: A flow does not know its length.
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        """Make the flow.
-
-        Args:
-            df_lists: the flows, each of known length.
-
-        Raises:
-            ConfigError: It is no list of DataFlows, or an empty one.
-            UnknownLengthError: A flow does not know its length.
-        """
         super().__init__(df_lists)
         self._lengths = [len(ds) for ds in df_lists]
         self._passes: Passes[int] = Passes(0)

@@ -32,6 +32,15 @@ class ImageFromFile(IndexedDataFlow):
     """Yield ``[image]`` for each of a list of files.
 
     An image is uint8 of shape (H, W, 3), with the channels blue, green and red, or (H, W, 1).
+
+    Args:
+        files: their paths.
+        channel: 3 for colour, 1 for grey.
+        resize: height and width that each image is resized to, or one number for both; None leaves it as it is.
+        shuffle: whether each pass has a new order.
+
+    Raises:
+        ConfigError: There is no file, or another number of channels.
     """
 
     def __init__(
@@ -41,17 +50,6 @@ class ImageFromFile(IndexedDataFlow):
         resize: int | Sequence[int] | None = None,
         shuffle: bool = False,
     ) -> None:
-        """Make the flow.
-
-        Args:
-            files: their paths.
-            channel: 3 for colour, 1 for grey.
-            resize: height and width that each image is resized to, or one number for both; None leaves it as it is.
-            shuffle: whether each pass has a new order.
-
-        Raises:
-            ConfigError: There is no file, or another number of channels.
-        """
         if isinstance(files, (str, os.PathLike)) or len(files) == 0:
             raise ConfigError(f"ImageFromFile got files={files!r}: wanted a list of at least one path")
         if channel not in (1, 3):
@@ -146,7 +144,16 @@ class _AugmentingDataFlow(ProxyDataFlow):
 
 
 class AugmentImageComponent(_AugmentingDataFlow):
-    """Augment the image in each data point."""
+    """Augment the image in each data point.
+
+    Args:
+        ds: a flow of lists, tuples or dicts.
+        augmentors: the augmentors, one after the other.
+        index: which component is the image: its place, or its key in a dict.
+        copy: whether the augmentors get a copy of the image. Those of tpack change nothing they get, so without it
+            nothing is lost unless one of your own does, and no time is spent on copying.
+        catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
+    """
 
     def __init__(
         self,
@@ -156,16 +163,6 @@ class AugmentImageComponent(_AugmentingDataFlow):
         copy: bool = True,
         catch_exceptions: bool = False,
     ) -> None:
-        """Make the flow.
-
-        Args:
-            ds: a flow of lists, tuples or dicts.
-            augmentors: the augmentors, one after the other.
-            index: which component is the image: its place, or its key in a dict.
-            copy: whether the augmentors get a copy of the image. Those of tpack change nothing they get, so without it
-                nothing is lost unless one of your own does, and no time is spent on copying.
-            catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
-        """
         super().__init__(ds, augmentors, copy, catch_exceptions)
         self.index = index
 
@@ -174,7 +171,16 @@ class AugmentImageComponent(_AugmentingDataFlow):
 
 
 class AugmentImageCoordinates(_AugmentingDataFlow):
-    """Augment the image in each data point, and move its coordinates alike."""
+    """Augment the image in each data point, and move its coordinates alike.
+
+    Args:
+        ds: a flow of lists, tuples or dicts.
+        augmentors: the augmentors, one after the other.
+        img_index: which component is the image: its place, or its key in a dict.
+        coords_index: which component holds coordinates: floats of shape (N, 2), as `imgaug.Transform` takes them.
+        copy: see `AugmentImageComponent`; coordinates are copied in any case.
+        catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
+    """
 
     def __init__(
         self,
@@ -185,16 +191,6 @@ class AugmentImageCoordinates(_AugmentingDataFlow):
         copy: bool = True,
         catch_exceptions: bool = False,
     ) -> None:
-        """Make the flow.
-
-        Args:
-            ds: a flow of lists, tuples or dicts.
-            augmentors: the augmentors, one after the other.
-            img_index: which component is the image: its place, or its key in a dict.
-            coords_index: which component holds coordinates: floats of shape (N, 2), as `imgaug.Transform` takes them.
-            copy: see `AugmentImageComponent`; coordinates are copied in any case.
-            catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
-        """
         super().__init__(ds, augmentors, copy, catch_exceptions)
         self.img_index = img_index
         self.coords_index = coords_index
@@ -209,6 +205,17 @@ class AugmentImageComponents(_AugmentingDataFlow):
     """Augment several images of each data point alike, such as an image and its mask, and move coordinates with them.
 
     What is done is decided on the first image; the others must have its height and width wherever that matters.
+
+    Args:
+        ds: a flow of lists, tuples or dicts.
+        augmentors: the augmentors, one after the other.
+        index: which components are images; at least one.
+        coords_index: which components hold coordinates.
+        copy: see `AugmentImageComponent`; coordinates are copied in any case.
+        catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
+
+    Raises:
+        ConfigError: No component is an image.
     """
 
     def __init__(
@@ -220,19 +227,6 @@ class AugmentImageComponents(_AugmentingDataFlow):
         copy: bool = True,
         catch_exceptions: bool = False,
     ) -> None:
-        """Make the flow.
-
-        Args:
-            ds: a flow of lists, tuples or dicts.
-            augmentors: the augmentors, one after the other.
-            index: which components are images; at least one.
-            coords_index: which components hold coordinates.
-            copy: see `AugmentImageComponent`; coordinates are copied in any case.
-            catch_exceptions: whether a data point is dropped, and the log says why, if an augmentor raises.
-
-        Raises:
-            ConfigError: No component is an image.
-        """
         super().__init__(ds, augmentors, copy, catch_exceptions)
         self.index = _as_tuple(index)
         self.coords_index = _as_tuple(coords_index)

@@ -17,23 +17,22 @@ _MAX_TEXT = 60
 
 
 class PrintData(ProxyDataFlow):
-    """Log what the first data points after ``reset_state`` look like, and yield all of them unchanged."""
+    """Log what the first data points after ``reset_state`` look like, and yield all of them unchanged.
+
+    Args:
+        ds: the flow.
+        num: how many data points to log.
+        name: what to call the flow in the log; the type of ``ds`` unless given.
+        max_depth: how deep to go into lists and dicts.
+        max_list: how many elements of each to show.
+
+    Raises:
+        ConfigError: A number is less than 1.
+    """
 
     def __init__(
         self, ds: DataFlow, num: int = 1, name: str | None = None, max_depth: int = 3, max_list: int = 3
     ) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow.
-            num: how many data points to log.
-            name: what to call the flow in the log; the type of ``ds`` unless given.
-            max_depth: how deep to go into lists and dicts.
-            max_list: how many elements of each to show.
-
-        Raises:
-            ConfigError: A number is less than 1.
-        """
         super().__init__(ds)
         self.num = check_at_least(self, "num", num)
         self.name = type(ds).__name__ if name is None else name
@@ -103,22 +102,21 @@ def _range_of(array: np.ndarray) -> str:
 
 
 class TestDataSpeed(ProxyDataFlow):
-    """Measure the speed of a flow: on ``start()``, or once before its first pass if it is put among other flows."""
+    """Measure the speed of a flow: on ``start()``, or once before its first pass if it is put among other flows.
+
+    Args:
+        ds: the flow to measure.
+        size: how many data points to time; fewer if the flow ends before.
+        warmup: how many data points to take before the clock starts.
+
+    Raises:
+        ConfigError: ``size`` is less than 1 or ``warmup`` less than 0.
+    """
 
     # The name is well known; pytest must not take it for a test.
     __test__ = False
 
     def __init__(self, ds: DataFlow, size: int = 5000, warmup: int = 0) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow to measure.
-            size: how many data points to time; fewer if the flow ends before.
-            warmup: how many data points to take before the clock starts.
-
-        Raises:
-            ConfigError: ``size`` is less than 1 or ``warmup`` less than 0.
-        """
         super().__init__(ds)
         self.test_size = check_at_least(self, "size", size)
         self.warmup = check_at_least(self, "warmup", warmup, 0)

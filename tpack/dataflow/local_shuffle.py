@@ -21,20 +21,18 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     between iterations, of which there can be one at a time; pickling forgets it.
 
     Its position includes the points in the buffer, so a state is as large as they are.
+
+    Args:
+        ds: the flow.
+        buffer_size: the number of points in the buffer.
+        num_reuse: how often each point enters the buffer. More saves reading, and makes neighbours alike.
+        shuffle_interval: after how many points of ``ds`` the buffer is shuffled; a third of its size unless given.
+
+    Raises:
+        ConfigError: A number is less than 1.
     """
 
     def __init__(self, ds: DataFlow, buffer_size: int, num_reuse: int = 1, shuffle_interval: int | None = None) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow.
-            buffer_size: the number of points in the buffer.
-            num_reuse: how often each point enters the buffer. More saves reading, and makes neighbours alike.
-            shuffle_interval: after how many points of ``ds`` the buffer is shuffled; a third of its size unless given.
-
-        Raises:
-            ConfigError: A number is less than 1.
-        """
         super().__init__(ds)
         self.buffer_size = check_at_least(self, "buffer_size", buffer_size)
         self.num_reuse = check_at_least(self, "num_reuse", num_reuse)

@@ -17,19 +17,17 @@ class MapData(ProxyDataFlow):
     """Yield what a function makes of each data point; None drops the point.
 
     The length is that of the wrapped flow, which is too much if points are dropped.
+
+    Args:
+        ds: the flow.
+        func: gets a data point and returns a data point or None. It may change the point it gets only if the
+            source does not yield the same object again, as ``DataFromList`` does.
+
+    Raises:
+        ConfigError: ``func`` cannot be called.
     """
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow.
-            func: gets a data point and returns a data point or None. It may change the point it gets only if the
-                source does not yield the same object again, as ``DataFromList`` does.
-
-        Raises:
-            ConfigError: ``func`` cannot be called.
-        """
         super().__init__(ds)
         self.func = _check_callable(self, func)
 
@@ -44,19 +42,17 @@ class MapDataComponent(ProxyDataFlow):
     """Yield data points in which one component is what a function makes of it; None drops the whole point.
 
     The point of the wrapped flow is not changed: lists and tuples become a new list, dicts a new dict.
+
+    Args:
+        ds: a flow of lists, tuples or dicts.
+        func: gets the component and returns the new one or None. It must not change the one it gets.
+        index: which component: its place, or its key in a dict.
+
+    Raises:
+        ConfigError: ``func`` cannot be called.
     """
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any], index: int | str = 0) -> None:
-        """Make the flow.
-
-        Args:
-            ds: a flow of lists, tuples or dicts.
-            func: gets the component and returns the new one or None. It must not change the one it gets.
-            index: which component: its place, or its key in a dict.
-
-        Raises:
-            ConfigError: ``func`` cannot be called.
-        """
         super().__init__(ds)
         self.func = _check_callable(self, func)
         self.index = index
@@ -108,18 +104,17 @@ def _select(idxs: list[Any], point: Any) -> list[Any]:
 
 
 class Point:
-    """A data point, and its number in the pass for messages."""
+    """A data point, and its number in the pass for messages.
+
+    Args:
+        number: its number in the pass.
+        components: the point.
+
+    Raises:
+        DataPointError: It is no list, tuple or dict.
+    """
 
     def __init__(self, number: int, components: Any) -> None:
-        """Look at a data point.
-
-        Args:
-            number: its number in the pass.
-            components: the point.
-
-        Raises:
-            DataPointError: It is no list, tuple or dict.
-        """
         if not isinstance(components, (list, tuple, Mapping)):
             kind = type(components).__name__
             raise DataPointError(f"data point {number} is a {kind}: wanted a list, a tuple or a dict")

@@ -9,18 +9,17 @@ from tpack.errors import DataExhaustedError, InputError
 
 
 class RepeatedData(ProxyDataFlow):
-    """Go through the wrapped flow several times in one pass."""
+    """Go through the wrapped flow several times in one pass.
+
+    Args:
+        ds: the flow.
+        num: how many times; -1 is for ever.
+
+    Raises:
+        ConfigError: The number is neither -1 nor at least 1.
+    """
 
     def __init__(self, ds: DataFlow, num: int) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow.
-            num: how many times; -1 is for ever.
-
-        Raises:
-            ConfigError: The number is neither -1 nor at least 1.
-        """
         super().__init__(ds)
         self.num = num if num == -1 else check_at_least(self, "num", num)
         # How many repetitions are finished, and whether the one that runs has yielded a point.
@@ -89,18 +88,16 @@ class RepeatedDataPoint(ProxyDataFlow):
     """Yield each data point of the wrapped flow several times in a row, the same object.
 
     Its position includes the point that is being repeated.
+
+    Args:
+        ds: the flow.
+        num: how many times.
+
+    Raises:
+        ConfigError: The number is less than 1.
     """
 
     def __init__(self, ds: DataFlow, num: int) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow.
-            num: how many times.
-
-        Raises:
-            ConfigError: The number is less than 1.
-        """
         super().__init__(ds)
         self.num = check_at_least(self, "num", num)
         # How often the newest point was yielded, and that point in a list that is empty before the first.
@@ -162,20 +159,18 @@ class FixedSizeData(ProxyDataFlow):
 
     With ``keep_state`` it stays open between two passes, so only one pass at a time is allowed. Pickling forgets the
     position.
+
+    Args:
+        ds: the flow.
+        size: the number of data points of a pass.
+        keep_state: whether a pass goes on where the last one stopped, so that all data is seen in turn. Otherwise
+            each begins the wrapped flow anew.
+
+    Raises:
+        ConfigError: The size is less than 1.
     """
 
     def __init__(self, ds: DataFlow, size: int, keep_state: bool = True) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow.
-            size: the number of data points of a pass.
-            keep_state: whether a pass goes on where the last one stopped, so that all data is seen in turn. Otherwise
-                each begins the wrapped flow anew.
-
-        Raises:
-            ConfigError: The size is less than 1.
-        """
         super().__init__(ds)
         self._size = check_at_least(self, "size", size)
         self._keep_state = keep_state

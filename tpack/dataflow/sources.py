@@ -30,14 +30,12 @@ class IndexedDataFlow(RNGDataFlow):
 
     Its position is the number of points taken and, with ``shuffle``, the generator as it was when the pass began: going
     to one costs one shuffle, however far it is.
+
+    Args:
+        shuffle: whether each pass has a new order.
     """
 
     def __init__(self, shuffle: bool) -> None:
-        """Make the flow.
-
-        Args:
-            shuffle: whether each pass has a new order.
-        """
         self.shuffle = shuffle
         self._passes: Passes[int] = Passes(0)
 
@@ -104,18 +102,16 @@ class DataFromList(IndexedDataFlow):
     """Yield the elements of a sequence, in a new random order on each pass or in their own.
 
     The elements are yielded themselves, not copies.
+
+    Args:
+        lst: the data points, in anything that has a length and is indexed by integers.
+        shuffle: whether each pass has a new order.
+
+    Raises:
+        ConfigError: ``lst`` has no length or cannot be indexed.
     """
 
     def __init__(self, lst: Sequence[Any], shuffle: bool = True) -> None:
-        """Make the flow.
-
-        Args:
-            lst: the data points, in anything that has a length and is indexed by integers.
-            shuffle: whether each pass has a new order.
-
-        Raises:
-            ConfigError: ``lst`` has no length or cannot be indexed.
-        """
         if not (hasattr(lst, "__len__") and hasattr(lst, "__getitem__")):
             raise ConfigError(f"DataFromList got a {type(lst).__name__}: wanted a sequence; or use DataFromIterable")
         super().__init__(shuffle)
@@ -136,17 +132,15 @@ class DataFromIterable(DataFlow):
 
     To go to a position, it takes and drops what was taken before. The iterable must therefore yield the same again in
     another process, which a set of strings for example does not.
+
+    Args:
+        iterable: what to iterate; if it has a length, that is the flow's.
+
+    Raises:
+        ConfigError: It cannot be iterated.
     """
 
     def __init__(self, iterable: Iterable[Any]) -> None:
-        """Make the flow.
-
-        Args:
-            iterable: what to iterate; if it has a length, that is the flow's.
-
-        Raises:
-            ConfigError: It cannot be iterated.
-        """
         if not hasattr(iterable, "__iter__"):
             raise ConfigError(f"{type(self).__name__} got a {type(iterable).__name__}: wanted an iterable")
         self._iterable = iterable
@@ -233,18 +227,16 @@ class DataFromGenerator(DataFlow):
 
     To go to a position, it takes and drops what was taken before in that pass. The function must therefore yield the
     same in another process: one that draws random numbers of its own, or counts its calls, does not.
+
+    Args:
+        gen: a function without arguments that returns an iterable, typically a generator function; or an iterable,
+            as ``DataFromIterable`` takes.
+
+    Raises:
+        ConfigError: It is neither.
     """
 
     def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
-        """Make the flow.
-
-        Args:
-            gen: a function without arguments that returns an iterable, typically a generator function; or an iterable,
-                as ``DataFromIterable`` takes.
-
-        Raises:
-            ConfigError: It is neither.
-        """
         if not callable(gen) and not hasattr(gen, "__iter__"):
             raise ConfigError(f"DataFromGenerator got a {type(gen).__name__}: wanted a generator function")
         self._gen = gen if callable(gen) else DataFromIterable(gen)
@@ -300,17 +292,15 @@ class DataFromQueue(DataFlow):
     """Yield what is got from a queue, without end.
 
     What was got is gone, so it has no position and no length. A pass waits for as long as the queue is empty.
+
+    Args:
+        queue: a ``queue.Queue``, a ``multiprocessing.Queue`` or anything else with ``get()``.
+
+    Raises:
+        ConfigError: It has no ``get()``.
     """
 
     def __init__(self, queue: Any) -> None:
-        """Make the flow.
-
-        Args:
-            queue: a ``queue.Queue``, a ``multiprocessing.Queue`` or anything else with ``get()``.
-
-        Raises:
-            ConfigError: It has no ``get()``.
-        """
         if not callable(getattr(queue, "get", None)):
             raise ConfigError(f"DataFromQueue got a {type(queue).__name__}: wanted a queue, with a method get()")
         self.queue = queue
@@ -334,7 +324,19 @@ class _Component:
 
 
 class FakeData(RNGDataFlow):
-    """Yield lists of uniform random arrays of given shapes and types."""
+    """Yield lists of uniform random arrays of given shapes and types.
+
+    Args:
+        shapes: the shape of each component.
+        size: the number of data points of a pass.
+        random: whether each data point is drawn anew. Otherwise one is drawn for each pass and yielded again and
+            again, which costs nothing.
+        dtype: numpy's name of the type; or a list of one for each component.
+        domain: the least number and the end of the range; or a list of one such pair for each component.
+
+    Raises:
+        ConfigError: A type, a shape or a range makes no sense, or a list has not one entry for each component.
+    """
 
     def __init__(
         self,
@@ -344,19 +346,6 @@ class FakeData(RNGDataFlow):
         dtype: Any = "float32",
         domain: Any = (0, 1),
     ) -> None:
-        """Make the flow.
-
-        Args:
-            shapes: the shape of each component.
-            size: the number of data points of a pass.
-            random: whether each data point is drawn anew. Otherwise one is drawn for each pass and yielded again and
-                again, which costs nothing.
-            dtype: numpy's name of the type; or a list of one for each component.
-            domain: the least number and the end of the range; or a list of one such pair for each component.
-
-        Raises:
-            ConfigError: A type, a shape or a range makes no sense, or a list has not one entry for each component.
-        """
         self._size = check_at_least(self, "size", size)
         self._random = random
         count = len(shapes)

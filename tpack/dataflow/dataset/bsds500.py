@@ -21,20 +21,18 @@ class BSDS500(IndexedDataFlow):
     A value of the edges is the part of the people who drew an edge through that pixel. Upright images, and their edges,
     are transposed, so that all have one shape. The files are the published ones, below ``BSR/BSDS500/data``; reading
     the edges needs SciPy. They are read when they are yielded.
+
+    Args:
+        name: ``"train"``, ``"val"`` or ``"test"``.
+        data_dir: the directory that holds ``BSR``, or that with ``images`` and ``groundTruth``; None is a directory
+            of this data set's own below `get_dataset_path()`.
+        shuffle: whether each pass has a new order.
+
+    Raises:
+        InputError: There are no files, or an image has no edges.
     """
 
     def __init__(self, name: str, data_dir: str | os.PathLike[str] | None = None, shuffle: bool = True) -> None:
-        """Make the flow.
-
-        Args:
-            name: ``"train"``, ``"val"`` or ``"test"``.
-            data_dir: the directory that holds ``BSR``, or that with ``images`` and ``groundTruth``; None is a directory
-                of this data set's own below `get_dataset_path()`.
-            shuffle: whether each pass has a new order.
-
-        Raises:
-            InputError: There are no files, or an image has no edges.
-        """
         super().__init__(bool(shuffle))
         self.name = check_name(self, name, ("train", "val", "test"))
         self._pairs = _find_pairs(data_dir, name)

@@ -19,21 +19,19 @@ class Caltech101Silhouettes(UnitImages):
 
     The file is the published one, ``caltech101_silhouettes_28_split1.mat``. Reading it needs SciPy. The images stand
     upright, since the file has their pixels column after column.
+
+    Args:
+        name: ``"train"``, ``"val"`` or ``"test"``.
+        shuffle: whether each pass has a new order.
+        dir: where the file is; None is a directory of this data set's own below `get_dataset_path()`.
+
+    Raises:
+        InputError: The file is missing, or its content is not what was published.
     """
 
     _greatest = 1
 
     def __init__(self, name: str, shuffle: bool = True, dir: str | os.PathLike[str] | None = None) -> None:
-        """Make the flow.
-
-        Args:
-            name: ``"train"``, ``"val"`` or ``"test"``.
-            shuffle: whether each pass has a new order.
-            dir: where the file is; None is a directory of this data set's own below `get_dataset_path()`.
-
-        Raises:
-            InputError: The file is missing, or its content is not what was published.
-        """
         self.name = check_name(self, name, ("train", "val", "test"))
         path = find_file(data_dir(dir, "caltech101_data"), [_FILE], _SOURCE)
         rows, labels = load_mat(path, f"{name}_data", f"{name}_labels")

@@ -84,6 +84,17 @@ class CifarBase(LabelledImages):
 
     The files are the published ones, in the binary version or in the one that is called the Python version. The classes
     of CIFAR-100 are the hundred fine ones.
+
+    Args:
+        train_or_test: ``"train"`` or ``"test"``.
+        shuffle: whether each pass has a new order; None does for training.
+        dir: where the unpacked directory is, or that itself; None is a directory of this data set's own below
+            `get_dataset_path()`.
+        cifar_classnum: 10 or 100.
+
+    Raises:
+        ConfigError: There is no such part or data set.
+        InputError: A file is missing, or its content is not what was published.
     """
 
     def __init__(
@@ -93,19 +104,6 @@ class CifarBase(LabelledImages):
         dir: str | os.PathLike[str] | None = None,
         cifar_classnum: int = 10,
     ) -> None:
-        """Make the flow.
-
-        Args:
-            train_or_test: ``"train"`` or ``"test"``.
-            shuffle: whether each pass has a new order; None does for training.
-            dir: where the unpacked directory is, or that itself; None is a directory of this data set's own below
-                `get_dataset_path()`.
-            cifar_classnum: 10 or 100.
-
-        Raises:
-            ConfigError: There is no such part or data set.
-            InputError: A file is missing, or its content is not what was published.
-        """
         check_name(self, train_or_test, _PARTS)
         if cifar_classnum not in _FORMATS:
             raise ConfigError(f"{type(self).__name__} got cifar_classnum={cifar_classnum!r}: wanted 10 or 100")
@@ -149,7 +147,6 @@ class Cifar10(CifarBase):
     def __init__(
         self, train_or_test: str, shuffle: bool | None = None, dir: str | os.PathLike[str] | None = None
     ) -> None:
-        """Make the flow; see `CifarBase`."""
         super().__init__(train_or_test, shuffle, dir, 10)
 
 
@@ -159,7 +156,6 @@ class Cifar100(CifarBase):
     def __init__(
         self, train_or_test: str, shuffle: bool | None = None, dir: str | os.PathLike[str] | None = None
     ) -> None:
-        """Make the flow; see `CifarBase`."""
         super().__init__(train_or_test, shuffle, dir, 100)
 
 

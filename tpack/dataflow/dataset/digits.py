@@ -14,17 +14,15 @@ class Digits(UnitImages):
 
     The first 1437 of the 1797 images are for training, the other 360 for testing. They stand in the order in which they
     were collected, so the test is harder than one on a part that is drawn by chance.
+
+    Args:
+        train_or_test: ``"train"`` or ``"test"``.
+        shuffle: whether each pass has a new order.
     """
 
     _greatest = 16
 
     def __init__(self, train_or_test: str, shuffle: bool = True) -> None:
-        """Make the flow.
-
-        Args:
-            train_or_test: ``"train"`` or ``"test"``.
-            shuffle: whether each pass has a new order.
-        """
         check_name(self, train_or_test, ("train", "test"))
         found = import_optional("sklearn.datasets", "examples").load_digits()
         part = slice(_NUM_TRAIN) if train_or_test == "train" else slice(_NUM_TRAIN, None)

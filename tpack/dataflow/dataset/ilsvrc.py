@@ -35,6 +35,19 @@ class ILSVRC12Files(LabelledFiles):
 
     The directory holds the unpacked archives: ``train`` with a directory for each synset, ``val`` and ``test`` with all
     images in one ("original"), or ``val`` with a directory for each synset too ("train").
+
+    Args:
+        dir: the directory that holds ``train`` and ``val``.
+        name: ``"train"``, ``"val"`` or ``"test"``.
+        meta_dir: where the lists are, see `ILSVRCMeta`. If None, and they are not in their usual place, the images
+            of a directory with synsets are listed, and the classes are the synsets in alphabetical order, which
+            for all thousand is the order of the lists.
+        shuffle: whether each pass has a new order; None does for training.
+        dir_structure: ``"original"`` or ``"train"``, of this part; None looks at the directory.
+
+    Raises:
+        ConfigError: There is no such part or structure.
+        InputError: The directory, the lists or the first of the images are missing.
     """
 
     def __init__(
@@ -45,21 +58,6 @@ class ILSVRC12Files(LabelledFiles):
         shuffle: bool | None = None,
         dir_structure: str | None = None,
     ) -> None:
-        """Make the flow.
-
-        Args:
-            dir: the directory that holds ``train`` and ``val``.
-            name: ``"train"``, ``"val"`` or ``"test"``.
-            meta_dir: where the lists are, see `ILSVRCMeta`. If None, and they are not in their usual place, the images
-                of a directory with synsets are listed, and the classes are the synsets in alphabetical order, which
-                for all thousand is the order of the lists.
-            shuffle: whether each pass has a new order; None does for training.
-            dir_structure: ``"original"`` or ``"train"``, of this part; None looks at the directory.
-
-        Raises:
-            ConfigError: There is no such part or structure.
-            InputError: The directory, the lists or the first of the images are missing.
-        """
         check_name(self, name, PARTS)
         self.dir = os.path.abspath(os.fspath(dir))
         self.name = name
@@ -132,14 +130,13 @@ def _read_box(path: str) -> np.ndarray:
 
 
 class ILSVRCMeta:
-    """The content of ``caffe_ilsvrc12.tar.gz``: synsets.txt, synset_words.txt, train.txt, val.txt, test.txt."""
+    """The content of ``caffe_ilsvrc12.tar.gz``: synsets.txt, synset_words.txt, train.txt, val.txt, test.txt.
+
+    Args:
+        dir: the directory; None is ``ilsvrc_metadata`` below `get_dataset_path()`.
+    """
 
     def __init__(self, dir: str | os.PathLike[str] | None = None) -> None:
-        """Say where the files are; each is read when it is asked for.
-
-        Args:
-            dir: the directory; None is ``ilsvrc_metadata`` below `get_dataset_path()`.
-        """
         self.dir = data_dir(dir, "ilsvrc_metadata")
 
     def get_synset_1000(self) -> dict[int, str]:

@@ -24,15 +24,14 @@ _TINY_IMAGENET_SOURCE = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 
 
 class LabelledFiles(IndexedDataFlow):
-    """Yield ``[path, label]``."""
+    """Yield ``[path, label]``.
+
+    Args:
+        files: paths and labels.
+        shuffle: whether each pass has a new order.
+    """
 
     def __init__(self, files: Sequence[tuple[str, int]], shuffle: bool) -> None:
-        """Make the flow.
-
-        Args:
-            files: paths and labels.
-            shuffle: whether each pass has a new order.
-        """
         super().__init__(bool(shuffle))
         self.files = files
 
@@ -84,16 +83,14 @@ class LabelledImages(IndexedDataFlow):
     """Yield ``[image, label]``: an array of an image's own and an integer.
 
     ``images`` and ``labels`` hold all of them.
+
+    Args:
+        images: of shape (N, ...).
+        labels: of shape (N,).
+        shuffle: whether each pass has a new order.
     """
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, shuffle: bool) -> None:
-        """Make the flow.
-
-        Args:
-            images: of shape (N, ...).
-            labels: of shape (N,).
-            shuffle: whether each pass has a new order.
-        """
         super().__init__(bool(shuffle))
         self.images = images
         self.labels = labels
@@ -129,19 +126,17 @@ class Places365Standard(LabelledImageFiles):
 
     The directory is the published one in the "easy" structure, ``places365_standard``: ``train`` and ``val`` have a
     directory for each class. The classes are these in alphabetical order.
+
+    Args:
+        dir: the directory.
+        name: ``"train"`` or ``"val"``.
+        shuffle: whether each pass has a new order; None does for training.
+
+    Raises:
+        InputError: There are no images.
     """
 
     def __init__(self, dir: str | os.PathLike[str], name: str, shuffle: bool | None = None) -> None:
-        """Make the flow.
-
-        Args:
-            dir: the directory.
-            name: ``"train"`` or ``"val"``.
-            shuffle: whether each pass has a new order; None does for training.
-
-        Raises:
-            InputError: There are no images.
-        """
         self.name = check_name(self, name, ("train", "val"))
         self._label_names, images = list_class_dirs(os.path.join(os.path.abspath(os.fspath(dir)), name), _PLACES_SOURCE)
         super().__init__(images, name == "train" if shuffle is None else shuffle)
@@ -156,19 +151,17 @@ class TinyImageNet(LabelledImageFiles):
 
     The classes are the synsets of ``wnids.txt`` in alphabetical order. The directory is the published one,
     ``tiny-imagenet-200``; its images for testing have no labels and are not read.
+
+    Args:
+        dir: the directory.
+        name: ``"train"`` or ``"val"``.
+        shuffle: whether each pass has a new order; None does for training.
+
+    Raises:
+        InputError: A file is missing, or its content is not what was published.
     """
 
     def __init__(self, dir: str | os.PathLike[str], name: str, shuffle: bool | None = None) -> None:
-        """Make the flow.
-
-        Args:
-            dir: the directory.
-            name: ``"train"`` or ``"val"``.
-            shuffle: whether each pass has a new order; None does for training.
-
-        Raises:
-            InputError: A file is missing, or its content is not what was published.
-        """
         check_name(self, name, ("train", "val"))
         self.dir = os.path.abspath(os.fspath(dir))
         self.name = name

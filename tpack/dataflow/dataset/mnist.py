@@ -20,22 +20,20 @@ class Mnist(UnitImages):
     """Yield ``[image, label]``: float32 of shape (28, 28) from 0 to 1, and the digit.
 
     The files are the published four, such as ``train-images-idx3-ubyte.gz``, compressed or not.
+
+    Args:
+        train_or_test: ``"train"`` or ``"test"``.
+        shuffle: whether each pass has a new order.
+        dir: where the files are; None is a directory of this data set's own below `get_dataset_path()`.
+
+    Raises:
+        InputError: A file is missing, or its content is not what was published.
     """
 
     _default_dir = "mnist_data"
     _source = "https://ossci-datasets.s3.amazonaws.com/mnist"
 
     def __init__(self, train_or_test: str, shuffle: bool = True, dir: str | os.PathLike[str] | None = None) -> None:
-        """Make the flow.
-
-        Args:
-            train_or_test: ``"train"`` or ``"test"``.
-            shuffle: whether each pass has a new order.
-            dir: where the files are; None is a directory of this data set's own below `get_dataset_path()`.
-
-        Raises:
-            InputError: A file is missing, or its content is not what was published.
-        """
         prefix = _PREFIXES[check_name(self, train_or_test, tuple(_PREFIXES))]
         folder = data_dir(dir, self._default_dir)
         images_path = self._find(folder, f"{prefix}-images-idx3-ubyte")

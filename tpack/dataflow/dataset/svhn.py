@@ -18,19 +18,17 @@ class SVHNDigit(LabelledImages):
 
     The files are the published ``train_32x32.mat``, ``test_32x32.mat`` and ``extra_32x32.mat``, where the digit 0 has
     the label 10. Reading them needs SciPy.
+
+    Args:
+        name: ``"train"``, ``"test"`` or ``"extra"``.
+        data_dir: where the files are; None is a directory of this data set's own below `get_dataset_path()`.
+        shuffle: whether each pass has a new order.
+
+    Raises:
+        InputError: The file is missing, or its content is not what was published.
     """
 
     def __init__(self, name: str, data_dir: str | os.PathLike[str] | None = None, shuffle: bool = True) -> None:
-        """Make the flow.
-
-        Args:
-            name: ``"train"``, ``"test"`` or ``"extra"``.
-            data_dir: where the files are; None is a directory of this data set's own below `get_dataset_path()`.
-            shuffle: whether each pass has a new order.
-
-        Raises:
-            InputError: The file is missing, or its content is not what was published.
-        """
         self.name = check_name(self, name, _PARTS)
         super().__init__(*_read(name, data_dir), shuffle)
 

@@ -251,14 +251,12 @@ class TransformList(Transform):
 
     The list itself is ``tfms``, with the members of lists in it in their place. It has each method ``apply_*`` that
     all of them have. Two lists, or a list and a transform, are put together by ``+``.
+
+    Raises:
+        ConfigError: A member is no Transform.
     """
 
     def __init__(self, tfms: Iterable[Transform]) -> None:
-        """Make the list.
-
-        Raises:
-            ConfigError: A member is no Transform.
-        """
         self.tfms: list[Transform] = []
         for transform in tfms:
             if not isinstance(transform, Transform):
@@ -319,20 +317,18 @@ def _has_own_boxes(transform: Transform) -> bool:
 class TransformFactory(Transform):
     """Do what functions do; boxes follow from the coordinates unless they have a function of their own.
 
+    Args:
+        name: what it is called in messages.
+        **kwargs: functions of one argument by the name of the method, such as ``apply_image``.
+
+    Raises:
+        ConfigError: A name does not begin with ``apply_``, or its value is no function.
+
     Example:
         ``TransformFactory(name="Invert", apply_image=lambda img: 255 - img, apply_coords=lambda coords: coords)``
     """
 
     def __init__(self, name: str | None = None, **kwargs: Callable[[Any], Any]) -> None:
-        """Make the transform.
-
-        Args:
-            name: what it is called in messages.
-            **kwargs: functions of one argument by the name of the method, such as ``apply_image``.
-
-        Raises:
-            ConfigError: A name does not begin with ``apply_``, or its value is no function.
-        """
         for method, function in kwargs.items():
             if not method.startswith("apply_") or not callable(function):
                 raise ConfigError(
@@ -346,14 +342,13 @@ class TransformFactory(Transform):
 
 
 class AugmentorList(ImageAugmentor):
-    """Use each augmentor of a list on what the one before it gave."""
+    """Use each augmentor of a list on what the one before it gave.
+
+    Raises:
+        ConfigError: A member is no ImageAugmentor.
+    """
 
     def __init__(self, augmentors: Iterable[ImageAugmentor]) -> None:
-        """Make the list.
-
-        Raises:
-            ConfigError: A member is no ImageAugmentor.
-        """
         self.augmentors = [check_augmentor(self, augmentor) for augmentor in augmentors]
 
     def get_transform(self, img: np.ndarray) -> Transform:

@@ -17,15 +17,14 @@ from tpack.errors import ConfigError
 
 
 class Brightness(PhotometricAugmentor):
-    """Add a random number to all values."""
+    """Add a random number to all values.
+
+    Args:
+        delta: the number is between ``-delta`` and ``delta``.
+        clip: whether floats are limited to 0 and 255; uint8 always is.
+    """
 
     def __init__(self, delta: float, clip: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            delta: the number is between ``-delta`` and ``delta``.
-            clip: whether floats are limited to 0 and 255; uint8 always is.
-        """
         self.delta = check_number(self, "delta", delta, low=0)
         self.clip = clip
 
@@ -37,15 +36,14 @@ class Brightness(PhotometricAugmentor):
 
 
 class BrightnessScale(PhotometricAugmentor):
-    """Multiply all values by a random number."""
+    """Multiply all values by a random number.
+
+    Args:
+        range: the least and the greatest factor.
+        clip: whether floats are limited to 0 and 255; uint8 always is.
+    """
 
     def __init__(self, range: Sequence[float], clip: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            range: the least and the greatest factor.
-            clip: whether floats are limited to 0 and 255; uint8 always is.
-        """
         self.range = check_range(self, "range", range, low=0)
         self.clip = clip
 
@@ -57,18 +55,17 @@ class BrightnessScale(PhotometricAugmentor):
 
 
 class Contrast(PhotometricAugmentor):
-    """Multiply the distance of all values from their mean by a random number."""
+    """Multiply the distance of all values from their mean by a random number.
+
+    Args:
+        factor_range: the least and the greatest factor.
+        rgb: None takes the mean of each channel for itself. Otherwise the three channels have one mean, that of the
+            image made grey: True if they are red, green and blue, False if blue, green and red. A grey image has
+            one mean in any case.
+        clip: whether floats are limited to 0 and 255; uint8 always is.
+    """
 
     def __init__(self, factor_range: Sequence[float], rgb: bool | None = None, clip: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            factor_range: the least and the greatest factor.
-            rgb: None takes the mean of each channel for itself. Otherwise the three channels have one mean, that of the
-                image made grey: True if they are red, green and blue, False if blue, green and red. A grey image has
-                one mean in any case.
-            clip: whether floats are limited to 0 and 255; uint8 always is.
-        """
         self.factor_range = check_range(self, "factor_range", factor_range, low=0)
         self.rgb = rgb
         self.clip = clip
@@ -94,15 +91,13 @@ class Hue(PhotometricAugmentor):
     """Turn the hue of all colours by a random angle.
 
     The unit is OpenCV's for uint8: 180 is the whole circle, for float images too.
+
+    Args:
+        range: the least and the greatest angle; (0, 180) and (-90, 90) are all there are.
+        rgb: whether the channels are red, green and blue, and not blue, green and red.
     """
 
     def __init__(self, range: Sequence[float] = (0, 180), rgb: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            range: the least and the greatest angle; (0, 180) and (-90, 90) are all there are.
-            rgb: whether the channels are red, green and blue, and not blue, green and red.
-        """
         self.range = check_range(self, "range", range, -180, 180)
         self.rgb = rgb
 
@@ -120,16 +115,15 @@ class Hue(PhotometricAugmentor):
 
 
 class Saturation(PhotometricAugmentor):
-    """Make colours fuller or paler: multiply their distance from the image made grey by a random number."""
+    """Make colours fuller or paler: multiply their distance from the image made grey by a random number.
+
+    Args:
+        alpha: the number is between ``1 - alpha`` and ``1 + alpha``.
+        rgb: whether the channels are red, green and blue, and not blue, green and red.
+        clip: whether floats are limited to 0 and 255; uint8 always is.
+    """
 
     def __init__(self, alpha: float = 0.4, rgb: bool = True, clip: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            alpha: the number is between ``1 - alpha`` and ``1 + alpha``.
-            rgb: whether the channels are red, green and blue, and not blue, green and red.
-            clip: whether floats are limited to 0 and 255; uint8 always is.
-        """
         self.alpha = check_number(self, "alpha", alpha, 0, 1)
         self.rgb = rgb
         self.clip = clip
@@ -148,22 +142,20 @@ class Saturation(PhotometricAugmentor):
 class Lighting(PhotometricAugmentor):
     """Add a random colour along the directions in which the colours of a data set vary.
 
+    Args:
+        std: the standard deviation of the random numbers, one for each direction.
+        eigval: the three eigenvalues of the covariance of the colours.
+        eigvec: of shape (3, 3): column k is the eigenvector of eigenvalue k, in the order of the image's channels.
+        clip: whether floats are limited to 0 and 255; uint8 always is.
+
+    Raises:
+        ConfigError: The eigenvalues or eigenvectors have other shapes.
+
     Source:
         Krizhevsky et al., "ImageNet classification with deep convolutional neural networks", 2012
     """
 
     def __init__(self, std: float, eigval: Any, eigvec: Any, clip: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            std: the standard deviation of the random numbers, one for each direction.
-            eigval: the three eigenvalues of the covariance of the colours.
-            eigvec: of shape (3, 3): column k is the eigenvector of eigenvalue k, in the order of the image's channels.
-            clip: whether floats are limited to 0 and 255; uint8 always is.
-
-        Raises:
-            ConfigError: The eigenvalues or eigenvectors have other shapes.
-        """
         self.std = check_number(self, "std", std, low=0)
         self.eigval = np.asarray(eigval, dtype=np.float64)
         self.eigvec = np.asarray(eigvec, dtype=np.float64)
@@ -188,17 +180,15 @@ class Gamma(PhotometricAugmentor):
 
     With the number g that is drawn it is ``1 / (1 + g)``: more than 0 makes brighter. Floats are limited to 0 and 255
     before, and not rounded, as they were in tensorpack.
+
+    Args:
+        range: the least and the greatest g, both more than -1.
+
+    Raises:
+        ConfigError: The least is not.
     """
 
     def __init__(self, range: Sequence[float] = (-0.5, 0.5)) -> None:
-        """Make the augmentor.
-
-        Args:
-            range: the least and the greatest g, both more than -1.
-
-        Raises:
-            ConfigError: The least is not.
-        """
         self.range = check_range(self, "range", range)
         if not self.range[0] > -1:
             raise ConfigError(f"Gamma got range={range!r}: wanted numbers of more than -1")
@@ -211,15 +201,14 @@ class Gamma(PhotometricAugmentor):
 
 
 class Clip(PhotometricAugmentor):
-    """Limit the values."""
+    """Limit the values.
+
+    Args:
+        min: the least value.
+        max: the greatest value.
+    """
 
     def __init__(self, min: float = 0, max: float = 255) -> None:
-        """Make the augmentor.
-
-        Args:
-            min: the least value.
-            max: the greatest value.
-        """
         self.min = check_number(self, "min", min)
         self.max = check_number(self, "max", max, low=min)
 

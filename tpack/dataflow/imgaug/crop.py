@@ -27,7 +27,6 @@ class CropTransform(Transform):
     """
 
     def __init__(self, y0: int, x0: int, h: int, w: int) -> None:
-        """Make the transform; see the class."""
         self.y0 = y0
         self.x0 = x0
         self.h = h
@@ -52,14 +51,13 @@ class CropTransform(Transform):
 
 
 class CenterCrop(ImageAugmentor):
-    """Keep a rectangle in the middle."""
+    """Keep a rectangle in the middle.
+
+    Args:
+        crop_shape: height and width, or one number for both.
+    """
 
     def __init__(self, crop_shape: int | Sequence[int]) -> None:
-        """Make the augmentor.
-
-        Args:
-            crop_shape: height and width, or one number for both.
-        """
         self.crop_shape = check_shape(self, "crop_shape", crop_shape)
 
     def get_transform(self, img: np.ndarray) -> Transform:
@@ -72,14 +70,12 @@ class RandomCrop(ImageAugmentor):
     """Keep a rectangle at a random place; every place is as probable, also the last row and column.
 
     In tensorpack the image's last row and column were never in it.
+
+    Args:
+        crop_shape: height and width, or one number for both.
     """
 
     def __init__(self, crop_shape: int | Sequence[int]) -> None:
-        """Make the augmentor.
-
-        Args:
-            crop_shape: height and width, or one number for both.
-        """
         self.crop_shape = check_shape(self, "crop_shape", crop_shape)
 
     def get_transform(self, img: np.ndarray) -> Transform:
@@ -89,7 +85,18 @@ class RandomCrop(ImageAugmentor):
 
 
 class RandomCropRandomShape(ImageAugmentor):
-    """Keep a rectangle of random height and width at a random place."""
+    """Keep a rectangle of random height and width at a random place.
+
+    Args:
+        wmin: the least width.
+        hmin: the least height.
+        wmax: the greatest width; None is the image's. A narrower image is taken as wide as it is.
+        hmax: the greatest height, likewise.
+        max_aspect_ratio: how many times as long as the other the longer edge may be; None is any number.
+
+    Raises:
+        ConfigError: A least size is more than the greatest, or none has such an aspect ratio.
+    """
 
     def __init__(
         self,
@@ -99,18 +106,6 @@ class RandomCropRandomShape(ImageAugmentor):
         hmax: int | None = None,
         max_aspect_ratio: float | None = None,
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            wmin: the least width.
-            hmin: the least height.
-            wmax: the greatest width; None is the image's. A narrower image is taken as wide as it is.
-            hmax: the greatest height, likewise.
-            max_aspect_ratio: how many times as long as the other the longer edge may be; None is any number.
-
-        Raises:
-            ConfigError: A least size is more than the greatest, or none has such an aspect ratio.
-        """
         self.wmin, self.hmin = check_shape(self, "(wmin, hmin)", (wmin, hmin))
         self.wmax, self.hmax = wmax, hmax
         if (wmax is not None and wmax < wmin) or (hmax is not None and hmax < hmin):
@@ -158,6 +153,12 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
     A rectangle that does not fit into the image is drawn anew. If ten did not fit, the image is resized as little as
     its shape allows, and the middle of it is kept.
 
+    Args:
+        crop_area_fraction: the least and the greatest part of the image's area.
+        aspect_ratio_range: the least and the greatest ratio of width to height; its inverse is as probable.
+        target_shape: height and width, or one number for both.
+        interp: OpenCV's number of the interpolation.
+
     Source:
         Szegedy et al., "Going deeper with convolutions", 2015
     """
@@ -169,14 +170,6 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
         target_shape: int | Sequence[int] = 224,
         interp: int = 1,
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            crop_area_fraction: the least and the greatest part of the image's area.
-            aspect_ratio_range: the least and the greatest ratio of width to height; its inverse is as probable.
-            target_shape: height and width, or one number for both.
-            interp: OpenCV's number of the interpolation.
-        """
         tiny = np.finfo(np.float64).tiny
         self.crop_area_fraction = check_range(self, "crop_area_fraction", crop_area_fraction, tiny, 1)
         self.aspect_ratio_range = check_range(self, "aspect_ratio_range", aspect_ratio_range, tiny)
@@ -217,6 +210,12 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
 class RandomCutout(PhotometricAugmentor):
     """Fill a rectangle at a random place, all of it inside the image, with one value.
 
+    Args:
+        h_range: the height of the rectangle; or a pair, between the first of which and one less than the second the
+            height is drawn.
+        w_range: the width, likewise.
+        fill: the value, or one for each channel.
+
     Source:
         DeVries and Taylor, "Improved regularization of convolutional neural networks with cutout", arXiv 1708.04552
     """
@@ -224,14 +223,6 @@ class RandomCutout(PhotometricAugmentor):
     def __init__(
         self, h_range: int | Sequence[int], w_range: int | Sequence[int], fill: float | Sequence[float] = 0.0
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            h_range: the height of the rectangle; or a pair, between the first of which and one less than the second the
-                height is drawn.
-            w_range: the width, likewise.
-            fill: the value, or one for each channel.
-        """
         self.h_range = _check_edge(self, "h_range", h_range)
         self.w_range = _check_edge(self, "w_range", w_range)
         self.fill = fill

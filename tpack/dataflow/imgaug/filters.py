@@ -21,7 +21,18 @@ _SEEDS = 2**31 - 1
 
 
 class GaussianBlur(PhotometricAugmentor):
-    """Blur with a Gaussian window of random size."""
+    """Blur with a Gaussian window of random size.
+
+    Args:
+        size_range: the window has ``2 * size + 1`` pixels, where size is at least the first and less than the
+            second.
+        sigma_range: the least and the greatest standard deviation; 0 is the one that OpenCV takes for the size.
+        symmetric: whether the window is the same in both directions.
+        max_size: if given, ``size_range`` is ``(0, max_size)``.
+
+    Raises:
+        ConfigError: The sizes are no integers, or the range is empty.
+    """
 
     def __init__(
         self,
@@ -30,18 +41,6 @@ class GaussianBlur(PhotometricAugmentor):
         symmetric: bool = True,
         max_size: int | None = None,
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            size_range: the window has ``2 * size + 1`` pixels, where size is at least the first and less than the
-                second.
-            sigma_range: the least and the greatest standard deviation; 0 is the one that OpenCV takes for the size.
-            symmetric: whether the window is the same in both directions.
-            max_size: if given, ``size_range`` is ``(0, max_size)``.
-
-        Raises:
-            ConfigError: The sizes are no integers, or the range is empty.
-        """
         if max_size is not None:
             size_range = (0, max_size)
         low, high = check_range(self, "size_range", size_range, low=0)
@@ -72,15 +71,14 @@ class _SeededNoise(PhotometricAugmentor):
 
 
 class GaussianNoise(_SeededNoise):
-    """Add a number from a normal distribution to each value."""
+    """Add a number from a normal distribution to each value.
+
+    Args:
+        sigma: the standard deviation.
+        clip: whether floats are limited to 0 and 255; uint8 always is.
+    """
 
     def __init__(self, sigma: float = 1, clip: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            sigma: the standard deviation.
-            clip: whether floats are limited to 0 and 255; uint8 always is.
-        """
         self.sigma = check_number(self, "sigma", sigma, low=0)
         self.clip = clip
 
@@ -91,18 +89,17 @@ class GaussianNoise(_SeededNoise):
 
 
 class SaltPepperNoise(_SeededNoise):
-    """Set some values to 255 and some to 0; each channel of a pixel for itself."""
+    """Set some values to 255 and some to 0; each channel of a pixel for itself.
+
+    Args:
+        white_prob: how probable 255 is.
+        black_prob: how probable 0 is.
+
+    Raises:
+        ConfigError: Together they are more than 1.
+    """
 
     def __init__(self, white_prob: float = 0.05, black_prob: float = 0.05) -> None:
-        """Make the augmentor.
-
-        Args:
-            white_prob: how probable 255 is.
-            black_prob: how probable 0 is.
-
-        Raises:
-            ConfigError: Together they are more than 1.
-        """
         self.white_prob = check_number(self, "white_prob", white_prob, 0, 1)
         self.black_prob = check_number(self, "black_prob", black_prob, 0, 1)
         if white_prob + black_prob > 1:
@@ -121,17 +118,15 @@ class JpegNoise(PhotometricAugmentor):
     """Compress as JPEG and decompress again; float values are limited to 0 and 255, and rounded, before.
 
     An image of one channel stays one; in tensorpack it came back with three.
+
+    Args:
+        quality_range: the quality is at least the first and less than the second.
+
+    Raises:
+        ConfigError: They are no integers, or the range is empty.
     """
 
     def __init__(self, quality_range: Sequence[int] = (40, 100)) -> None:
-        """Make the augmentor.
-
-        Args:
-            quality_range: the quality is at least the first and less than the second.
-
-        Raises:
-            ConfigError: They are no integers, or the range is empty.
-        """
         low, high = check_range(self, "quality_range", quality_range, 0, 101)
         if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or low == high:
             raise ConfigError(f"JpegNoise got quality_range={quality_range!r}: wanted two integers, the second more")
@@ -152,14 +147,13 @@ class JpegNoise(PhotometricAugmentor):
 
 
 class MeanVarianceNormalize(PhotometricAugmentor):
-    """Subtract the mean and divide by the standard deviation, which is taken for at least ``1 / sqrt(values)``."""
+    """Subtract the mean and divide by the standard deviation, which is taken for at least ``1 / sqrt(values)``.
+
+    Args:
+        all_channel: whether the channels have one mean and deviation, and not each its own.
+    """
 
     def __init__(self, all_channel: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            all_channel: whether the channels have one mean and deviation, and not each its own.
-        """
         self.all_channel = all_channel
 
     def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
@@ -175,16 +169,14 @@ class MinMaxNormalize(PhotometricAugmentor):
     """Scale and shift the values so that the least and the greatest are two given numbers.
 
     Values that are all alike become the first of the two; in tensorpack they became NaN.
+
+    Args:
+        min: what the least value becomes.
+        max: what the greatest becomes.
+        all_channel: whether the channels are scaled alike, and not each for itself.
     """
 
     def __init__(self, min: float = 0, max: float = 255, all_channel: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            min: what the least value becomes.
-            max: what the greatest becomes.
-            all_channel: whether the channels are scaled alike, and not each for itself.
-        """
         self.min = check_number(self, "min", min)
         self.max = check_number(self, "max", max, low=min)
         self.all_channel = all_channel

@@ -28,6 +28,16 @@ class WarpAffineTransform(Transform):
 
     In tensorpack a border value given as one number was that of the first channel, and the others were black; the
     coordinates were half a pixel off where the matrix did more than shift.
+
+    Args:
+        mat: of shape (2, 3): the pixel with indices (x, y) goes to ``mat @ (x, y, 1)``.
+        dsize: the width and height of the image that comes out.
+        interp: OpenCV's number of the interpolation.
+        borderMode: OpenCV's number of what is outside of the image.
+        borderValue: the value there with border 0, or one for each channel.
+
+    Raises:
+        ConfigError: The matrix has another shape.
     """
 
     def __init__(
@@ -38,18 +48,6 @@ class WarpAffineTransform(Transform):
         borderMode: int = 0,
         borderValue: float | Sequence[float] = 0,
     ) -> None:
-        """Make the transform.
-
-        Args:
-            mat: of shape (2, 3): the pixel with indices (x, y) goes to ``mat @ (x, y, 1)``.
-            dsize: the width and height of the image that comes out.
-            interp: OpenCV's number of the interpolation.
-            borderMode: OpenCV's number of what is outside of the image.
-            borderValue: the value there with border 0, or one for each channel.
-
-        Raises:
-            ConfigError: The matrix has another shape.
-        """
         self.mat = np.asarray(mat, dtype=np.float64)
         if self.mat.shape != (2, 3):
             raise ConfigError(f"WarpAffineTransform got a matrix of shape {self.mat.shape}: wanted (2, 3)")
@@ -75,7 +73,14 @@ class WarpAffineTransform(Transform):
 
 
 class Shift(ImageAugmentor):
-    """Shift by a random whole number of pixels."""
+    """Shift by a random whole number of pixels.
+
+    Args:
+        horiz_frac: the greatest shift to the left or right, as a fraction of the width.
+        vert_frac: the greatest shift up or down, as a fraction of the height.
+        border: OpenCV's number of what comes in from outside.
+        border_value: the value of that with border 0.
+    """
 
     def __init__(
         self,
@@ -84,14 +89,6 @@ class Shift(ImageAugmentor):
         border: int = 1,
         border_value: float | Sequence[float] = 0,
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            horiz_frac: the greatest shift to the left or right, as a fraction of the width.
-            vert_frac: the greatest shift up or down, as a fraction of the height.
-            border: OpenCV's number of what comes in from outside.
-            border_value: the value of that with border 0.
-        """
         self.horiz_frac = check_number(self, "horiz_frac", horiz_frac, 0, 1)
         self.vert_frac = check_number(self, "vert_frac", vert_frac, 0, 1)
         self.border = border
@@ -107,7 +104,18 @@ class Shift(ImageAugmentor):
 
 
 class Affine(ImageAugmentor):
-    """Shear, rotate and scale around the middle, then shift, each by a random amount."""
+    """Shear, rotate and scale around the middle, then shift, each by a random amount.
+
+    Args:
+        scale: the least and the greatest factor; None is 1.
+        translate_frac: the greatest shift to either side as a fraction of the width, and up or down of the height;
+            None is no shift.
+        rotate_max_deg: the greatest angle to either side, in degrees.
+        shear: the greatest angle by which the columns are slanted to either side, in degrees, less than 90.
+        interp: OpenCV's number of the interpolation.
+        border: OpenCV's number of what comes in from outside.
+        border_value: the value of that with border 0.
+    """
 
     def __init__(
         self,
@@ -119,18 +127,6 @@ class Affine(ImageAugmentor):
         border: int = 1,
         border_value: float | Sequence[float] = 0,
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            scale: the least and the greatest factor; None is 1.
-            translate_frac: the greatest shift to either side as a fraction of the width, and up or down of the height;
-                None is no shift.
-            rotate_max_deg: the greatest angle to either side, in degrees.
-            shear: the greatest angle by which the columns are slanted to either side, in degrees, less than 90.
-            interp: OpenCV's number of the interpolation.
-            border: OpenCV's number of what comes in from outside.
-            border_value: the value of that with border 0.
-        """
         self.scale = None if scale is None else check_range(self, "scale", scale, low=1e-6)
         fractions = (0, 0) if translate_frac is None else tuple(translate_frac)
         self.translate_frac = [check_number(self, "translate_frac", fraction, 0, 1) for fraction in fractions]
@@ -158,7 +154,17 @@ class Affine(ImageAugmentor):
 
 
 class Rotation(ImageAugmentor):
-    """Rotate by a random angle around a random point; the image keeps its size."""
+    """Rotate by a random angle around a random point; the image keeps its size.
+
+    Args:
+        max_deg: the greatest angle to either side, in degrees.
+        center_range: between which fractions of height and width the point is.
+        interp: OpenCV's number of the interpolation.
+        border: OpenCV's number of what comes in from outside.
+        step_deg: if given, the angle is a multiple of it. All multiples up to ``max_deg`` to either side are as
+            probable; in tensorpack ``max_deg`` itself was never drawn.
+        border_value: the value from outside with border 0.
+    """
 
     def __init__(
         self,
@@ -169,17 +175,6 @@ class Rotation(ImageAugmentor):
         step_deg: float | None = None,
         border_value: float | Sequence[float] = 0,
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            max_deg: the greatest angle to either side, in degrees.
-            center_range: between which fractions of height and width the point is.
-            interp: OpenCV's number of the interpolation.
-            border: OpenCV's number of what comes in from outside.
-            step_deg: if given, the angle is a multiple of it. All multiples up to ``max_deg`` to either side are as
-                probable; in tensorpack ``max_deg`` itself was never drawn.
-            border_value: the value from outside with border 0.
-        """
         self.max_deg = check_number(self, "max_deg", max_deg, low=0)
         self.center_range = check_range(self, "center_range", center_range)
         self.step_deg = _check_step(self, step_deg)
@@ -199,16 +194,14 @@ class RotationAndCropValid(ImageAugmentor):
     """Rotate around the middle by a random angle, and keep the largest upright rectangle that is image everywhere.
 
     One of its edges may be longer than the image's: a quarter turn keeps all of it.
+
+    Args:
+        max_deg: the greatest angle to either side, in degrees.
+        interp: OpenCV's number of the interpolation.
+        step_deg: see `Rotation`.
     """
 
     def __init__(self, max_deg: float, interp: int = 1, step_deg: float | None = None) -> None:
-        """Make the augmentor.
-
-        Args:
-            max_deg: the greatest angle to either side, in degrees.
-            interp: OpenCV's number of the interpolation.
-            step_deg: see `Rotation`.
-        """
         self.max_deg = check_number(self, "max_deg", max_deg, low=0)
         self.step_deg = _check_step(self, step_deg)
         self.interp = interp
@@ -273,7 +266,6 @@ class FlipTransform(Transform):
     """Mirror an image of height ``h`` and width ``w``: left and right if ``horiz``, else top and bottom."""
 
     def __init__(self, h: int, w: int, horiz: bool = True) -> None:
-        """Make the transform; see the class."""
         self.h = h
         self.w = w
         self.horiz = horiz
@@ -308,19 +300,18 @@ class TransposeTransform(Transform):
 
 
 class Flip(ImageAugmentor):
-    """Mirror an image, or do not, by chance."""
+    """Mirror an image, or do not, by chance.
+
+    Args:
+        horiz: whether left and right are exchanged.
+        vert: whether top and bottom are.
+        prob: how probable it is.
+
+    Raises:
+        ConfigError: Not exactly one of ``horiz`` and ``vert`` is set.
+    """
 
     def __init__(self, horiz: bool = False, vert: bool = False, prob: float = 0.5) -> None:
-        """Make the augmentor.
-
-        Args:
-            horiz: whether left and right are exchanged.
-            vert: whether top and bottom are.
-            prob: how probable it is.
-
-        Raises:
-            ConfigError: Not exactly one of ``horiz`` and ``vert`` is set.
-        """
         if bool(horiz) == bool(vert):
             raise ConfigError(f"Flip got horiz={horiz} and vert={vert}: wanted one of them; two Flips do both")
         self.horiz = bool(horiz)
@@ -335,14 +326,13 @@ class Flip(ImageAugmentor):
 
 
 class Transpose(ImageAugmentor):
-    """Exchange rows and columns, or do not, by chance."""
+    """Exchange rows and columns, or do not, by chance.
+
+    Args:
+        prob: how probable it is.
+    """
 
     def __init__(self, prob: float = 0.5) -> None:
-        """Make the augmentor.
-
-        Args:
-            prob: how probable it is.
-        """
         self.prob = check_number(self, "prob", prob, 0, 1)
 
     def get_transform(self, img: np.ndarray) -> Transform:

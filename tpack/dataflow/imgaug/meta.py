@@ -32,22 +32,21 @@ class Identity(ImageAugmentor):
 
 
 class MapImage(ImageAugmentor):
-    """Change an image by a function."""
+    """Change an image by a function.
+
+    Args:
+        func: takes and returns an image. It must not change the one it gets.
+        coord_func: takes and returns coordinates of shape (N, 2); without it coordinates are refused.
+
+    Raises:
+        ConfigError: One of them cannot be called.
+    """
 
     def __init__(
         self,
         func: Callable[[np.ndarray], np.ndarray],
         coord_func: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            func: takes and returns an image. It must not change the one it gets.
-            coord_func: takes and returns coordinates of shape (N, 2); without it coordinates are refused.
-
-        Raises:
-            ConfigError: One of them cannot be called.
-        """
         if not callable(func) or not (coord_func is None or callable(coord_func)):
             raise ConfigError(f"MapImage got func={func!r} and coord_func={coord_func!r}: wanted functions")
         self.func = func
@@ -77,15 +76,14 @@ class _Choice(ImageAugmentor):
 
 
 class RandomApplyAug(_Choice):
-    """Use an augmentor or none."""
+    """Use an augmentor or none.
+
+    Args:
+        aug: the augmentor.
+        prob: how probable it is to be used.
+    """
 
     def __init__(self, aug: ImageAugmentor, prob: float) -> None:
-        """Make the augmentor.
-
-        Args:
-            aug: the augmentor.
-            prob: how probable it is to be used.
-        """
         self.aug = check_augmentor(self, aug)
         self.prob = check_number(self, "prob", prob, 0, 1)
         self._none = AugmentorList([])
@@ -99,18 +97,17 @@ class RandomApplyAug(_Choice):
 
 
 class RandomChooseAug(_Choice):
-    """Use one of several augmentors."""
+    """Use one of several augmentors.
+
+    Args:
+        aug_lists: the augmentors, which are then as probable as each other; or pairs of an augmentor and how
+            probable it is.
+
+    Raises:
+        ConfigError: There is none, or the probabilities are not 1 together.
+    """
 
     def __init__(self, aug_lists: Sequence[Any]) -> None:
-        """Make the augmentor.
-
-        Args:
-            aug_lists: the augmentors, which are then as probable as each other; or pairs of an augmentor and how
-                probable it is.
-
-        Raises:
-            ConfigError: There is none, or the probabilities are not 1 together.
-        """
         if len(aug_lists) == 0:
             raise ConfigError("RandomChooseAug got no augmentor: wanted at least one")
         has_probs = isinstance(aug_lists[0], (list, tuple))
@@ -126,14 +123,13 @@ class RandomChooseAug(_Choice):
 
 
 class RandomOrderAug(_Choice):
-    """Use all of several augmentors, each time in another order."""
+    """Use all of several augmentors, each time in another order.
+
+    Args:
+        aug_lists: the augmentors.
+    """
 
     def __init__(self, aug_lists: Sequence[ImageAugmentor]) -> None:
-        """Make the augmentor.
-
-        Args:
-            aug_lists: the augmentors.
-        """
         self.augmentors = [check_augmentor(self, augmentor) for augmentor in aug_lists]
 
     def _choose(self) -> ImageAugmentor:
@@ -145,17 +141,15 @@ class Albumentations(ImageAugmentor):
 
     Each image has a seed, drawn from our generator, so that runs repeat and a transform can be made again. The library
     gives no access to coordinates without their annotations: they are refused.
+
+    Args:
+        augmentor: what is called as ``augmentor(image=...)["image"]`` and has ``set_random_seed``, as in version 2.
+
+    Raises:
+        ConfigError: It has not.
     """
 
     def __init__(self, augmentor: Any) -> None:
-        """Make the augmentor.
-
-        Args:
-            augmentor: what is called as ``augmentor(image=...)["image"]`` and has ``set_random_seed``, as in version 2.
-
-        Raises:
-            ConfigError: It has not.
-        """
         if not callable(augmentor) or not hasattr(augmentor, "set_random_seed"):
             raise ConfigError(
                 f"Albumentations got a {type(augmentor).__name__}: wanted a transform of albumentations 2, "
@@ -182,17 +176,16 @@ class _AlbumentationsTransform(Transform):
 
 
 class IAAugmentor(ImageAugmentor):
-    """Wrap an augmenter of the library imgaug. Each image has a seed, drawn from our generator."""
+    """Wrap an augmenter of the library imgaug. Each image has a seed, drawn from our generator.
+
+    Args:
+        augmentor: what has ``seed_``, ``to_deterministic``, ``augment_image`` and ``augment``, as in version 0.4.
+
+    Raises:
+        ConfigError: It has not.
+    """
 
     def __init__(self, augmentor: Any) -> None:
-        """Make the augmentor.
-
-        Args:
-            augmentor: what has ``seed_``, ``to_deterministic``, ``augment_image`` and ``augment``, as in version 0.4.
-
-        Raises:
-            ConfigError: It has not.
-        """
         wanted = ("seed_", "to_deterministic", "augment_image", "augment")
         missing = [name for name in wanted if not hasattr(augmentor, name)]
         if missing:

@@ -39,14 +39,13 @@ class BackgroundFiller:
 
 
 class ConstantBackgroundFiller(BackgroundFiller):
-    """A background of one value."""
+    """A background of one value.
+
+    Args:
+        value: the value, or one for each channel.
+    """
 
     def __init__(self, value: float | Sequence[float]) -> None:
-        """Make the filler.
-
-        Args:
-            value: the value, or one for each channel.
-        """
         self.value = value
 
     def _fill(self, background_shape: tuple[int, ...], img: np.ndarray) -> np.ndarray:
@@ -56,18 +55,17 @@ class ConstantBackgroundFiller(BackgroundFiller):
 
 
 class PasteTransform(Transform):
-    """Paste an image of height ``h`` and width ``w`` with its corner at row ``y0`` and column ``x0``."""
+    """Paste an image of height ``h`` and width ``w`` with its corner at row ``y0`` and column ``x0``.
+
+    Args:
+        y0: see the class.
+        x0: see the class.
+        h: see the class.
+        w: see the class.
+        background: its height and width, and what makes it.
+    """
 
     def __init__(self, y0: int, x0: int, h: int, w: int, background: tuple[Sequence[int], BackgroundFiller]) -> None:
-        """Make the transform.
-
-        Args:
-            y0: see the class.
-            x0: see the class.
-            h: see the class.
-            w: see the class.
-            background: its height and width, and what makes it.
-        """
         self.y0 = y0
         self.x0 = x0
         self.h = h
@@ -90,20 +88,19 @@ class PasteTransform(Transform):
 
 
 class CenterPaste(ImageAugmentor):
-    """Paste the image onto the middle of a background."""
+    """Paste the image onto the middle of a background.
+
+    Args:
+        background_shape: height and width of the background, or one number for both.
+        background_filler: what makes it; None makes one of zeros.
+
+    Raises:
+        ConfigError: The filler is no BackgroundFiller.
+    """
 
     def __init__(
         self, background_shape: int | Sequence[int], background_filler: BackgroundFiller | None = None
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            background_shape: height and width of the background, or one number for both.
-            background_filler: what makes it; None makes one of zeros.
-
-        Raises:
-            ConfigError: The filler is no BackgroundFiller.
-        """
         filler = ConstantBackgroundFiller(0) if background_filler is None else background_filler
         if not isinstance(filler, BackgroundFiller):
             raise ConfigError(f"{type(self).__name__} got a {type(filler).__name__}: wanted a BackgroundFiller")

@@ -35,15 +35,14 @@ class PhotometricAugmentor(ImageAugmentor):
 
 
 class PhotometricTransform(Transform):
-    """What a `PhotometricAugmentor` does, once its random numbers are drawn."""
+    """What a `PhotometricAugmentor` does, once its random numbers are drawn.
+
+    Args:
+        augmentor: the augmentor.
+        params: what its ``_get_augment_params`` returned.
+    """
 
     def __init__(self, augmentor: PhotometricAugmentor, params: Any = None) -> None:
-        """Make the transform.
-
-        Args:
-            augmentor: the augmentor.
-            params: what its ``_get_augment_params`` returned.
-        """
         self.augmentor = augmentor
         self.params = params
 
@@ -116,18 +115,17 @@ class ToFloat32(PhotometricAugmentor):
 
 
 class ColorSpace(PhotometricAugmentor):
-    """Bring the colours into another colour space."""
+    """Bring the colours into another colour space.
+
+    Args:
+        mode: OpenCV's number of the conversion, such as ``cv2.COLOR_BGR2HSV``.
+        keepdims: whether an image of one channel has the shape (H, W, 1), and not (H, W).
+
+    Raises:
+        ConfigError: The mode is no integer.
+    """
 
     def __init__(self, mode: int, keepdims: bool = True) -> None:
-        """Make the augmentor.
-
-        Args:
-            mode: OpenCV's number of the conversion, such as ``cv2.COLOR_BGR2HSV``.
-            keepdims: whether an image of one channel has the shape (H, W, 1), and not (H, W).
-
-        Raises:
-            ConfigError: The mode is no integer.
-        """
         if isinstance(mode, bool) or not isinstance(mode, (int, np.integer)):
             raise ConfigError(f"{type(self).__name__} got mode={mode!r}: wanted OpenCV's number of a conversion")
         self.mode = mode
@@ -145,16 +143,15 @@ class ColorSpace(PhotometricAugmentor):
 
 
 class Grayscale(ColorSpace):
-    """Make a colour image grey."""
+    """Make a colour image grey.
+
+    Args:
+        keepdims: whether the shape becomes (H, W, 1), and not (H, W).
+        rgb: whether the channels are red, green and blue, and not in OpenCV's order: blue, green and red.
+        keepshape: whether the shape stays (H, W, 3), with three channels that are the same.
+    """
 
     def __init__(self, keepdims: bool = True, rgb: bool = False, keepshape: bool = False) -> None:
-        """Make the augmentor.
-
-        Args:
-            keepdims: whether the shape becomes (H, W, 1), and not (H, W).
-            rgb: whether the channels are red, green and blue, and not in OpenCV's order: blue, green and red.
-            keepshape: whether the shape stays (H, W, 3), with three channels that are the same.
-        """
         super().__init__(opencv().COLOR_RGB2GRAY if rgb else opencv().COLOR_BGR2GRAY, keepdims)
         self.keepshape = keepshape
 

@@ -28,7 +28,6 @@ class ResizeTransform(Transform):
     """Resize an image of height ``h`` and width ``w`` to ``new_h`` and ``new_w``."""
 
     def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int) -> None:
-        """Make the transform; see the class."""
         self.h = h
         self.w = w
         self.new_h = new_h
@@ -49,15 +48,14 @@ class ResizeTransform(Transform):
 
 
 class Resize(ImageAugmentor):
-    """Resize to a fixed shape."""
+    """Resize to a fixed shape.
+
+    Args:
+        shape: height and width, or one number for both.
+        interp: OpenCV's number of the interpolation.
+    """
 
     def __init__(self, shape: int | Sequence[int], interp: int = 1) -> None:
-        """Make the augmentor.
-
-        Args:
-            shape: height and width, or one number for both.
-            interp: OpenCV's number of the interpolation.
-        """
         self.shape = check_shape(self, "shape", shape)
         self.interp = interp
 
@@ -67,15 +65,14 @@ class Resize(ImageAugmentor):
 
 
 class ResizeShortestEdge(ImageAugmentor):
-    """Resize so that the shorter of height and width becomes a fixed number, and the other keeps its ratio to it."""
+    """Resize so that the shorter of height and width becomes a fixed number, and the other keeps its ratio to it.
+
+    Args:
+        size: the shorter edge, an integer.
+        interp: OpenCV's number of the interpolation.
+    """
 
     def __init__(self, size: int, interp: int = 1) -> None:
-        """Make the augmentor.
-
-        Args:
-            size: the shorter edge, an integer.
-            interp: OpenCV's number of the interpolation.
-        """
         self.size = check_shape(self, "size", size)[0] if not isinstance(size, Sequence) else _refuse_size(size)
         self.interp = interp
 
@@ -92,6 +89,19 @@ class RandomResize(ImageAugmentor):
     """Resize to a random size, but change the ratio of width to height only so much.
 
     If 50 sizes in a row change it too much, the image keeps its size and the log says so.
+
+    Args:
+        xrange: the least and the greatest width; two floats are factors on the image's, two integers numbers of
+            pixels.
+        yrange: the same for the height; None is the same as ``xrange``.
+        minimum: the least width and height in pixels, whatever was drawn.
+        aspect_ratio_thres: by which fraction the ratio of width to height may change; with 0 the height follows
+            from the width.
+        interp: OpenCV's number of the interpolation.
+
+    Raises:
+        ConfigError: ``yrange`` is given although the height follows from the width, or one range is of factors and
+            the other of pixels.
     """
 
     def __init__(
@@ -102,21 +112,6 @@ class RandomResize(ImageAugmentor):
         aspect_ratio_thres: float = 0.15,
         interp: int = 1,
     ) -> None:
-        """Make the augmentor.
-
-        Args:
-            xrange: the least and the greatest width; two floats are factors on the image's, two integers numbers of
-                pixels.
-            yrange: the same for the height; None is the same as ``xrange``.
-            minimum: the least width and height in pixels, whatever was drawn.
-            aspect_ratio_thres: by which fraction the ratio of width to height may change; with 0 the height follows
-                from the width.
-            interp: OpenCV's number of the interpolation.
-
-        Raises:
-            ConfigError: ``yrange`` is given although the height follows from the width, or one range is of factors and
-                the other of pixels.
-        """
         self.xrange = check_range(self, "xrange", xrange, low=0)
         self.yrange = self.xrange if yrange is None else check_range(self, "yrange", yrange, low=0)
         self.minimum = (minimum[0], minimum[1])

@@ -29,21 +29,19 @@ class HDF5Data(IndexedDataFlow):
     """Yield lists of the k-th entries of some arrays in an HDF5 file.
 
     Entries are read from the file when their turn comes. (tensorpack reads whole arrays into memory.)
+
+    Args:
+        filename: the file.
+        data_paths: the paths of the arrays in the file, one for each component. All must have one length.
+        shuffle: whether each pass has a new order.
+
+    Raises:
+        ConfigError: ``data_paths`` is no list or is empty.
+        InputError: The file cannot be read, has no such array, or the arrays are of unlike lengths.
+        DependencyError: The package ``h5py`` is not installed.
     """
 
     def __init__(self, filename: str | os.PathLike[str], data_paths: Sequence[str], shuffle: bool = True) -> None:
-        """Make the flow.
-
-        Args:
-            filename: the file.
-            data_paths: the paths of the arrays in the file, one for each component. All must have one length.
-            shuffle: whether each pass has a new order.
-
-        Raises:
-            ConfigError: ``data_paths`` is no list or is empty.
-            InputError: The file cannot be read, has no such array, or the arrays are of unlike lengths.
-            DependencyError: The package ``h5py`` is not installed.
-        """
         if not isinstance(data_paths, (list, tuple)) or not data_paths:
             raise ConfigError(f"HDF5Data got data_paths={data_paths!r:.100}: wanted a list of at least one path")
         super().__init__(shuffle)

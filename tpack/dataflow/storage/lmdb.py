@@ -44,18 +44,16 @@ class LmdbFile:
 
     Of damage inside the file the library notices what breaks its tree of pages, and hardly ever ends the process over
     it; it does not notice damage to values. `LMDBSerializer` therefore stores a checksum with each.
+
+    Args:
+        path: the file, or a directory with the file ``data.mdb``.
+
+    Raises:
+        InputError: It is missing, is no LMDB file or was cut off.
+        DependencyError: The package ``lmdb`` is not installed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open the file.
-
-        Args:
-            path: the file, or a directory with the file ``data.mdb``.
-
-        Raises:
-            InputError: It is missing, is no LMDB file or was cut off.
-            DependencyError: The package ``lmdb`` is not installed.
-        """
         lmdb = import_optional("lmdb", "lmdb")
         path = os.fspath(path)
         self.path = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
@@ -137,25 +135,23 @@ class LMDBData(IndexedDataFlow):
     In a random order each entry is looked up by its key; that is slow on a disk that turns if the file is larger than
     memory. In their own order entries are read one after the other. The entries ``__keys__`` and ``__tpack__``, which
     describe the file, are left out.
+
+    Args:
+        lmdb_path: the file, or a directory with the file ``data.mdb``.
+        shuffle: whether each pass has a new order.
+        keys: with ``shuffle``, the keys of the entries to yield: a list, or a format that makes keys of the numbers
+            from 0 on, such as ``"{:0>8d}"``. Unless given they are those in the entry ``__keys__`` that tensorpack
+            wrote, or, if there is none, found by reading through the file once.
+
+    Raises:
+        ConfigError: Keys were given without ``shuffle``, or as something else.
+        InputError: The file is missing, is no LMDB file, or was cut off.
+        DependencyError: The package ``lmdb`` is not installed.
     """
 
     def __init__(
         self, lmdb_path: str | os.PathLike[str], shuffle: bool = True, keys: str | Sequence[str | bytes] | None = None
     ) -> None:
-        """Make the flow.
-
-        Args:
-            lmdb_path: the file, or a directory with the file ``data.mdb``.
-            shuffle: whether each pass has a new order.
-            keys: with ``shuffle``, the keys of the entries to yield: a list, or a format that makes keys of the numbers
-                from 0 on, such as ``"{:0>8d}"``. Unless given they are those in the entry ``__keys__`` that tensorpack
-                wrote, or, if there is none, found by reading through the file once.
-
-        Raises:
-            ConfigError: Keys were given without ``shuffle``, or as something else.
-            InputError: The file is missing, is no LMDB file, or was cut off.
-            DependencyError: The package ``lmdb`` is not installed.
-        """
         super().__init__(shuffle)
         if keys is not None and not shuffle:
             raise ConfigError("LMDBData got keys and shuffle=False: without shuffling, entries come in their own order")
@@ -197,18 +193,17 @@ class LMDBData(IndexedDataFlow):
 
 
 class LMDBDataDecoder(MapData):
-    """Yield what a function makes of the keys and values of an LMDB file; None drops the entry."""
+    """Yield what a function makes of the keys and values of an LMDB file; None drops the entry.
+
+    Args:
+        lmdb_data: an `LMDBData`, or another flow of pairs.
+        decoder: gets a key and a value, and returns a data point or None.
+
+    Raises:
+        ConfigError: ``decoder`` cannot be called.
+    """
 
     def __init__(self, lmdb_data: DataFlow, decoder: Callable[[bytes, bytes], Any]) -> None:
-        """Make the flow.
-
-        Args:
-            lmdb_data: an `LMDBData`, or another flow of pairs.
-            decoder: gets a key and a value, and returns a data point or None.
-
-        Raises:
-            ConfigError: ``decoder`` cannot be called.
-        """
         if not callable(decoder):
             raise ConfigError(f"LMDBDataDecoder got decoder={decoder!r}: wanted a function of a key and a value")
         super().__init__(lmdb_data, partial(_decode_pair, decoder))

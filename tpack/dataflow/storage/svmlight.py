@@ -13,19 +13,17 @@ class SVMLightData(IndexedDataFlow):
 
     The file is read when the flow is made, by scikit-learn, and stays in memory in its sparse form. Features come as
     one array of float64, the zeros included; the label is a float.
+
+    Args:
+        filename: the file.
+        shuffle: whether each pass has a new order.
+
+    Raises:
+        InputError: The file cannot be read.
+        DependencyError: The package ``scikit-learn`` is not installed.
     """
 
     def __init__(self, filename: str | os.PathLike[str], shuffle: bool = True) -> None:
-        """Make the flow.
-
-        Args:
-            filename: the file.
-            shuffle: whether each pass has a new order.
-
-        Raises:
-            InputError: The file cannot be read.
-            DependencyError: The package ``scikit-learn`` is not installed.
-        """
         super().__init__(shuffle)
         datasets = import_optional("sklearn.datasets", "examples")
         try:

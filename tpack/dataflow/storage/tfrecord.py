@@ -51,18 +51,16 @@ class TFRecordData(IndexedDataFlow):
     """Yield the records of a TFRecord file as bytes, with their checksums checked.
 
     The places of the records are found when the flow is made, by reading the header of each.
+
+    Args:
+        path: the file, not compressed.
+        shuffle: whether each pass has a new order.
+
+    Raises:
+        InputError: The file is missing, was cut off, or a header in it is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str], shuffle: bool = False) -> None:
-        """Make the flow.
-
-        Args:
-            path: the file, not compressed.
-            shuffle: whether each pass has a new order.
-
-        Raises:
-            InputError: The file is missing, was cut off, or a header in it is damaged.
-        """
         super().__init__(shuffle)
         self.path = os.fspath(path)
         self._offsets = _find_records(self.path)
