@@ -3,6 +3,8 @@
 None of them depends on the batch, so training and prediction compute the same.
 """
 
+from collections.abc import Sequence
+
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
@@ -74,20 +76,6 @@ def GroupNorm(  # noqa: N802
     return outputs
 
 
-def _split_channels(wide: tf.Tensor, channels: Channels, group: int) -> tf.Tensor:
-    """Return the input with two axes in place of that of the channels: the group, and the channel in it."""
-    sizes = tf.unstack(tf.shape(wide))
-    known = wide.shape.as_list()
-    at, split = channels.axis, [group, channels.count // group]
-    grouped = tf.reshape(wide, [*sizes[:at], *split, *sizes[at + 1 :]])
-    grouped.set_shape([*known[:at], *split, *known[at + 1 :]])
-    return grouped
-
-
-def _split_vector(vector: tf.Tensor, channels: Channels, group: int) -> tf.Tensor:
-    return tf.reshape(vector, [1] * channels.axis + [group, -1] + [1] * (channels.rank - 1 - channels.axis))
-
-
 @layer_register()
 def InstanceNorm(  # noqa: N802
     x: tf.Tensor,
@@ -124,14 +112,10 @@ def InstanceNorm(  # noqa: N802
         Ulyanov et al., "Instance Normalization", https://arxiv.org/abs/1607.08022
     """
     channels = channels_of("InstanceNorm", x, data_format, 4)
-    dtype = wide_dtype(x)
     if use_affine is not None:
         center = scale = use_affine
-    affine = AffineOptions(center, scale, gamma_initializer=gamma_initializer).create(channels.count, dtype)
-    mean, variance = tf.nn.moments(tf.cast(x, dtype), spatial_axes(data_format), keep_dims=True)
-    outputs = normalize(x, mean, variance, channels.spread_all(affine), epsilon)
-    outputs.variables = VariableHolder(**affine)
-    return outputs
+    options = AffineOptions(center, scale, gamma_initializer=gamma_initializer)
+    return _normalize_over(x, spatial_axes(data_format), channels, options, epsilon)
 
 
 @layer_register()
@@ -168,9 +152,31 @@ def LayerNorm(  # noqa: N802
         Ba et al., "Layer Normalization", https://arxiv.org/abs/1607.06450
     """
     channels = channels_of("LayerNorm", x, data_format, 2, 4)
+    options = AffineOptions(center, scale, gamma_initializer=gamma_initializer)
+    return _normalize_over(x, list(range(1, channels.rank)), channels, options, epsilon)
+
+
+def _normalize_over(
+    x: tf.Tensor, axes: Sequence[int], channels: Channels, options: AffineOptions, epsilon: float
+) -> tf.Tensor:
+    """Normalise each input by mean and variance over some of its axes, and make the layer's variables."""
     dtype = wide_dtype(x)
-    affine = AffineOptions(center, scale, gamma_initializer=gamma_initializer).create(channels.count, dtype)
-    mean, variance = tf.nn.moments(tf.cast(x, dtype), list(range(1, channels.rank)), keep_dims=True)
+    affine = options.create(channels.count, dtype)
+    mean, variance = tf.nn.moments(tf.cast(x, dtype), axes, keep_dims=True)
     outputs = normalize(x, mean, variance, channels.spread_all(affine), epsilon)
     outputs.variables = VariableHolder(**affine)
     return outputs
+
+
+def _split_channels(wide: tf.Tensor, channels: Channels, group: int) -> tf.Tensor:
+    """Return the input with two axes in place of that of the channels: the group, and the channel in it."""
+    sizes = tf.unstack(tf.shape(wide))
+    known = wide.shape.as_list()
+    at, split = channels.axis, [group, channels.count // group]
+    grouped = tf.reshape(wide, [*sizes[:at], *split, *sizes[at + 1 :]])
+    grouped.set_shape([*known[:at], *split, *known[at + 1 :]])
+    return grouped
+
+
+def _split_vector(vector: tf.Tensor, channels: Channels, group: int) -> tf.Tensor:
+    return tf.reshape(vector, [1] * channels.axis + [group, -1] + [1] * (channels.rank - 1 - channels.axis))

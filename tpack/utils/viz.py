@@ -143,10 +143,9 @@ def stack_patches(
     patches = _as_patches(patch_list)
     if len(patches) > nr_row * nr_col:
         raise ConfigError(f"{len(patches)} images do not fit into {nr_row} x {nr_col} places")
-    height, width = (max(patch.shape[axis] for patch in patches) for axis in (0, 1))
+    height, width, gap = _cell(patches, border)
     if not pad and any(patch.shape[:2] != (height, width) for patch in patches):
         raise ConfigError("the images are of different sizes: wanted one size, or pad=True")
-    gap = int(0.05 * min(height, width)) if border is None else border
     channels = patches[0].shape[2]
     canvas = np.empty((nr_row * (height + gap) - gap, nr_col * (width + gap) - gap, channels), np.uint8)
     canvas[:] = bgcolor
@@ -186,8 +185,7 @@ def gen_stack_patches(
         ConfigError: As for ``stack_patches``.
     """
     patches = _as_patches(patch_list)
-    height, width = (max(patch.shape[axis] for patch in patches) for axis in (0, 1))
-    gap = int(0.05 * min(height, width)) if border is None else border
+    height, width, gap = _cell(patches, border)
     rows = nr_row or max((max_height + gap) // (height + gap), 1)
     columns = nr_col or max((max_width + gap) // (width + gap), 1)
     for number in range(math.ceil(len(patches) / (rows * columns))):
@@ -277,6 +275,12 @@ def _as_patches(patch_list: Iterable[ArrayLike]) -> list[np.ndarray]:
         shapes = sorted({patch.shape for patch in patches})
         raise ConfigError(f"wanted images of shape (H, W) or (H, W, C) with one number of channels, got {shapes}")
     return patches
+
+
+def _cell(patches: Sequence[np.ndarray], border: int | None) -> tuple[int, int, int]:
+    """Return height and width of a place in a grid, and the pixels between two."""
+    height, width = (max(patch.shape[axis] for patch in patches) for axis in (0, 1))
+    return height, width, int(0.05 * min(height, width)) if border is None else border
 
 
 def _images(df: _DataFlow, index: int, batched: bool, number: int) -> Iterator[np.ndarray]:
