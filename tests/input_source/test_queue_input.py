@@ -1,4 +1,4 @@
-"""What is special about QueueInput: queues that are given, private copies, strings, placement."""
+"""What is special about QueueInput: queues that are given, private copies, strings, placement, and how full it is."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from tests.helpers.run_input import SIGNATURE, running
 from tpack.dataflow import DataFlow, DataFromList
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.input_source import QueueInput
+from tpack.input_source.queue_input import _QueueSizeSummary
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -115,3 +116,22 @@ def test_large_data_that_were_fetched_stay_as_they_are(graph):
     # Memory is used again as soon as nobody holds it, and these are held.
     assert [label for _, label in kept] == [k % 5 for k in range(200)]
     assert all((image == label).all() for image, label in kept)
+
+
+def test_the_average_is_written_and_updated_by_each_step(graph):
+    source = QueueInput(DataFromList([[np.zeros([1, 2]), 0]]))
+    with running(source) as run:
+        (summary,) = tf.get_collection(tf.GraphKeys.SUMMARIES)
+        values = []
+        for _ in range(3):
+            run.step()
+            values.append(tf.Summary.FromString(run.trainer.sess.run(summary)).value[0])
+        assert {value.tag for value in values} == {"QueueInput/queue_size"}
+        assert all(0 <= value.simple_value <= 50 for value in values)
+
+
+def test_what_a_step_fetches_is_always_the_same_object(graph):
+    with running(QueueInput(DataFromList([[np.zeros([1, 2]), 0]]))) as run:
+        callback = next(cb for cb in run.callbacks if isinstance(cb, _QueueSizeSummary))
+        assert callback.before_run(None) is callback.before_run(None)
+        assert callback.before_run(None).type == "NoOp"

@@ -10,6 +10,7 @@ from tests.helpers.run_input import SIGNATURE, running
 from tpack.dataflow import DataFromList
 from tpack.errors import ConfigError, DataExhaustedError
 from tpack.input_source import FeedInput, QueueInput, StagingInput, TensorInput, TFDatasetInput
+from tpack.input_source.staging import _StagingArea
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -82,3 +83,19 @@ def test_bad_arguments_are_errors():
         StagingInput(QueueInput(ds), nr_stage=0)
     with pytest.raises(ConfigError, match="no device name"):
         StagingInput(QueueInput(ds), device="nowhere:x:y")
+
+
+def test_values_come_out_in_order_and_clear_empties(session8):
+    value = tf.placeholder(tf.int32, [])
+    with tf.device("/device:CPU:3"):
+        first, second = _StagingArea([value, value + 1]), _StagingArea([value])
+    for k in (1, 2, 3):
+        session8.run(first.stage, {value: k})
+    session8.run(second.stage, {value: 10})
+    assert session8.run(first.outputs) == [1, 2]
+    session8.run(first.clear)
+    session8.run(first.stage, {value: 7})
+    assert session8.run(first.outputs) == [7, 8]
+    assert session8.run(second.outputs) == [10]
+    assert {op.device for op in (first.stage, first.clear, first.outputs[0].op)} == {"/device:CPU:3"}
+    assert first.outputs[0].shape == []

@@ -5,7 +5,7 @@ import pytest
 from tpack.dataflow import DataFlow, DataFromList, position
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataPointError
-from tpack.input_source.stream import PositionLog
+from tpack.input_source.stream import _PositionLog
 
 
 class Reader:
@@ -13,7 +13,7 @@ class Reader:
 
     def __init__(self, ds):
         self.used = 0
-        self.log = PositionLog(ds, lambda: self.used)
+        self.log = _PositionLog(ds, lambda: self.used)
         ds.reset_state()
         self.log.begin()
         self.points = iter(ds)
@@ -86,7 +86,7 @@ def test_a_new_iteration_begins_the_log_anew(reader):
 
 
 def test_nothing_is_known_before_the_beginning():
-    assert PositionLog(DataFromList([1]), lambda: 0).position() is None
+    assert _PositionLog(DataFromList([1]), lambda: 0).position() is None
 
 
 def test_a_flow_without_positions_is_said_to_have_none():

@@ -12,7 +12,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.run_input import SIGNATURE, InputRun
 from tpack.dataflow import DataFromList
 from tpack.input_source import FeedInput, QueueInput, StagingInput, TFDatasetInput, feed, staging, taking
-from tpack.input_source.taking import DataWaitReport, WaitClock
+from tpack.input_source.taking import DataWaitReport
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -81,19 +81,6 @@ def test_runs_that_use_no_data_take_none_and_wait_for_none(graph):
         assert run.labels(1) == [0, 1]
         run.trainer.callbacks.after_train()
         run.trainer.sess.close()
-
-
-def test_the_clock_adds_up(graph):
-    clock = WaitClock()
-    add = clock.add(tf.constant(0.25, tf.float64))
-    assert clock.value() == 0
-    with tf.Session() as session:
-        session.run(tf.local_variables_initializer())
-        clock.connect(session)
-        for _ in range(3):
-            session.run(add)
-        assert clock.value() == 0.75
-    assert tf.global_variables() == []
 
 
 def test_the_part_of_each_epoch_is_reported(graph, monkeypatch):

@@ -2,7 +2,7 @@
 
 An input source gives each tower its input tensors, and callbacks that keep those tensors supplied: a thread that
 fills a queue, a feed with each step, or nothing at all. Where the data comes from and how it travels is one choice,
-apart from the model and the trainer. `PlaceholderInput`, beside this file, is the source that supplies nothing.
+apart from the model and the trainer. `tensors.PlaceholderInput` is the source that supplies nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,13 +25,13 @@ class InputSource:
     override the methods that start with an underscore. One object serves one graph.
     """
 
-    _signature: Sequence[Any] | None = None
+    _signature: Sequence[tf.TensorSpec] | None = None
     _callbacks: Sequence[Callback] | None = None
     _scope: str | None = None
 
     # What a trainer calls.
 
-    def setup(self, signature: Sequence[Any]) -> list[Callback]:
+    def setup(self, signature: Sequence[tf.TensorSpec]) -> list[Callback]:
         """Prepare for a graph, the current one.
 
         Args:
@@ -58,7 +58,7 @@ class InputSource:
         """Tell whether `setup` was called."""
         return self._signature is not None
 
-    def get_input_tensors(self) -> list[Any]:
+    def get_input_tensors(self) -> list[tf.Tensor]:
         """Make the input tensors of one tower; to be called once in each tower.
 
         Returns:
@@ -122,7 +122,7 @@ class InputSource:
         """
         return None
 
-    def load_data_state(self, state: Any) -> None:
+    def load_data_state(self, state: dict[str, Any]) -> None:
         """Let the data begin at a position; to be called before `setup`.
 
         Args:
@@ -130,12 +130,12 @@ class InputSource:
 
         Raises:
             StatelessError: The data of this source have no position.
-            InputError: It is no such state, or the source was set up.
+            InputError: It is no such state, or the source was set up before.
         """
         raise StatelessError(f"the data of {self} have no position to go to")
 
-    def hold_back(self, num_times: int) -> None:
-        """Count the last data that were taken out of this source as not used yet.
+    def mark_prefetched(self, num_times: int) -> None:
+        """Count the last data that were taken out of this source as prefetched: no step has used them yet.
 
         Args:
             num_times: how many times a tower's data were taken out.
@@ -151,10 +151,10 @@ class InputSource:
 
     # What a subclass overrides.
 
-    def _setup(self, signature: Sequence[Any]) -> None:
+    def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         """Add to the graph what all towers share."""
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         """Make one tower's tensors, in the order of the signature."""
         raise NotImplementedError(f"{type(self).__name__} does not override _get_input_tensors")
 
@@ -170,7 +170,7 @@ class InputSource:
 
     # For the family alone.
 
-    def _require_session(self) -> Any:
+    def _require_session(self) -> tf.Session:
         session = tf.get_default_session()
         if session is None:
             raise InputError(
@@ -182,7 +182,7 @@ class InputSource:
         reset = CallbackFactory(before_train=lambda _: self.reset_state()).set_chief_only(False)
         return [reset, *self._get_callbacks()]
 
-    def _require_setup(self) -> Sequence[Any]:
+    def _require_setup(self) -> Sequence[tf.TensorSpec]:
         if self._signature is None:
             raise InputError(f"{self} is not set up: call setup(signature) first")
         return self._signature

@@ -1,13 +1,9 @@
-"""One component of a data point, held against one entry of the input signature.
+"""Data points, held against the input signature before they go any further.
 
-What TensorFlow would cast, truncate or broadcast without a word is refused here: a value is taken only if it has
-the rank and shape of the signature, and a dtype that can become the wanted one without losing what kind of number
-it is.
-
-Data points, held against the input signature before they go any further.
-
-A wrong data point would otherwise fail inside TensorFlow, in another thread, with a message about some operation.
-Here the error names the component, the data point, what came and what was wanted.
+A wrong data point would otherwise fail inside TensorFlow, in another thread, with a message about some operation. Here
+the error names the component, the data point, what came and what was wanted. What TensorFlow would cast, truncate or
+broadcast without a word is refused: a value is taken only if it has the rank and shape of the signature, and a dtype
+that can become the wanted one without losing what kind of number it is.
 """
 
 from collections.abc import Sequence
@@ -39,14 +35,14 @@ class Component:
         dtype: the numpy dtype to feed; object for strings.
     """
 
-    def __init__(self, position: int, spec: Any, kind: str = "component") -> None:
+    def __init__(self, position: int, spec: tf.TensorSpec, kind: str = "component") -> None:
         self.name = spec.name
         self.dtype = np.dtype(spec.dtype.as_numpy_dtype)
         self._label = f"{kind} {position} ('{spec.name}')"
         self._spec = spec
         self._shape = None if spec.shape.rank is None else spec.shape.as_list()
 
-    def check(self, value: Any) -> np.ndarray:
+    def check(self, value: object) -> np.ndarray:
         """Return ``value`` as an array, not copied and not cast yet.
 
         Args:
@@ -64,7 +60,7 @@ class Component:
         self._check_shape(array)
         return array
 
-    def check_tensor(self, tensor: Any) -> None:
+    def check_tensor(self, tensor: object) -> None:
         """Check what is known of a tensor before it has a value.
 
         Raises:
@@ -77,7 +73,7 @@ class Component:
         if not tensor.shape.is_compatible_with(self._spec.shape):
             raise Misfit(f"{self._label} has shape {tensor.shape}, wanted {self._spec.shape}")
 
-    def _as_array(self, value: Any) -> np.ndarray:
+    def _as_array(self, value: object) -> np.ndarray:
         if isinstance(value, np.ndarray):
             return value
         try:
@@ -113,25 +109,6 @@ class Component:
             )
 
 
-def _holds_strings(array: np.ndarray) -> bool:
-    return array.dtype.kind == "O" and all(isinstance(item, (str, bytes)) for item in array.flat)
-
-
-def _in_range(array: np.ndarray, dtype: np.dtype) -> bool:
-    if array.size == 0:
-        return True
-    limits = np.iinfo(dtype)
-    return int(array.min()) >= limits.min and int(array.max()) <= limits.max
-
-
-def _describe_values(array: np.ndarray) -> str:
-    if array.size == 0:
-        return ""
-    if array.dtype.kind in "iuf":
-        return f" (values from {array.min()} to {array.max()})"
-    return f" (first value {next(array.flat)!r:.80})"
-
-
 class DataPointChecker:
     """Checks data points against a signature.
 
@@ -140,7 +117,7 @@ class DataPointChecker:
         source: what gives the data points, for messages.
     """
 
-    def __init__(self, signature: Sequence[Any], source: str) -> None:
+    def __init__(self, signature: Sequence[tf.TensorSpec], source: str) -> None:
         self._components = [Component(position, spec) for position, spec in enumerate(signature)]
         self._names = [spec.name for spec in signature]
         self._source = source
@@ -150,7 +127,7 @@ class DataPointChecker:
         """The numpy dtype that each component must have when it is fed."""
         return [component.dtype for component in self._components]
 
-    def check(self, data_point: Any, index: int) -> list[np.ndarray]:
+    def check(self, data_point: object, index: int) -> list[np.ndarray]:
         """Return the components of a data point as arrays, in the order of the signature, not copied and not cast yet.
 
         Args:
@@ -169,7 +146,7 @@ class DataPointChecker:
         except Misfit as misfit:
             raise DataPointError(f"data point {index} of {self._source}: {misfit}") from misfit.__cause__
 
-    def _values(self, data_point: Any) -> Sequence[Any]:
+    def _values(self, data_point: object) -> Sequence[Any]:
         wanted = f"{len(self._names)} components ({', '.join(self._names)})"
         if isinstance(data_point, dict):
             if set(data_point) != set(self._names):
@@ -180,3 +157,22 @@ class DataPointChecker:
         if len(data_point) != len(self._names):
             raise Misfit(f"it has {len(data_point)} components, wanted {wanted}")
         return data_point
+
+
+def _holds_strings(array: np.ndarray) -> bool:
+    return array.dtype.kind == "O" and all(isinstance(item, (str, bytes)) for item in array.flat)
+
+
+def _in_range(array: np.ndarray, dtype: np.dtype) -> bool:
+    if array.size == 0:
+        return True
+    limits = np.iinfo(dtype)
+    return int(array.min()) >= limits.min and int(array.max()) <= limits.max
+
+
+def _describe_values(array: np.ndarray) -> str:
+    if array.size == 0:
+        return ""
+    if array.dtype.kind in "iuf":
+        return f" (values from {array.min()} to {array.max()})"
+    return f" (first value {next(array.flat)!r:.80})"

@@ -2,21 +2,22 @@
 
 All towers share one iterator, so that the stream is split over them and no element is used twice.
 
-Hold the elements of a ``tf.data`` pipeline against a signature, one by one, where their shapes are not known before.
-
 A pipeline that passes through Python knows nothing of shapes. A wrong one would surface as the error of whatever
-operation of the model meets it first; and a model that asks for the number of channels would get no answer.
+operation of the model meets it first; and a model that asks for the number of channels would get no answer. So elements
+whose shapes are not known before are held against the signature one by one.
 
-A stream of data points as what ``tf.data`` iterates, and the callback that owns it.
-
-A thread of TensorFlow takes the elements, and keeps the iterator for as long as it likes. So the owner must be able to
-end it, and what the dataflow has started with it. Of an error TensorFlow passes on only the text; the owner keeps it.
+Where a DataFlow gives the elements, a thread of TensorFlow takes them, and keeps the iterator for as long as it likes.
+So the owner must be able to end it, and what the dataflow has started with it. Of an error TensorFlow passes on only
+the text; the owner keeps it.
 """
 
-import threading
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
@@ -34,6 +35,10 @@ from tpack.utils import logger
 _NUM_AHEAD = 8
 
 _MAX_UNDER_WAY = 1000
+
+# The position or the key of a part of an element; None is all of it.
+_Part: TypeAlias = int | str | None
+
 # How long the end of training waits for the dataflow to give the data point that it is working on.
 JOIN_TIMEOUT_SECS = 5.0
 
@@ -55,14 +60,14 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         DataPointError: In `setup`, the elements do not fit the signature.
     """
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: tf.data.Dataset | Callable[[], tf.data.Dataset] | DataFlow) -> None:
         self._source = dataset
-        self._iterator: Any = None
-        self._elements: StreamElements | None = None
+        self._iterator: tf.data.Iterator
+        self._elements: _StreamElements | None = None
         self._taker: DataTaker
 
     @staticmethod
-    def dataflow_to_dataset(df: DataFlow, types: Sequence[Any]) -> Any:
+    def dataflow_to_dataset(df: DataFlow, types: Sequence[tf.DType]) -> tf.data.Dataset:
         """Make a dataset of one pass over a DataFlow.
 
         Its elements pass through Python one by one, in a thread of TensorFlow: `QueueInput` is much faster, unless
@@ -81,9 +86,9 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         check_dataflow(df, "dataflow_to_dataset")
         specs = [tf.TensorSpec(None, dtype, f"component{position}") for position, dtype in enumerate(types)]
         stream = DataPointStream(df, DataPointChecker(specs, describe(df)), infinite=False)
-        return _dataset_of_elements(StreamElements(stream, describe(df)), specs)
+        return _dataset_of_elements(_StreamElements(stream, describe(df)), specs)
 
-    def load_data_state(self, state: Any) -> None:
+    def load_data_state(self, state: dict[str, Any]) -> None:
         """Let a DataFlow begin at a position; see `ResumableInput`.
 
         Raises:
@@ -93,7 +98,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
             raise StatelessError(f"{self} of a tf.data.Dataset has no position to go to")
         super().load_data_state(state)
 
-    def _setup(self, signature: Sequence[Any]) -> None:
+    def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         with self.cached_name_scope(), tf.device("/device:CPU:0"):
             self._taker = DataTaker()
             dataset = self._make_dataset(signature)
@@ -105,12 +110,12 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
                     "the dataset, which is called in the right graph"
                 ) from error
 
-    def _make_dataset(self, signature: Sequence[Any]) -> Any:
+    def _make_dataset(self, signature: Sequence[tf.TensorSpec]) -> tf.data.Dataset:
         source = self._source
         if isinstance(source, DataFlow):
             # A thread of TensorFlow iterates: to run something in the session there would block its end.
             stream = self._open_stream(source, signature, max_under_way=_MAX_UNDER_WAY)
-            self._elements = StreamElements(stream, describe(source))
+            self._elements = _StreamElements(stream, describe(source))
             return _dataset_of_elements(self._elements, signature).prefetch(_NUM_AHEAD)
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
@@ -118,15 +123,15 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
                 f"{self} takes a tf.data.Dataset, a function that makes one, or a DataFlow; got {dataset!r}"
             )
         parts = _parts(dataset.element_spec, [spec.name for spec in signature])
-        return dataset if parts is None else with_checked_shapes(dataset, parts, signature)
+        return dataset if parts is None else _with_checked_shapes(dataset, parts, signature)
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         names = [spec.name for spec in self._require_setup()]
         with self.cached_name_scope():
-            parts = self._taker.take(self._next_parts, 1, timed=not self._num_held_back)
+            parts = self._taker.take(self._next_parts, 1, timed=not self._num_prefetched)
         return _in_order(tf.nest.pack_sequence_as(self._iterator.element_spec, parts), names)
 
-    def _next_parts(self) -> list[Any]:
+    def _next_parts(self) -> list[tf.Tensor]:
         return tf.nest.flatten(self._iterator.get_next())
 
     def _get_callbacks(self) -> Sequence[Callback]:
@@ -140,13 +145,13 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         session.run(self._iterator.initializer)
 
     def _num_used(self) -> int:
-        return self._taker.num_taken() - self._num_held_back
+        return self._taker.num_taken() - self._num_prefetched
 
     def _waited(self) -> float | None:
-        return None if self._num_held_back else self._taker.waited()
+        return None if self._num_prefetched else self._taker.waited()
 
 
-class StreamElements(Callback):
+class _StreamElements(Callback):
     """Makes iterators over a stream, as a function without arguments; ends them with training.
 
     Args:
@@ -162,7 +167,7 @@ class StreamElements(Callback):
         self._iterators: list[_Elements] = []
         self._error: BaseException | None = None
 
-    def __call__(self) -> "_Elements":
+    def __call__(self) -> _Elements:
         """Begin an iteration from the first data point on."""
         self._iterators = [elements for elements in self._iterators if not elements.is_over]
         self._iterators.append(_Elements(self._stream, self))
@@ -188,104 +193,20 @@ class StreamElements(Callback):
             logger.warning(f"A thread of TensorFlow still waits for {self._name} and is left alone.")
 
 
-def _dataset_of_elements(elements: StreamElements, specs: Sequence[Any]) -> Any:
-    signature = tuple(tf.TensorSpec(spec.shape, spec.dtype) for spec in specs)
-    return tf.data.Dataset.from_generator(elements, output_signature=signature)
-
-
-def _parts(element: Any, names: Sequence[str]) -> list[Any] | None:
-    """Return the positions or keys of an element's parts, in the order of the signature; None if they do not fit it."""
-    if isinstance(element, dict):
-        return list(names) if set(element) == set(names) else None
-    if isinstance(element, (list, tuple)):
-        return list(range(len(names))) if len(element) == len(names) else None
-    return [] if len(names) == 1 else None
-
-
-def _in_order(element: Any, names: Sequence[str]) -> list[Any]:
-    if isinstance(element, dict):
-        if set(element) != set(names):
-            raise DataPointError(f"an element of the dataset is a dict with the keys {list(element)}, wanted {names}")
-        return [element[name] for name in names]
-    return list(element) if isinstance(element, (list, tuple)) else [element]
-
-
-def with_checked_shapes(dataset: Any, components: Sequence[Any], signature: Sequence[Any]) -> Any:
-    """Return the dataset with the shapes of the signature.
-
-    Args:
-        dataset: any ``tf.data.Dataset``.
-        components: the positions or keys of an element's parts, in the order of the signature; empty for a single
-            tensor.
-        signature: ``tf.TensorSpec`` each.
-
-    Returns:
-        A dataset of the same elements, whose iteration fails at one of a wrong shape with a message that names the
-        element and the component; the same dataset if TensorFlow knows all shapes, or that one of them is wrong.
-    """
-    wanted = dict(zip(components, signature, strict=False)) or {None: signature[0]}
-    open_ones = {part: spec for part, spec in wanted.items() if _adds_to(_part(dataset.element_spec, part), spec)}
-    if not open_ones:
-        return dataset
-
-    @tf.autograph.experimental.do_not_convert
-    def check(index: Any, element: Any) -> Any:
-        checked = {
-            part: _checked(index, _part(element, part), f"component {list(wanted).index(part)} ({spec.name})", spec)
-            for part, spec in open_ones.items()
-        }
-        if None in checked:
-            return checked[None]
-        if isinstance(element, dict):
-            return {**element, **checked}
-        return tuple(checked.get(k, item) for k, item in enumerate(element))
-
-    return dataset.enumerate().map(check)
-
-
-def _part(element: Any, part: Any) -> Any:
-    return element if part is None else element[part]
-
-
-def _adds_to(known: Any, wanted: Any) -> bool:
-    """Tell whether the wanted shape says more than the known one, and does not contradict it."""
-    if not isinstance(known, tf.TensorSpec) or not known.shape.is_compatible_with(wanted.shape):
-        return False
-    return str(known.shape.merge_with(wanted.shape)) != str(known.shape)
-
-
-def _checked(index: Any, tensor: Any, label: str, spec: Any) -> Any:
-    wanted = [-1 if size is None else size for size in spec.shape.as_list()]
-    came = tf.shape(tensor)
-    fits = tf.cond(
-        tf.equal(tf.rank(tensor), len(wanted)),
-        lambda: tf.reduce_all(tf.equal(came, wanted) | tf.equal(wanted, -1)),
-        lambda: tf.constant(False),
-    )
-    # Without quotes, which an assertion would show with backslashes.
-    message = tf.strings.format(
-        f"element {{}} of the dataset: {label} has shape {{}}, wanted {spec.shape}", (index, came)
-    )
-    with tf.control_dependencies([tf.debugging.Assert(fits, [message])]):
-        same = tf.identity(tensor)
-    same.set_shape(spec.shape)
-    return same
-
-
 class _Elements:
     """One iteration, which another thread may end."""
 
-    def __init__(self, stream: DataPointStream, owner: StreamElements) -> None:
+    def __init__(self, stream: DataPointStream, owner: _StreamElements) -> None:
         self._dtypes = stream.dtypes
         self._points = iter(stream)
         self._owner = owner
         self._lock = threading.Lock()
         self.is_over = False
 
-    def __iter__(self) -> "_Elements":
+    def __iter__(self) -> _Elements:
         return self
 
-    def __next__(self) -> tuple[Any, ...]:
+    def __next__(self) -> tuple[np.ndarray, ...]:
         with self._lock:
             try:
                 if self.is_over:
@@ -312,3 +233,89 @@ class _Elements:
         finally:
             self._lock.release()
         return True
+
+
+def _dataset_of_elements(elements: _StreamElements, specs: Sequence[tf.TensorSpec]) -> tf.data.Dataset:
+    signature = tuple(tf.TensorSpec(spec.shape, spec.dtype) for spec in specs)
+    return tf.data.Dataset.from_generator(elements, output_signature=signature)
+
+
+def _parts(element: object, names: Sequence[str]) -> Sequence[_Part] | None:
+    """Return the positions or keys of an element's parts, in the order of the signature; None if they do not fit it."""
+    if isinstance(element, dict):
+        return list(names) if set(element) == set(names) else None
+    if isinstance(element, (list, tuple)):
+        return list(range(len(names))) if len(element) == len(names) else None
+    return [] if len(names) == 1 else None
+
+
+def _in_order(element: object, names: Sequence[str]) -> list[tf.Tensor]:
+    if isinstance(element, dict):
+        if set(element) != set(names):
+            raise DataPointError(f"an element of the dataset is a dict with the keys {list(element)}, wanted {names}")
+        return [element[name] for name in names]
+    return list(element) if isinstance(element, (list, tuple)) else [element]
+
+
+def _with_checked_shapes(
+    dataset: tf.data.Dataset, components: Sequence[_Part], signature: Sequence[tf.TensorSpec]
+) -> tf.data.Dataset:
+    """Return the dataset with the shapes of the signature.
+
+    Args:
+        dataset: any ``tf.data.Dataset``.
+        components: the positions or keys of an element's parts, in the order of the signature; empty for a single
+            tensor.
+        signature: ``tf.TensorSpec`` each.
+
+    Returns:
+        A dataset of the same elements, whose iteration fails at one of a wrong shape with a message that names the
+        element and the component; the same dataset if TensorFlow knows all shapes, or that one of them is wrong.
+    """
+    wanted: dict[_Part, tf.TensorSpec] = dict(zip(components, signature, strict=False)) or {None: signature[0]}
+    open_ones = {part: spec for part, spec in wanted.items() if _adds_to(_part(dataset.element_spec, part), spec)}
+    if not open_ones:
+        return dataset
+
+    @tf.autograph.experimental.do_not_convert
+    def check(index: tf.Tensor, element: Any) -> Any:
+        checked = {
+            part: _checked(index, _part(element, part), f"component {list(wanted).index(part)} ({spec.name})", spec)
+            for part, spec in open_ones.items()
+        }
+        if None in checked:
+            return checked[None]
+        if isinstance(element, dict):
+            return {**element, **checked}
+        return tuple(checked.get(k, item) for k, item in enumerate(element))
+
+    return dataset.enumerate().map(check)
+
+
+def _part(element: Any, part: _Part) -> Any:
+    return element if part is None else element[part]
+
+
+def _adds_to(known: tf.TypeSpec, wanted: tf.TensorSpec) -> bool:
+    """Tell whether the wanted shape says more than the known one, and does not contradict it."""
+    if not isinstance(known, tf.TensorSpec) or not known.shape.is_compatible_with(wanted.shape):
+        return False
+    return str(known.shape.merge_with(wanted.shape)) != str(known.shape)
+
+
+def _checked(index: tf.Tensor, tensor: tf.Tensor, label: str, spec: tf.TensorSpec) -> tf.Tensor:
+    wanted = [-1 if size is None else size for size in spec.shape.as_list()]
+    came = tf.shape(tensor)
+    fits = tf.cond(
+        tf.equal(tf.rank(tensor), len(wanted)),
+        lambda: tf.reduce_all(tf.equal(came, wanted) | tf.equal(wanted, -1)),
+        lambda: tf.constant(False),
+    )
+    # Without quotes, which an assertion would show with backslashes.
+    message = tf.strings.format(
+        f"element {{}} of the dataset: {label} has shape {{}}, wanted {spec.shape}", (index, came)
+    )
+    with tf.control_dependencies([tf.debugging.Assert(fits, [message])]):
+        same = tf.identity(tensor)
+    same.set_shape(spec.shape)
+    return same

@@ -1,19 +1,12 @@
-"""The callback that owns the input thread of a queue: it starts and ends with training, and its failure is told.
+"""The thread that moves data points from a stream into a queue, and the callback that owns it.
 
-The thread that moves data points from a stream into a queue, and what its owner must know about it.
+The thread starts and ends with training. It knows no graph: it calls functions that were made for it. When it fails, it
+keeps the reason before it closes the queue, so that whoever finds the queue closed can already ask why. Its owner can
+stop it or send it back to the first data point at any time, also while it waits for room in the queue.
 
-The thread knows no graph: it calls functions that were made for it. When it fails, it keeps the reason before it
-closes the queue, so that whoever finds the queue closed can already ask why. Its owner can stop it or send it back
-to the first data point at any time, also while it waits for room in the queue.
-
-Private, aligned copies of arrays that outlive the call they are fed to.
-
-TensorFlow takes a fed array without copying it when its memory is aligned to 64 bytes. The tensor in a queue is
-then the array itself, and changing the array changes what comes out of the queue. A copy that nobody else holds is
-safe and, made on such an address, is the only copy on the way.
-
-Memory that is fresh from the system costs more than the copy: each of its pages is made when it is first touched. So
-memory that nobody holds any more is used again.
+TensorFlow takes a fed array without copying it when its memory is aligned to 64 bytes. The tensor in a queue is then
+the array itself, and changing the array changes what comes out of the queue. So the thread feeds an aligned copy that
+nobody else holds: it is safe, and the only copy on the way.
 """
 
 import ctypes
@@ -40,7 +33,7 @@ from tpack.utils.concurrency import StoppableThread
 JOIN_TIMEOUT_SECS = 5.0
 
 _POLL_SECS = 0.01
-ALIGNMENT_BYTES = 64
+_ALIGNMENT_BYTES = 64
 # Less is taken from what the process has already.
 _LEAST_TO_KEEP_BYTES = 1 << 16
 
@@ -58,11 +51,11 @@ class QueueOps:
         can_be_emptied: the queue gives its last data point too, without waiting for others to come.
     """
 
-    placeholders: Sequence[Any]
-    enqueue: Any
-    dequeue: Any
-    size: Any
-    close: Any
+    placeholders: Sequence[tf.Tensor]
+    enqueue: tf.Operation
+    dequeue: tf.Operation
+    size: tf.Tensor
+    close: tf.Operation
     can_be_emptied: bool
 
 
@@ -83,7 +76,7 @@ class EnqueueCallback(Callback):
         self._ops = ops
         self._taker = taker
         self._name = name
-        self._thread: EnqueueThread | None = None
+        self._thread: _EnqueueThread | None = None
 
     @property
     def is_running(self) -> bool:
@@ -113,7 +106,7 @@ class EnqueueCallback(Callback):
         self._close = make_callable(session, targets=[ops.close])
         # The thread that enqueues has nothing else to do, so it runs the kernel itself.
         enqueue = make_callable(session, feeds=ops.placeholders, targets=[ops.enqueue], in_caller_thread=True)
-        self._thread = EnqueueThread(self._stream, enqueue=enqueue, close=self._close, name=self._name)
+        self._thread = _EnqueueThread(self._stream, enqueue=enqueue, close=self._close, name=self._name)
         self._thread.start()
 
     def _drain(self) -> None:
@@ -142,7 +135,7 @@ class EnqueueCallback(Callback):
             logger.warning(f"The thread of {self._name} still waits for its dataflow and is left alone.")
 
 
-class EnqueueThread(StoppableThread):
+class _EnqueueThread(StoppableThread):
     """Enqueues the data points of an endless stream until it is stopped.
 
     Args:
@@ -214,7 +207,7 @@ class EnqueueThread(StoppableThread):
 
     def _run_from_first(self) -> None:
         # One for each component, whose arrays are about equally large.
-        components = [(dtype, AlignedCopies()) for dtype in self._stream.dtypes]
+        components = [(dtype, _AlignedCopies()) for dtype in self._stream.dtypes]
         with closing(iter(self._stream)) as points:
             while not (self.stopped() or self._restart_wanted.is_set()):
                 point = next(points)
@@ -240,15 +233,19 @@ class EnqueueThread(StoppableThread):
             logger.warning(f"The input thread '{self.name}' could not close its queue: {error}")
 
 
-class AlignedCopies:
-    """Makes aligned copies of arrays that are about equally large, in as much memory as is in use at the same time."""
+class _AlignedCopies:
+    """Makes aligned copies of arrays that are about equally large, in as much memory as is in use at the same time.
+
+    Memory that is fresh from the system costs more than the copy: each of its pages is made when it is first touched.
+    So memory that nobody holds any more is used again.
+    """
 
     def __init__(self) -> None:
         self._free: deque[np.ndarray] = deque()
 
     def copy(self, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Copy an array as `aligned_copy` does, into memory of which no array is left that an earlier call returned."""
-        size = array.size * dtype.itemsize + ALIGNMENT_BYTES
+        size = array.size * dtype.itemsize + _ALIGNMENT_BYTES
         if dtype.kind == "O" or size < _LEAST_TO_KEEP_BYTES:
             return aligned_copy(array, dtype)
         memory = self._take(size)
@@ -279,11 +276,11 @@ def aligned_copy(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """
     if dtype.kind == "O":
         return array.astype(object)
-    memory = np.empty(array.size * dtype.itemsize + ALIGNMENT_BYTES, np.uint8)
+    memory = np.empty(array.size * dtype.itemsize + _ALIGNMENT_BYTES, np.uint8)
     return _copy_into(memory, memory.ctypes.data, array, dtype)
 
 
 def _copy_into(buffer: Any, address: int, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    copy: np.ndarray = np.ndarray(array.shape, dtype, buffer=buffer, offset=-address % ALIGNMENT_BYTES)
+    copy: np.ndarray = np.ndarray(array.shape, dtype, buffer=buffer, offset=-address % _ALIGNMENT_BYTES)
     np.copyto(copy, array, casting="unsafe")
     return copy

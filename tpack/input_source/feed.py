@@ -6,7 +6,6 @@ on small data and looking for errors; use `QueueInput` to train.
 
 import time
 from collections.abc import Generator, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -38,14 +37,14 @@ class FeedInput(ResumableInput):
     def __init__(self, ds: DataFlow, infinite: bool = True) -> None:
         self.ds = check_dataflow(ds, "FeedInput")
         self._infinite = infinite
-        self._specs: Sequence[Any] = ()
+        self._specs: Sequence[tf.TensorSpec] = ()
         self._callback: _FeedCallback
 
-    def _setup(self, signature: Sequence[Any]) -> None:
+    def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         self._specs = signature
         self._callback = _FeedCallback(self._open_stream(self.ds, signature, infinite=self._infinite))
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         with self.cached_name_scope():
             placeholders = [tf.placeholder(spec.dtype, spec.shape, name=spec.name) for spec in self._specs]
         self._callback.towers.append(placeholders)
@@ -67,7 +66,7 @@ class _FeedCallback(Callback):
     _chief_only = False
 
     def __init__(self, stream: DataPointStream) -> None:
-        self.towers: list[list[Any]] = []
+        self.towers: list[list[tf.Tensor]] = []
         self._stream = stream
         self._points: Generator[list[np.ndarray], None, None] | None = None
         self._num_taken = 0
@@ -80,7 +79,7 @@ class _FeedCallback(Callback):
         self._points = None
         self._num_taken = 0
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         begin = time.perf_counter()
         feeds = {}
         for placeholders in self.towers:

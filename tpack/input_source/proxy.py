@@ -1,10 +1,9 @@
-"""An input source around another one.
-
-Use a source that supplies only some of the inputs of a model.
-"""
+"""An input source around another one, and a source that supplies only some of the inputs of a model."""
 
 from collections.abc import Sequence
 from typing import Any
+
+import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
@@ -31,18 +30,18 @@ class ProxyInput(InputSource):
         """Return the position of the inner source."""
         return self.input.data_state()
 
-    def load_data_state(self, state: Any) -> None:
+    def load_data_state(self, state: dict[str, Any]) -> None:
         """Send the inner source to a position."""
         self.input.load_data_state(state)
 
-    def hold_back(self, num_times: int) -> None:
+    def mark_prefetched(self, num_times: int) -> None:
         """Pass it on to the inner source."""
-        self.input.hold_back(num_times)
+        self.input.mark_prefetched(num_times)
 
-    def _setup(self, signature: Sequence[Any]) -> None:
+    def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         self.input.setup(signature)
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         return self.input.get_input_tensors()
 
     def _reset_state(self) -> None:
@@ -76,11 +75,11 @@ class _RemappedInput(ProxyInput):
     def __init__(self, input: InputSource, names: Sequence[str]) -> None:
         super().__init__(input)
         self._names = list(names)
-        self._placeholders: dict[str, Any] = {}
+        self._placeholders: dict[str, tf.Tensor] = {}
         if len(set(self._names)) < len(self._names):
             raise ConfigError(f"remap_input_source wants different names, got {self._names}")
 
-    def _setup(self, signature: Sequence[Any]) -> None:
+    def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         specs = {spec.name: spec for spec in signature}
         missing = [name for name in self._names if name not in specs]
         if missing:
@@ -89,7 +88,7 @@ class _RemappedInput(ProxyInput):
         others = {name: spec for name, spec in specs.items() if name not in self._names}
         self._placeholders = {name: build_or_reuse_placeholder(spec) for name, spec in others.items()}
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         supplied = dict(zip(self._names, super()._get_input_tensors(), strict=True))
         tensors = {**self._placeholders, **supplied}
         return [tensors[spec.name] for spec in self._require_setup()]

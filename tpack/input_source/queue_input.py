@@ -1,13 +1,8 @@
 """Data that a thread puts into a queue while steps run: the usual way to train.
 
 The thread takes data points from a DataFlow, copies each component into memory of its own, and enqueues it through a
-callable, so that TensorFlow copies nothing more. Each tower dequeues its own data point.
-
-How full an input queue is, as a summary: near its capacity the data keeps up, near zero the steps wait for it.
-
-Single data points in a queue, which the towers take out in batches.
-
-Batching then costs no copy in Python, only the one that dequeues.
+callable, so that TensorFlow copies nothing more. Each tower dequeues its own data point, or as many as make a batch:
+batching then costs no copy in Python, only the one that dequeues.
 """
 
 from collections.abc import Sequence
@@ -26,9 +21,9 @@ from tpack.input_source.stream import check_dataflow
 from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.tfutils.summary import add_moving_summary
 
-QUEUE_CAPACITY = 50
+_QUEUE_CAPACITY = 50
 # A short memory: the average over about two steps.
-DECAY = 0.5
+_DECAY = 0.5
 
 
 class QueueInput(ResumableInput, FeedfreeInput):
@@ -49,9 +44,10 @@ class QueueInput(ResumableInput, FeedfreeInput):
         ConfigError: `ds` is no DataFlow; in `setup`, the queue has other dtypes, or the signature is empty.
     """
 
-    def __init__(self, ds: DataFlow, queue: Any = None) -> None:
+    def __init__(self, ds: DataFlow, queue: tf.QueueBase | None = None) -> None:
         self.ds = check_dataflow(ds, type(self).__name__)
-        self.queue = queue
+        # A `tf.QueueBase`, from `setup` on.
+        self.queue: Any = queue
         self._thread_owner: EnqueueCallback
         self._taker: DataTaker
 
@@ -67,7 +63,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
             )
         self._thread_owner.restart()
 
-    def _setup(self, signature: Sequence[Any]) -> None:
+    def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         self._check_queue(signature)
         enqueued = self._specs_to_enqueue(signature)
         stream = self._open_stream(self.ds, enqueued)
@@ -78,19 +74,19 @@ class QueueInput(ResumableInput, FeedfreeInput):
             self._taker = DataTaker()
         self._thread_owner = EnqueueCallback(stream, ops, self._taker, f"{self} of {type(self.ds).__name__}")
 
-    def _check_queue(self, signature: Sequence[Any]) -> None:
+    def _check_queue(self, signature: Sequence[tf.TensorSpec]) -> None:
         wanted = [spec.dtype.name for spec in signature]
         if not wanted:
             raise ConfigError(f"{self} needs a signature with at least one entry")
         if self.queue is not None and wanted != (came := [dtype.name for dtype in self.queue.dtypes]):
             raise ConfigError(f"the queue given to {self} has the dtypes {came}, the signature wants {wanted}")
 
-    def _make_ops(self, specs: Sequence[Any]) -> QueueOps:
+    def _make_ops(self, specs: Sequence[tf.TensorSpec]) -> QueueOps:
         placeholders = [tf.placeholder(spec.dtype, spec.shape, name=spec.name) for spec in specs]
         return QueueOps(
             placeholders=placeholders,
             enqueue=self.queue.enqueue(placeholders),
-            dequeue=as_list(self.queue.dequeue())[0].op,
+            dequeue=_as_list(self.queue.dequeue())[0].op,
             size=self.queue.size(),
             close=self.queue.close(cancel_pending_enqueues=True),
             can_be_emptied=self._can_be_emptied(),
@@ -99,9 +95,9 @@ class QueueInput(ResumableInput, FeedfreeInput):
     def _can_be_emptied(self) -> bool:
         return isinstance(self.queue, (tf.FIFOQueue, tf.PaddingFIFOQueue))
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         with self.cached_name_scope():
-            tensors = self._taker.take(self._dequeue, self._points_at_once, timed=not self._num_held_back)
+            tensors = self._taker.take(self._dequeue, self._points_at_once, timed=not self._num_prefetched)
         for tensor, spec in zip(tensors, self._require_setup(), strict=True):
             # The shapes of a queue that was given are checked with all others by the caller.
             if tensor.shape.is_compatible_with(spec.shape):
@@ -109,7 +105,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
         return tensors
 
     def _get_callbacks(self) -> Sequence[Callback]:
-        return [self._thread_owner, QueueSizeSummary(self, self.queue), DataWaitReport(str(self), self._waited)]
+        return [self._thread_owner, _QueueSizeSummary(self, self.queue), DataWaitReport(str(self), self._waited)]
 
     def _reset_state(self) -> None:
         if self._thread_owner.is_running:
@@ -123,10 +119,10 @@ class QueueInput(ResumableInput, FeedfreeInput):
             raise StatelessError(
                 f"{self} cannot tell which data points were used: its {type(self.queue).__name__} changes their order"
             )
-        return self._taker.num_taken() - self._num_held_back * self._points_at_once
+        return self._taker.num_taken() - self._num_prefetched * self._points_at_once
 
     def _waited(self) -> float | None:
-        return None if self._num_held_back else self._taker.waited()
+        return None if self._num_prefetched else self._taker.waited()
 
     # How the queue is used, which `BatchQueueInput` does differently.
 
@@ -134,50 +130,14 @@ class QueueInput(ResumableInput, FeedfreeInput):
     def _points_at_once(self) -> int:
         return 1
 
-    def _specs_to_enqueue(self, signature: Sequence[Any]) -> Sequence[Any]:
+    def _specs_to_enqueue(self, signature: Sequence[tf.TensorSpec]) -> Sequence[tf.TensorSpec]:
         return signature
 
-    def _make_queue(self, specs: Sequence[Any]) -> Any:
-        return tf.FIFOQueue(QUEUE_CAPACITY, [spec.dtype for spec in specs], name="input_queue")
+    def _make_queue(self, specs: Sequence[tf.TensorSpec]) -> tf.QueueBase:
+        return tf.FIFOQueue(_QUEUE_CAPACITY, [spec.dtype for spec in specs], name="input_queue")
 
-    def _dequeue(self) -> list[Any]:
-        return as_list(self.queue.dequeue(name="dequeue"))
-
-
-def as_list(tensors: Any) -> list[Any]:
-    """Return what a queue gives as a list; it is a bare tensor when there is one component."""
-    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-
-
-class QueueSizeSummary(Callback):
-    """Writes the moving average of the size of a queue, updated with every step.
-
-    Args:
-        source: the input source, whose name scope is used.
-        queue: its queue.
-
-    Creates:
-        The summary ``queue_size`` in the name scope of the source.
-    """
-
-    _chief_only = False
-
-    def __init__(self, source: InputSource, queue: Any) -> None:
-        self._source = source
-        self._queue = queue
-        self._update: Any = None
-
-    def _setup_graph(self) -> None:
-        with self._source.cached_name_scope() as scope, tf.device("/device:CPU:0"):
-            size = tf.cast(self._queue.size(), tf.float32, name="queue_size")
-            # A collection of its own: the update belongs to the runs that read this queue and to no others.
-            key = f"{scope}queue_size_update"
-            add_moving_summary(size, collection=key, decay=DECAY)
-        # One op is the same object at each step, which keeps the step on its fast path.
-        self._update = tf.group(*tf.get_collection(key))
-
-    def _before_run(self, ctx: Any) -> Any:
-        return self._update
+    def _dequeue(self) -> list[tf.Tensor]:
+        return _as_list(self.queue.dequeue(name="dequeue"))
 
 
 class BatchQueueInput(QueueInput):
@@ -197,7 +157,7 @@ class BatchQueueInput(QueueInput):
             dimension, a batch dimension other than B, or another dimension that is unknown.
     """
 
-    def __init__(self, ds: DataFlow, batch_size: int, queue: Any = None) -> None:
+    def __init__(self, ds: DataFlow, batch_size: int, queue: tf.QueueBase | None = None) -> None:
         super().__init__(ds, queue)
         if batch_size < 1:
             raise ConfigError(f"wanted a batch size of at least 1, got {batch_size}")
@@ -207,10 +167,10 @@ class BatchQueueInput(QueueInput):
     def _points_at_once(self) -> int:
         return self.batch_size
 
-    def _specs_to_enqueue(self, signature: Sequence[Any]) -> Sequence[Any]:
+    def _specs_to_enqueue(self, signature: Sequence[tf.TensorSpec]) -> Sequence[tf.TensorSpec]:
         return [self._without_batch_dimension(spec) for spec in signature]
 
-    def _without_batch_dimension(self, spec: Any) -> Any:
+    def _without_batch_dimension(self, spec: tf.TensorSpec) -> tf.TensorSpec:
         if not spec.shape.rank or not spec.shape[1:].is_fully_defined():
             raise ConfigError(
                 f"{self} needs a batch dimension and knows all others, got the shape {spec.shape} of '{spec.name}'"
@@ -219,12 +179,50 @@ class BatchQueueInput(QueueInput):
             raise ConfigError(f"{self} makes batches of {self.batch_size}, the signature wants {spec}")
         return tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name)
 
-    def _make_queue(self, specs: Sequence[Any]) -> Any:
+    def _make_queue(self, specs: Sequence[tf.TensorSpec]) -> tf.QueueBase:
         dtypes, shapes = ([spec.dtype for spec in specs], [spec.shape for spec in specs])
-        return tf.FIFOQueue(QUEUE_CAPACITY * self.batch_size, dtypes, shapes, name="input_queue")
+        return tf.FIFOQueue(_QUEUE_CAPACITY * self.batch_size, dtypes, shapes, name="input_queue")
 
-    def _dequeue(self) -> list[Any]:
-        return as_list(self.queue.dequeue_many(self.batch_size, name="dequeue"))
+    def _dequeue(self) -> list[tf.Tensor]:
+        return _as_list(self.queue.dequeue_many(self.batch_size, name="dequeue"))
 
     def _size(self) -> int:
         return len(self.ds) // self.batch_size
+
+
+class _QueueSizeSummary(Callback):
+    """Writes the moving average of the size of a queue, updated with every step.
+
+    Near the capacity the data keeps up, near zero the steps wait for it.
+
+    Args:
+        source: the input source, whose name scope is used.
+        queue: its queue.
+
+    Creates:
+        The summary ``queue_size`` in the name scope of the source.
+    """
+
+    _chief_only = False
+
+    def __init__(self, source: InputSource, queue: tf.QueueBase) -> None:
+        self._source = source
+        self._queue = queue
+        self._update: tf.Operation | None = None
+
+    def _setup_graph(self) -> None:
+        with self._source.cached_name_scope() as scope, tf.device("/device:CPU:0"):
+            size = tf.cast(self._queue.size(), tf.float32, name="queue_size")
+            # A collection of its own: the update belongs to the runs that read this queue and to no others.
+            key = f"{scope}queue_size_update"
+            add_moving_summary(size, collection=key, decay=_DECAY)
+        # One op is the same object at each step, which keeps the step on its fast path.
+        self._update = tf.group(*tf.get_collection(key))
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Operation | None:
+        return self._update
+
+
+def _as_list(tensors: tf.Tensor | Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return what a queue gives as a list; it is a bare tensor when there is one component."""
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]

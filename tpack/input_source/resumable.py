@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import tensorflow.compat.v1 as tf
+
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.position import Position
 from tpack.dataflow.state import StateReader, make_state
@@ -21,7 +23,7 @@ class ResumableInput(InputSource):
 
     _start: Position | None = None
     _stream: DataPointStream | None = None
-    _num_held_back = 0
+    _num_prefetched = 0
 
     def data_state(self) -> dict[str, Any] | None:
         """Return the position right after the last data point that a finished step used; no step may be running.
@@ -37,7 +39,7 @@ class ResumableInput(InputSource):
             return None
         return make_state(position, state=position.state, skipped=position.skipped)
 
-    def load_data_state(self, state: Any) -> None:
+    def load_data_state(self, state: dict[str, Any]) -> None:
         """Let the data begin at a position; to be called before `setup`.
 
         A dataflow of another structure is found out when it is begun, before the first step.
@@ -46,7 +48,7 @@ class ResumableInput(InputSource):
             state: what `data_state` returned.
 
         Raises:
-            InputError: It is none, or the source was set up.
+            InputError: It is no such state, or the source was set up before.
         """
         if self.setup_done():
             raise InputError(f"{self} was set up before: load the state of its data first")
@@ -54,16 +56,16 @@ class ResumableInput(InputSource):
         saved = StateReader(start, state, "state", "skipped")
         self._start = replace(start, state=saved["state"], skipped=saved.count("skipped"))
 
-    def hold_back(self, num_times: int) -> None:
-        """Count the last data that were taken out as not used yet: they wait somewhere between here and the step.
+    def mark_prefetched(self, num_times: int) -> None:
+        """Count the last data that were taken out as prefetched: they wait somewhere between here and the step.
 
         Args:
             num_times: how many times a tower's data were taken out.
         """
-        self._num_held_back += num_times
+        self._num_prefetched += num_times
 
     def _open_stream(
-        self, ds: DataFlow, specs: Sequence[Any], *, infinite: bool = True, max_under_way: int | None = None
+        self, ds: DataFlow, specs: Sequence[tf.TensorSpec], *, infinite: bool = True, max_under_way: int | None = None
     ) -> DataPointStream:
         """Return the stream of the data points of ``ds``, which begins where it is to begin.
 
@@ -71,7 +73,7 @@ class ResumableInput(InputSource):
             ds: the dataflow.
             specs: what a data point is.
             infinite: begin the dataflow again when it ends.
-            max_under_way: see `PositionLog`.
+            max_under_way: see `DataPointStream`.
         """
         self._stream = DataPointStream(
             ds,

@@ -1,14 +1,13 @@
 """Input that waits on each tower's device, one or more steps ahead.
 
-A step takes out what an earlier step brought to the device, and brings the next data point while it computes: the
-way to the device costs no time of the step.
-
-A small buffer on a device: tensors are staged in one run and taken out in a later one.
+A step takes out of a small buffer on the device what an earlier step brought there, and brings the next data point
+while it computes: the way to the device costs no time of the step.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -16,31 +15,8 @@ from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.proxy import ProxyInput
-from tpack.input_source.taking import DataWaitReport, WaitClock, now
+from tpack.input_source.taking import DataWaitReport, GraphSum, now
 from tpack.tower.devices import resolve_device
-
-
-class StagingArea:
-    """One buffer, on the current device, that is filled with ``tensors``.
-
-    Args:
-        tensors: what each `stage` puts in.
-
-    Attributes:
-        stage: the operation that puts the values of the tensors in.
-        outputs: the values that were put in first; to run them takes them out, and waits for some to be there.
-        clear: the operation that empties the area.
-    """
-
-    def __init__(self, tensors: Sequence[Any]) -> None:
-        dtypes = [tensor.dtype for tensor in tensors]
-        # Areas of one session and device are told apart by this name alone.
-        name = tf.get_default_graph().unique_name("staging_area", mark_as_used=True)
-        self.stage = tf.raw_ops.Stage(values=list(tensors), shared_name=name, name="stage")
-        self.outputs = list(tf.raw_ops.Unstage(dtypes=dtypes, shared_name=name, name="unstage"))
-        self.clear = tf.raw_ops.StageClear(dtypes=dtypes, shared_name=name, name="clear")
-        for output, tensor in zip(self.outputs, tensors, strict=True):
-            output.set_shape(tensor.shape)
 
 
 class StagingInput(ProxyInput, FeedfreeInput):
@@ -66,7 +42,7 @@ class StagingInput(ProxyInput, FeedfreeInput):
         if nr_stage < 1:
             raise ConfigError(f"StagingInput wants nr_stage of at least 1, got {nr_stage}")
         self._device = None if device is None else resolve_device(device)
-        self._areas: list[StagingArea] = []
+        self._areas: list[_StagingArea] = []
         self._nr_stage = nr_stage
         self._callback = StagingInput.StagingCallback(self, nr_stage)
 
@@ -80,16 +56,16 @@ class StagingInput(ProxyInput, FeedfreeInput):
 
         _chief_only = False
 
-        def __init__(self, source: "StagingInput", nr_stage: int) -> None:
+        def __init__(self, source: StagingInput, nr_stage: int) -> None:
             self._source = source
             self._nr_stage = nr_stage
-            self._stage: Any = None
-            self._clear: Any = None
-            self._fetches: Any = None
-            self._timed_fetches: Any = None
-            self._clock: WaitClock | None = None
+            self._stage: tf.Operation | None = None
+            self._clear: tf.Operation | None = None
+            self._fetches: tf.train.SessionRunArgs | None = None
+            self._timed_fetches: tf.train.SessionRunArgs | None = None
+            self._waited_secs: GraphSum | None = None
 
-        def refill(self, session: Any) -> None:
+        def refill(self, session: tf.Session) -> None:
             """Empty the areas and fill them; nothing before the graph is set up.
 
             Raises:
@@ -112,38 +88,38 @@ class StagingInput(ProxyInput, FeedfreeInput):
             unstage = tf.group(*(area.outputs[0].op for area in areas), name="unstage")
             self._fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage])
             if self.trainer.train_op is not None:
-                self._clock = WaitClock()
-                timing = self._time_step(self._clock)
+                self._waited_secs = GraphSum(tf.float64, "waited")
+                timing = self._time_step(self._waited_secs)
                 self._timed_fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage, timing])
 
-        def _time_step(self, clock: WaitClock) -> Any:
+        def _time_step(self, waited_secs: GraphSum) -> tf.Operation:
             """Return an operation that adds the time from the end of the step to the end of staging."""
             with tf.control_dependencies(tf.nest.flatten(self.trainer.train_op)):
                 trained = now()
             with tf.control_dependencies([self._stage]):
                 staged = now()
-            return clock.add(tf.maximum(staged - trained, 0))
+            return waited_secs.add(tf.maximum(staged - trained, 0))
 
         def waited(self) -> float | None:
             """Return for how many seconds steps waited until data were staged; None where that is not known."""
-            return None if self._clock is None else self._clock.value()
+            return None if self._waited_secs is None else self._waited_secs.value()
 
         def _before_train(self) -> None:
-            if self._clock is not None:
-                self._clock.connect(self.trainer.sess)
+            if self._waited_secs is not None:
+                self._waited_secs.connect(self.trainer.sess)
             self.refill(self.trainer.sess)
 
-        def _before_run(self, ctx: Any) -> Any:
+        def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
             # Other runs must not carry the step along.
-            is_step = self._clock is not None and ctx.original_args.fetches is self.trainer.train_op
+            is_step = self._waited_secs is not None and ctx.original_args.fetches is self.trainer.train_op
             return self._timed_fetches if is_step else self._fetches
 
     @property
-    def areas(self) -> Sequence[StagingArea]:
+    def areas(self) -> Sequence[_StagingArea]:
         """The staging area of each tower."""
         return tuple(self._areas)
 
-    def hold_back(self, num_times: int) -> None:
+    def mark_prefetched(self, num_times: int) -> None:
         """Do nothing: who takes data in advance takes them out of the areas, and those are counted already."""
 
     def raise_failure(self) -> None:
@@ -153,14 +129,14 @@ class StagingInput(ProxyInput, FeedfreeInput):
             if failure is not None:
                 raise failure
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         # What is in the areas is taken out of the inner source, and no step has used it.
-        self.input.hold_back(self._nr_stage)
+        self.input.mark_prefetched(self._nr_stage)
         tensors = super()._get_input_tensors()
         # tf.device(None) would not mean "as it is": it takes the tower's device away.
-        place = nullcontext() if self._device is None else tf.device(self._device)
-        with self.cached_name_scope(), place:
-            area = StagingArea(tensors)
+        device = nullcontext() if self._device is None else tf.device(self._device)
+        with self.cached_name_scope(), device:
+            area = _StagingArea(tensors)
         self._areas.append(area)
         return area.outputs
 
@@ -170,3 +146,26 @@ class StagingInput(ProxyInput, FeedfreeInput):
     def _reset_state(self) -> None:
         super()._reset_state()
         self._callback.refill(self._require_session())
+
+
+class _StagingArea:
+    """One buffer, on the current device, that is filled with ``tensors``.
+
+    Args:
+        tensors: what each `stage` puts in.
+
+    Attributes:
+        stage: the operation that puts the values of the tensors in.
+        outputs: the values that were put in first; to run them takes them out, and waits for some to be there.
+        clear: the operation that empties the area.
+    """
+
+    def __init__(self, tensors: Sequence[tf.Tensor]) -> None:
+        dtypes = [tensor.dtype for tensor in tensors]
+        # Areas of one session and device are told apart by this name alone.
+        name = tf.get_default_graph().unique_name("staging_area", mark_as_used=True)
+        self.stage = tf.raw_ops.Stage(values=list(tensors), shared_name=name, name="stage")
+        self.outputs = list(tf.raw_ops.Unstage(dtypes=dtypes, shared_name=name, name="unstage"))
+        self.clear = tf.raw_ops.StageClear(dtypes=dtypes, shared_name=name, name="clear")
+        for output, tensor in zip(self.outputs, tensors, strict=True):
+            output.set_shape(tensor.shape)

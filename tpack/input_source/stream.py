@@ -1,15 +1,11 @@
-"""A DataFlow as one checked stream of data points.
+"""A DataFlow as one checked stream of data points, which knows how far the steps are in it.
 
 The dataflow's state is reset once, until the stream is closed; each iteration over the stream is a new pass from the
 first data point on, but the first iteration may begin where an earlier run stopped. Whatever the dataflow raises
 becomes an `InputError` that says at which data point, with the dataflow's own error and traceback as its cause.
 
-Where a dataflow was when it gave each of the data points that are under way to the steps.
-
-Data points are taken from a dataflow long before a step uses them. What a checkpoint must say is where the flow was at
-the last data point that a finished step used. So states of the flow are kept until the points after them are used:
-not after each point, since a flow may take a while to tell its state, but as often as costs a hundredth of the time.
-Between two states, points are counted; who goes to such a position skips them.
+Data points are taken from a dataflow long before a step uses them, and what a checkpoint must say is where the flow was
+at the last one that a finished step used: see `tpack.dataflow.position`.
 """
 
 import time
@@ -34,9 +30,10 @@ class DataPointStream:
         checker: holds the data points against the signature.
         infinite: begin the dataflow again when it ends.
         start: where the first iteration begins; None is where the dataflow begins.
-        count_used: how many points of the newest iteration were used, see `PositionLog`; all that were given, unless
-            it is given.
-        max_under_way: see `PositionLog`.
+        count_used: returns how many points of the newest iteration the finished steps have used, or raises a
+            StatelessError because this is not known; unless given, all that were given count as used.
+        max_under_way: a number of points that are never exceeded by those that were given and not used. None lets the
+            thread that iterates call ``count_used``.
     """
 
     def __init__(
@@ -54,7 +51,7 @@ class DataPointStream:
         self._checker = checker
         self._was_reset = False
         self._start = start
-        self._log = PositionLog(self._ds, count_used or (lambda: self.num_given), max_under_way)
+        self._log = _PositionLog(self._ds, count_used or (lambda: self.num_given), max_under_way)
 
     @property
     def dtypes(self) -> list[np.dtype]:
@@ -150,7 +147,7 @@ def describe(ds: DataFlow) -> str:
     return f"the dataflow {type(ds).__name__}"
 
 
-def check_dataflow(ds: Any, who: str) -> DataFlow:
+def check_dataflow(ds: object, who: str) -> DataFlow:
     """Return ``ds`` if it is a DataFlow.
 
     Raises:
@@ -163,17 +160,15 @@ def check_dataflow(ds: Any, who: str) -> DataFlow:
     return ds
 
 
-class PositionLog:
+class _PositionLog:
     """The positions of a flow while it is iterated, from the last point that a step used to the newest.
 
     All methods but `position` belong to the thread that iterates.
 
     Args:
         ds: the flow.
-        count_used: returns how many points of this iteration the finished steps have used, or raises a StatelessError
-            because this is not known.
-        max_under_way: a number of points that are never exceeded by those that were given and not used. None lets the
-            thread that iterates call ``count_used``.
+        count_used: see `DataPointStream`.
+        max_under_way: see `DataPointStream`.
     """
 
     def __init__(self, ds: DataFlow, count_used: Callable[[], int], max_under_way: int | None = None) -> None:

@@ -1,12 +1,9 @@
-"""Tensors that a function makes in the graph.
+"""Tensors that a function makes in the graph, constants in place of data, and placeholders to be fed.
 
-Constants in place of data, to see how fast steps are when the input costs nothing.
-
-The input source that supplies nothing: placeholders, to be fed by whoever runs the graph.
+Constants show how fast steps are when the input costs nothing; placeholders are for whoever runs the graph.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -25,7 +22,7 @@ class TensorInput(FeedfreeInput):
         ConfigError: The function is not callable, or the size is not positive.
     """
 
-    def __init__(self, get_tensor_fn: Callable[[], Sequence[Any]], size: int | None = None) -> None:
+    def __init__(self, get_tensor_fn: Callable[[], Sequence[tf.Tensor]], size: int | None = None) -> None:
         if not callable(get_tensor_fn):
             raise ConfigError(f"TensorInput takes a function that returns tensors, got {get_tensor_fn!r}")
         if size is not None and size <= 0:
@@ -33,7 +30,7 @@ class TensorInput(FeedfreeInput):
         self.get_tensor_fn = get_tensor_fn
         self._fixed_size = size
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         with self.cached_name_scope():
             # What assigns to a variable returns the variable.
             return [tf.convert_to_tensor(tensor) for tensor in self.get_tensor_fn()]
@@ -56,14 +53,14 @@ class DummyConstantInput(TensorInput):
         super().__init__(self._make_zeros)
         self.shapes = [tuple(shape) for shape in shapes]
 
-    def _setup(self, signature: Sequence[Any]) -> None:
+    def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         if len(self.shapes) != len(signature):
             raise ConfigError(f"{self} has {len(self.shapes)} shapes, the signature has {len(signature)} entries")
         for shape, spec in zip(self.shapes, signature, strict=True):
             if not spec.shape.is_compatible_with(shape):
                 raise ConfigError(f"{self} has the shape {shape} for '{spec.name}', the signature wants {spec.shape}")
 
-    def _make_zeros(self) -> list[Any]:
+    def _make_zeros(self) -> list[tf.Tensor]:
         specs = zip(self.shapes, self._require_setup(), strict=True)
         return [tf.zeros(shape, spec.dtype, name=spec.name) for shape, spec in specs]
 
@@ -72,16 +69,16 @@ class PlaceholderInput(InputSource):
     """Give every tower the same placeholders, named as the signature says."""
 
     def __init__(self) -> None:
-        self._placeholders: list[Any] = []
+        self._placeholders: list[tf.Tensor] = []
 
-    def _setup(self, signature: Sequence[Any]) -> None:
+    def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         self._placeholders = [build_or_reuse_placeholder(spec) for spec in signature]
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         return self._placeholders
 
 
-def build_or_reuse_placeholder(spec: Any) -> Any:
+def build_or_reuse_placeholder(spec: tf.TensorSpec) -> tf.Tensor:
     """Return the placeholder of the current graph that has the name of ``spec``, made if it is not there.
 
     Args:

@@ -8,7 +8,7 @@ from tests.helpers.run_input import SIGNATURE, running
 from tpack.dataflow import DataFromList
 from tpack.errors import InputError
 from tpack.input_source import TFDatasetInput
-from tpack.input_source.dataset import with_checked_shapes
+from tpack.input_source.dataset import _with_checked_shapes
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -56,4 +56,4 @@ def test_a_single_tensor_is_checked(graph):
 
 def test_a_dataset_that_knows_its_shapes_stays_as_it_is(graph):
     dataset = tf.data.Dataset.from_tensors((tf.zeros([3, 2]), 0))
-    assert with_checked_shapes(dataset, [0, 1], SIGNATURE) is dataset
+    assert _with_checked_shapes(dataset, [0, 1], SIGNATURE) is dataset

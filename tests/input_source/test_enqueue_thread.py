@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from tpack.dataflow import DataFlow, DataFromList
 from tpack.errors import DataPointError, InputError
 from tpack.input_source.component import DataPointChecker
-from tpack.input_source.enqueue import EnqueueThread
+from tpack.input_source.enqueue import _EnqueueThread
 from tpack.input_source.stream import DataPointStream
 
 pytestmark = pytest.mark.timeout(30)
@@ -65,7 +65,7 @@ class Failing(DataFlow):
 def start(ds, capacity=3):
     q = BoundedQueue(capacity)
     stream = DataPointStream(ds, DataPointChecker([tf.TensorSpec([], tf.int32, "x")], "the test"))
-    thread = EnqueueThread(stream, enqueue=q.enqueue, close=q.close, name="the thread")
+    thread = _EnqueueThread(stream, enqueue=q.enqueue, close=q.close, name="the thread")
     thread.start()
     return q, thread
 
