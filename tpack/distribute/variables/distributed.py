@@ -112,12 +112,12 @@ class DistributedVariable(ChangingMethods, DistributedValues, Trackable):
     tensors differently take it for a tensor: an average of ``tf.train.ExponentialMovingAverage`` starts from zero,
     and one of `DistributedMovingAverage` from the value.
 
-    Attributes:
-        differs_between_towers: whether each tower has a value of its own.
-
     Args:
         index: the component of each device; the first one is the primary one.
         aggregation: how what towers assign, or hold, is aggregated: a ``tf.VariableAggregation``.
+
+    Attributes:
+        differs_between_towers: whether each tower has a value of its own.
 
     Source:
         The distributed variables that the seed ``cross_tower_ops`` takes as destinations.
