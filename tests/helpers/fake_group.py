@@ -2,11 +2,11 @@
 
 from collections import deque
 
-from tpack.dataflow.parallel.process_runner import State
+from tpack.dataflow.parallel.process_runner import _State
 from tpack.dataflow.parallel.transport.receiver import Message
 from tpack.dataflow.parallel.transport.wire import Kind
-from tpack.utils.child_process import failure_of
 from tpack.dataflow.position import Position
+from tpack.utils.child_process import failure_of
 
 
 def points(*values):
@@ -16,7 +16,7 @@ def points(*values):
 
 def state(number):
     """Return a message with a state that is a number, or none."""
-    return Message(Kind.STATE, [State(None, "no state") if number is None else State(Position({"at": number}), None)])
+    return Message(Kind.STATE, [_State(None, "no state") if number is None else _State(Position({"at": number}), None)])
 
 
 def failure(text="gone"):

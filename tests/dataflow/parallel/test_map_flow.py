@@ -22,7 +22,7 @@ class FakeMap(MapFlow):
         return self.pools[-1]
 
 
-@pytest.mark.parametrize("arguments", [(None, 3, True), (same, 0, True)])
+@pytest.mark.parametrize("arguments", [(None, 3, True), (3, 3, True), (same, 0, True)])
 def test_arguments_that_make_no_sense_are_refused(arguments):
     with pytest.raises(ConfigError, match="FakeMap got"):
         FakeMap(Counting(), *arguments)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tpack.dataflow.parallel.map_order import Reader
+from tpack.dataflow.parallel.map_order import _Reader
 
 
 def test_points_are_seen_before_they_are_taken():
-    reader = Reader(iter([5, 6]))
+    reader = _Reader(iter([5, 6]))
     assert reader.has_next()
     assert reader.has_next()
     assert (reader.next, reader.taken) == (5, 0)
@@ -26,7 +26,7 @@ def test_exception_is_an_end_and_is_told_once():
         yield 1
         raise OSError("gone")
 
-    reader = Reader(broken())
+    reader = _Reader(broken())
     assert reader.has_next()
     reader.take()
     assert not reader.has_next()
@@ -38,7 +38,7 @@ def test_exception_is_an_end_and_is_told_once():
 
 def test_reading_is_reported():
     counts = []
-    reader = Reader(iter("ab"), counts.append)
+    reader = _Reader(iter("ab"), counts.append)
     while reader.has_next():
         reader.take()
     assert counts == [1, 2]

@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from tests.helpers.fake_group import END, FakeGroup, begun, failure, points, state
-from tpack.dataflow.parallel.process_runner import ManyStreams, OneStream, send_command
+from tpack.dataflow.parallel.process_runner import _ManyStreams, _OneStream, _send_command
 from tpack.dataflow.parallel.transport.receiver import Message
 from tpack.dataflow.parallel.transport.wire import Kind
 from tpack.dataflow.position import Position
@@ -15,7 +15,7 @@ from tpack.errors import DataWorkerError
 
 def one(*messages):
     group = FakeGroup(*((0, message) for message in messages))
-    return OneStream(group), group
+    return _OneStream(group), group
 
 
 def values(stream, count=None):
@@ -136,7 +136,7 @@ def test_giving_up_a_pass_that_has_not_begun_does_nothing():
 
 def many(length, *script):
     group = FakeGroup(*script)
-    return ManyStreams(group, 2, length), group
+    return _ManyStreams(group, 2, length), group
 
 
 def test_passes_of_known_length_are_cut_from_what_comes():
@@ -183,6 +183,6 @@ def test_worker_that_raised_begins_anew_and_the_others_go_on():
 
 def test_numbers_of_commands_come_round():
     group = FakeGroup()
-    assert send_command(group, 0, 0, None) == 1
-    assert send_command(group, 0, 0xFFFF, None) == 1
-    assert send_command(group, 0, 0xFFFE, None) == 0xFFFF
+    assert _send_command(group, 0, 0, None) == 1
+    assert _send_command(group, 0, 0xFFFF, None) == 1
+    assert _send_command(group, 0, 0xFFFE, None) == 0xFFFF

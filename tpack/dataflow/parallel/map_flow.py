@@ -1,16 +1,12 @@
-"""What flows that map data points in workers have in common: the order, the buffer, the position.
-
-What several flows that run workers ask of their arguments.
-"""
+"""What flows that map data points in workers have in common: their arguments, the buffer, the order, the position."""
 
 import functools
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, ProxyDataFlow, check_at_least
-from tpack.dataflow.parallel.map_order import LooseMap, MapPool, StrictMap
+from tpack.dataflow.parallel.map_order import MapPool, OrderedMap, UnorderedMap
 from tpack.dataflow.position import Position
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
@@ -29,14 +25,14 @@ class MapFlow(ProxyDataFlow):
         ConfigError: The function cannot be called, or the buffer has no room for a point.
     """
 
-    def __init__(self, ds: DataFlow, map_func: Any, buffer_size: Any, strict: bool) -> None:
+    def __init__(self, ds: DataFlow, map_func: Callable[[Any], Any] | None, buffer_size: int, strict: bool) -> None:
         super().__init__(ds)
-        self.map_func: Callable[[Any], Any] = check_map_func(self, map_func)
+        self.map_func: Callable[[Any], Any] = _check_map_func(self, map_func)
         self.buffer_size = check_at_least(self, "buffer_size", buffer_size)
         self.strict = strict
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._pool: MapPool | None = None
-        self._mapping: StrictMap | LooseMap | None = None
+        self._mapping: OrderedMap | UnorderedMap | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pool": None, "_mapping": None}
@@ -48,9 +44,9 @@ class MapFlow(ProxyDataFlow):
         super().reset_state()
         self._pool = self._start_pool()
         if self.strict:
-            self._mapping = StrictMap(self.ds, self._pool, self.buffer_size)
+            self._mapping = OrderedMap(self.ds, self._pool, self.buffer_size)
         else:
-            self._mapping = LooseMap(self._make_begin(), self._pool, self._num_jobs)
+            self._mapping = UnorderedMap(self._make_begin(), self._pool, self._num_jobs)
 
     @abstractmethod
     def _start_pool(self) -> MapPool:
@@ -87,32 +83,32 @@ class MapFlow(ProxyDataFlow):
         Raises:
             StatelessError: The order is not strict, or the wrapped flow has no position.
         """
-        return self._strict().position().state_of(self)
+        return self._ordered().position().state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Send the wrapped flow to a position.
 
         Raises:
             StatelessError: The order is not strict.
-            InputError: The state is none of this flow; nothing was changed.
+            InputError: The state is not one of this flow; nothing was changed.
         """
-        self._strict().go_to(Position.from_state(self, state))
+        self._ordered().go_to(Position.from_state(self, state))
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass; passes that are cut from a stream have no rest."""
-        if isinstance(self._mapping, StrictMap):
+        if isinstance(self._mapping, OrderedMap):
             self._mapping.end_pass()
 
-    def _running(self) -> StrictMap | LooseMap:
+    def _running(self) -> OrderedMap | UnorderedMap:
         if self._pool is not None and self._pool.is_closed:
             raise DataFlowTerminated(f"the workers of {type(self).__name__} have been ended: reset_state() starts new")
         if self._mapping is None:
             raise InputError(f"{type(self).__name__} has no workers yet: call reset_state() once before iterating it")
         return self._mapping
 
-    def _strict(self) -> StrictMap:
+    def _ordered(self) -> OrderedMap:
         mapping = self._running()
-        if not isinstance(mapping, StrictMap):
+        if not isinstance(mapping, OrderedMap):
             raise StatelessError(
                 f"{type(self).__name__} has no position: the order of its data points depends on which worker is "
                 "faster; wanted strict=True"
@@ -120,19 +116,7 @@ class MapFlow(ProxyDataFlow):
         return mapping
 
 
-def check_timeout(owner: Any, timeout: Any) -> float | None:
-    """Return a time to wait for a worker.
-
-    Raises:
-        ConfigError: It is neither None nor a positive number.
-    """
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if timeout is not None and not (is_number and 0 < timeout < math.inf):
-        raise ConfigError(f"{type(owner).__name__} got timeout={timeout!r}: wanted a number of seconds, or None")
-    return timeout
-
-
-def check_map_func(owner: Any, map_func: Any) -> Callable[[Any], Any]:
+def _check_map_func(owner: object, map_func: object) -> Callable[[Any], Any]:
     """Return a function that is to be called with data points.
 
     Raises:

@@ -1,10 +1,7 @@
-"""Mapping in the order of the flow: passes are its passes, and where they are can be told.
+"""The order in which mapped points come: that of the flow, or that in which the workers finish.
 
-Mapping in the order in which workers finish: nobody waits for anybody, and the buffer stays full between passes.
-
-One pass over a flow, read one point ahead, so that a point for which there is no room now is not lost.
-
-What a flow that maps data points asks of its workers, be they threads or processes.
+`OrderedMap` yields the passes of the flow, and where they are can be told. With `UnorderedMap` no worker waits for
+another, and the buffer stays full between passes. Both hand points to a `MapPool`, be its workers threads or processes.
 """
 
 from abc import ABC, abstractmethod
@@ -33,7 +30,7 @@ class MapPool(ABC):
     """Workers that call one function with data points."""
 
     @abstractmethod
-    def submit(self, tag: Any, point: Any) -> bool:
+    def submit(self, tag: object, point: object) -> bool:
         """Hand a point to a worker.
 
         Args:
@@ -58,63 +55,7 @@ class MapPool(ABC):
         """End the workers."""
 
 
-class Reader:
-    """Reads a pass; its end and an exception are found when the point after the last is wanted.
-
-    Args:
-        points: the pass.
-        when_read: called with the number of points read so far after each, and before the end is known.
-    """
-
-    def __init__(self, points: Iterator[Any], when_read: Callable[[int], None] | None = None) -> None:
-        self._points = points
-        self._when_read = when_read
-        self._held: list[Any] = []
-        self._read = 0
-        self.is_over = False
-        self._error: Exception | None = None
-
-    @property
-    def taken(self) -> int:
-        """The number of points that were taken."""
-        return self._read - len(self._held)
-
-    def has_next(self) -> bool:
-        """Tell whether there is another point, which ``next`` is then."""
-        if self._held:
-            return True
-        if self.is_over:
-            return False
-        try:
-            self._held.append(next(self._points))
-        except StopIteration:
-            self.is_over = True
-            return False
-        except Exception as error:
-            # What was read before is to arrive before it.
-            self.is_over, self._error = True, error
-            return False
-        self._read += 1
-        if self._when_read is not None:
-            self._when_read(self._read)
-        return True
-
-    @property
-    def next(self) -> Any:
-        """The point that ``has_next`` has found."""
-        return self._held[0]
-
-    def take(self) -> None:
-        """Go on to the point after it."""
-        self._held.clear()
-
-    def pop_error(self) -> Exception | None:
-        """Return the exception that ended the pass, if one did; only once, since it refers to this reader."""
-        error, self._error = self._error, None
-        return error
-
-
-class StrictMap:
+class OrderedMap:
     """The passes of a mapped flow, one after the other.
 
     The wrapped flow is read ahead. States that it had while it was, are kept until the points after them have been
@@ -136,7 +77,7 @@ class StrictMap:
 
     def iterate(self) -> Iterator[Any]:
         """Yield a pass."""
-        reader = Reader(self._begin(), self._when_read)
+        reader = _Reader(self._begin(), self._when_read)
         results: dict[int, Result] = {}
         yielded = 0
         while True:
@@ -183,7 +124,7 @@ class StrictMap:
         """Let the next pass begin at a position.
 
         Raises:
-            InputError: The state is none of the flow; nothing was changed.
+            InputError: The state is not one of the flow; nothing was changed.
         """
         self._ds.load_state_dict(position.state)
         self._passes.go_to(position, is_there=False)
@@ -215,7 +156,7 @@ class StrictMap:
         position = self._sampler.take()
         self._passes.stand_at(position, self._sampler.reason)
 
-    def _feed(self, reader: Reader, yielded: int) -> None:
+    def _feed(self, reader: "_Reader", yielded: int) -> None:
         """Hand out points until the buffer is full."""
         while reader.taken - yielded < self._buffer_size and reader.has_next():
             if not self._pool.submit((self._pass_number, reader.taken), reader.next):
@@ -230,7 +171,7 @@ class StrictMap:
                 self._passes.add(count, position)
 
 
-class LooseMap:
+class UnorderedMap:
     """One endless stream of mapped points, which passes are cut from.
 
     A pass has as many points as the wrapped flow had in the pass that was read last, those that the function drops
@@ -246,7 +187,7 @@ class LooseMap:
         self._begin = begin
         self._pool = pool
         self._buffer_size = buffer_size
-        self._reader: Reader | None = None
+        self._reader: _Reader | None = None
         self._error: BaseException | None = None
         self._length: int | None = None
         self._submitted = 0
@@ -281,7 +222,7 @@ class LooseMap:
         """Hand out points until the buffer is full; begin the next pass of the flow where one ends."""
         while self._submitted < self._buffer_size and self._error is None:
             if self._reader is None:
-                self._reader = Reader(self._begin())
+                self._reader = _Reader(self._begin())
             if self._reader.has_next():
                 if not self._pool.submit(None, self._reader.next):
                     return
@@ -294,3 +235,61 @@ class LooseMap:
             self._reader = None
             if self._length == 0:
                 return
+
+
+class _Reader:
+    """Reads a pass one point ahead, so that a point for which there is no room now is not lost.
+
+    The end and an exception are found when the point after the last is wanted.
+
+    Args:
+        points: the pass.
+        when_read: called with the number of points read so far after each, and before the end is known.
+    """
+
+    def __init__(self, points: Iterator[Any], when_read: Callable[[int], None] | None = None) -> None:
+        self._points = points
+        self._when_read = when_read
+        self._peeked: list[Any] = []
+        self._read = 0
+        self.is_over = False
+        self._error: Exception | None = None
+
+    @property
+    def taken(self) -> int:
+        """The number of points that were taken."""
+        return self._read - len(self._peeked)
+
+    def has_next(self) -> bool:
+        """Tell whether there is another point, which ``next`` is then."""
+        if self._peeked:
+            return True
+        if self.is_over:
+            return False
+        try:
+            self._peeked.append(next(self._points))
+        except StopIteration:
+            self.is_over = True
+            return False
+        except Exception as error:
+            # What was read before is to arrive before it.
+            self.is_over, self._error = True, error
+            return False
+        self._read += 1
+        if self._when_read is not None:
+            self._when_read(self._read)
+        return True
+
+    @property
+    def next(self) -> Any:
+        """The point that ``has_next`` has found."""
+        return self._peeked[0]
+
+    def take(self) -> None:
+        """Go on to the point after it."""
+        self._peeked.clear()
+
+    def pop_error(self) -> Exception | None:
+        """Return the exception that ended the pass, if one did; only once, since it refers to this reader."""
+        error, self._error = self._error, None
+        return error

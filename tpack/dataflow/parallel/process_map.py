@@ -1,10 +1,8 @@
-"""A flow mapped in processes.
+"""Flows that are mapped in worker processes, one point at a time or into batches.
 
-A flow mapped in processes, which make batches of what they have mapped.
-
-Processes that map data points.
-
-What a worker does that maps data points: it answers each with what a function makes of it, or with a batch.
+Both ends are here. The flow itself stays in the consumer's process, where `_ProcessPool` hands its points to workers
+and gets their answers. In each worker `serve_map` answers a point with what the function makes of it, `serve_batches` a
+list of points with a batch. ``docs/dataflow_protocol.md`` follows a pass from its beginning to its end.
 """
 
 import functools
@@ -15,7 +13,7 @@ from typing import Any
 
 from tpack.dataflow.base import DataFlow, check_at_least, length_or_none
 from tpack.dataflow.batch import aggregate, begin_batch
-from tpack.dataflow.parallel.map_flow import MapFlow, check_timeout
+from tpack.dataflow.parallel.map_flow import MapFlow
 from tpack.dataflow.parallel.map_order import MapPool, Result
 from tpack.dataflow.parallel.transport.building import BuiltPoint
 from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
@@ -37,6 +35,18 @@ class MultiProcessMapData(MapFlow):
     exception of the function comes out as a `DataWorkerError` when it is the turn of its point. A process that dies
     ends the iteration with its exit code. See `MultiProcessRunner` for how processes are started, and for the memory
     that large arrays lie in.
+
+    Args:
+        ds: the flow.
+        num_proc: the number of processes; None is one for each core.
+        map_func: gets a data point and returns one, or None to drop it. It is sent to the processes by cloudpickle.
+        buffer_size: how many points are with the processes, or wait to be yielded.
+        strict: whether the order and the passes of ``ds`` are kept.
+        timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
+            while it starts.
+
+    Raises:
+        ConfigError: The function cannot be called, a number is less than 1, or the timeout is no number.
     """
 
     def __init__(
@@ -49,28 +59,14 @@ class MultiProcessMapData(MapFlow):
         strict: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow.
-            num_proc: the number of processes; None is one for each core.
-            map_func: gets a data point and returns one, or None to drop it. It is sent to the processes by cloudpickle.
-            buffer_size: how many points are with the processes, or wait to be yielded.
-            strict: whether the order and the passes of ``ds`` are kept.
-            timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
-                while it starts.
-
-        Raises:
-            ConfigError: The function cannot be called, a number is less than 1, or the timeout is no number.
-        """
         super().__init__(ds, map_func, buffer_size, strict)
         self.num_proc = usable_cores() if num_proc is None else check_at_least(self, "num_proc", num_proc)
-        self._workers = OwnedWorkers(self, check_timeout(self, timeout))
+        self._workers = OwnedWorkers(self, timeout)
 
     def _start_pool(self) -> MapPool:
         share = -(-self.buffer_size // self.num_proc)
         group = self._workers.start(serve_map, (self.map_func,), count=self.num_proc, results=share, jobs=share)
-        return ProcessPool(group)
+        return _ProcessPool(group)
 
 
 MultiProcessMapDataZMQ = MultiProcessMapData
@@ -85,6 +81,20 @@ class MultiProcessMapAndBatchData(MapFlow):
     end of a pass of the flow and is too little for a batch is dropped. Where the function returns None, the point is
     dropped; its process makes up for it with points of the next batch that it makes, and there are fewer batches.
     See `MultiProcessMapData` for the rest.
+
+    Args:
+        ds: the flow.
+        num_proc: the number of processes.
+        map_func: gets a data point and returns one, or None to drop it. It is sent to the processes by cloudpickle.
+        batch_size: the number of data points of a batch.
+        buffer_size: how many data points are with the processes, or wait to be yielded in a batch; None is two
+            batches for each process.
+        timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
+            while it starts.
+
+    Raises:
+        ConfigError: The function cannot be called, a number is less than 1, the timeout is no number, the buffer
+            has no room for one batch for each process, or the flow is shorter than a batch.
     """
 
     def __init__(
@@ -97,22 +107,6 @@ class MultiProcessMapAndBatchData(MapFlow):
         *,
         timeout: float | None = None,
     ) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow.
-            num_proc: the number of processes.
-            map_func: gets a data point and returns one, or None to drop it. It is sent to the processes by cloudpickle.
-            batch_size: the number of data points of a batch.
-            buffer_size: how many data points are with the processes, or wait to be yielded in a batch; None is two
-                batches for each process.
-            timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
-                while it starts.
-
-        Raises:
-            ConfigError: The function cannot be called, a number is less than 1, the timeout is no number, the buffer
-                has no room for one batch for each process, or the flow is shorter than a batch.
-        """
         num_proc = check_at_least(self, "num_proc", num_proc)
         batch_size = check_at_least(self, "batch_size", batch_size)
         least = num_proc * batch_size
@@ -124,7 +118,7 @@ class MultiProcessMapAndBatchData(MapFlow):
                 f"{type(self).__name__} got buffer_size={buffer_size}: wanted at least num_proc * batch_size = {least}"
             )
         self._refuse_short(ds)
-        self._workers = OwnedWorkers(self, check_timeout(self, timeout))
+        self._workers = OwnedWorkers(self, timeout)
 
     def _refuse_short(self, ds: DataFlow) -> None:
         length = length_or_none(ds)
@@ -148,7 +142,7 @@ class MultiProcessMapAndBatchData(MapFlow):
         share = -(-self._num_jobs // self.num_proc)
         arguments = (self.map_func, self.batch_size)
         group = self._workers.start(serve_batches, arguments, count=self.num_proc, results=share, jobs=share)
-        return ProcessPool(group)
+        return _ProcessPool(group)
 
 
 MultiProcessMapAndBatchDataZMQ = MultiProcessMapAndBatchData
@@ -162,22 +156,21 @@ def _groups(ds: DataFlow, size: int) -> Iterator[list[Any]]:
         yield group
 
 
-class ProcessPool(MapPool):
+class _ProcessPool(MapPool):
     """A group of workers that answer each data point with one, in the order in which they get them."""
 
     def __init__(self, group: WorkerGroup) -> None:
-        """Use a group that runs ``serve_map`` or ``serve_batches``."""
         self._group = group
         count = len(group.pids)
         # The tags of what each worker has to answer.
         self._tags: list[deque[Any]] = [deque() for _ in range(count)]
-        # How many of these are held back here.
-        self._held = [0] * count
+        # How many of these may not have been sent yet.
+        self._unflushed = [0] * count
         self._results: deque[Result] = deque()
         for index in range(count):
             group.expect(index, is_expected=False)
 
-    def submit(self, tag: Any, point: Any) -> bool:
+    def submit(self, tag: object, point: object) -> bool:
         """Hand a point to the worker with the fewest; return False if none has room and results are to come.
 
         Raises:
@@ -222,17 +215,17 @@ class ProcessPool(MapPool):
         """End the workers."""
         self._group.close()
 
-    def _note(self, index: int, tag: Any) -> None:
+    def _note(self, index: int, tag: object) -> None:
         """Take note that a worker has one more point to answer."""
         if not self._tags[index]:
             self._group.expect(index, is_expected=True)
         self._tags[index].append(tag)
-        self._held[index] += 1
+        self._unflushed[index] += 1
         # Points may share a message while the worker has others to do.
-        if 2 * self._held[index] >= len(self._tags[index]):
+        if 2 * self._unflushed[index] >= len(self._tags[index]):
             self._flush_one(index)
 
-    def _try_put(self, index: int, point: Any) -> bool:
+    def _try_put(self, index: int, point: object) -> bool:
         try:
             return self._group.senders[index].try_put(point)
         except PeerGoneError:
@@ -240,12 +233,12 @@ class ProcessPool(MapPool):
 
     def _flush(self) -> None:
         """Send what is held back, since we are going to wait."""
-        for index, held in enumerate(self._held):
-            if held:
+        for index, count in enumerate(self._unflushed):
+            if count:
                 self._flush_one(index)
 
     def _flush_one(self, index: int) -> None:
-        self._held[index] = 0
+        self._unflushed[index] = 0
         try:
             self._group.senders[index].flush()
         except PeerGoneError:
@@ -289,7 +282,7 @@ def _serve(link: Link, answer: Callable[[Any], None]) -> None:
             del point
 
 
-def _drain(points: list[Any]) -> Any:
+def _drain(points: list[Any]) -> Iterator[Any]:
     """Yield the elements of a list, which has them no more."""
     points.reverse()
     while points:

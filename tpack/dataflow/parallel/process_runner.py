@@ -1,21 +1,18 @@
-"""Flows that run in processes of their own, ahead of their consumer.
+"""Flows that run in worker processes, ahead of their consumer.
 
-The data points of workers that each run a whole flow, as one stream that passes are cut from.
-
-One worker yields the passes of its flow, in its order, and its position can be told. Several run independently, and the
-order is that in which their points come.
-
-What a worker does that runs a whole flow: it iterates it again and again, and sends the data points.
+Both ends are here. In the consumer's process a stream makes passes of what the workers send: `_OneStream` yields the
+passes of one worker, in its order, and can tell its position; `_ManyStreams` takes the points of several as they come.
+In each worker `serve_flow` iterates its copy of the flow again and again. ``docs/dataflow_protocol.md`` follows a pass
+from its beginning to its end.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, check_at_least, length_or_none
 from tpack.dataflow.batch import BatchData, aggregate, begin_batch
-from tpack.dataflow.parallel.map_flow import check_timeout
 from tpack.dataflow.parallel.transport.building import BuiltPoint
 from tpack.dataflow.parallel.transport.receiver import Message
 from tpack.dataflow.parallel.transport.wire import MAX_NUMBER, CancelledError, Kind, PeerGoneError
@@ -29,74 +26,138 @@ from tpack.utils.child_process import failure_of
 _COMMANDS = 4
 
 
-class ManyStreams:
-    """The points of several workers, in passes of a known length; or of one pass of each worker."""
+class _ProcessRunner(ProxyDataFlow):
+    """A flow in one or more worker processes."""
 
-    def __init__(self, group: WorkerGroup, count: int, length: int | None) -> None:
-        """Begin where the workers begin.
+    def __init__(self, ds: DataFlow, num_proc: int, prefetch: int, timeout: float | None) -> None:
+        super().__init__(ds)
+        self.num_proc = check_at_least(self, "num_proc", num_proc)
+        self._prefetch = prefetch
+        self._workers = OwnedWorkers(self, timeout)
+        self._guard = DataFlowReentrantGuard(type(self).__name__)
+        self._stream: _OneStream | _ManyStreams | None = None
 
-        Args:
-            group: the workers.
-            count: how many there are.
-            length: of a pass. If it is not known, the workers wait after each pass of theirs.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stream": None}
+
+    def reset_state(self) -> None:
+        """Start the workers, each of which resets its copy of the flow and begins to iterate it."""
+        self._stream = None
+        length = length_or_none(self.ds)
+        is_one = self.num_proc == 1
+        goes_on = is_one or length is not None
+        arguments = (self.ds, is_one, goes_on)
+        group = self._workers.start(serve_flow, arguments, count=self.num_proc, results=self._prefetch, jobs=_COMMANDS)
+        self._stream = _OneStream(group) if is_one else _ManyStreams(group, self.num_proc, length)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin a pass.
+
+        Raises:
+            InputError: ``reset_state`` was not called, or another pass has not ended.
+            DataWorkerError: A worker raised, died, or hangs.
+            DataFlowTerminated: A worker died before.
         """
-        self._group = group
-        self._all = range(count)
-        self._length = length
-        self._number = 0
-        self._points: deque[Any] = deque()
-        self._is_first = True
-        # Workers that wait for a command because of an exception; and what those answer that got one.
-        self._failed: set[int] = set()
-        self._awaited: dict[int, int] = {}
-        self._running: set[int] = set(self._all)
+        with self._guard:
+            yield from self._running().iterate()
 
-    def iterate(self) -> Iterator[Any]:
-        """Yield a pass."""
-        if self._length is None and not self._is_first:
-            self._points.clear()
-            self._restart(self._all)
-        else:
-            self._restart(sorted(self._failed))
-        self._is_first = False
-        taken = 0
-        while taken != self._length:
-            if not self._points and not self._fill():
-                return
-            taken += 1
-            yield self._points.popleft()
+    def close(self) -> None:
+        """End the workers. They end with the flow, too, and with this process."""
+        self._workers.end()
 
-    def _restart(self, indices: Any) -> None:
-        """Let workers begin a pass; what they sent before is dropped when it comes."""
-        for index in indices:
-            self._number = send_command(self._group, index, self._number, None)
-            self._awaited[index] = self._number
-            self._running.add(index)
-        self._failed.clear()
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the flow in the worker, right after the point that was yielded last.
 
-    def _fill(self) -> bool:
-        """Wait for points; return whether there are some before all workers have ended their passes."""
-        while not self._points and self._running:
-            index, message = self._group.receive()
-            if index in self._awaited:
-                if message.kind == Kind.BEGUN and message.number == self._awaited[index]:
-                    del self._awaited[index]
-            elif message.kind == Kind.ERROR:
-                self._failed.add(index)
-                raise failure_in(self._group, index, message)
-            elif message.kind == Kind.END and self._length is None:
-                self._running.discard(index)
-                self._group.expect(index, is_expected=False)
-            else:
-                self._points += message.points
-        return bool(self._points)
+        Raises:
+            StatelessError: There are several workers, or the flow has none.
+        """
+        return self._one_stream().position().state_of(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Send the flow in the worker to a position.
+
+        Raises:
+            StatelessError: There are several workers.
+            InputError: The state is not one of this flow; nothing was changed.
+        """
+        self._one_stream().go_to(Position.from_state(self, state))
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass, if there is one worker; passes of several have no rest."""
+        if isinstance(self._stream, _OneStream):
+            self._stream.end_pass()
+
+    def _running(self) -> "_OneStream | _ManyStreams":
+        self._workers.group()
+        # The stream is there when the workers are.
+        return self._stream  # type: ignore[return-value]
+
+    def _one_stream(self) -> "_OneStream":
+        stream = self._running()
+        if not isinstance(stream, _OneStream):
+            raise StatelessError(
+                f"{type(self).__name__} has no position with num_proc={self.num_proc}: the order of its data points "
+                "depends on which process is faster; wanted num_proc=1"
+            )
+        return stream
 
 
-class OneStream:
+class MultiProcessRunner(_ProcessRunner):
+    """Run a flow in one or more processes, and yield what comes.
+
+    With one process the data points are those of the flow, in its order, and passes are its passes; it can tell its
+    position if the flow can. With more each process runs a copy of the whole flow, with other random numbers, and
+    passes are cut from the mixture: each has the length of the flow, and the next goes on where it stopped. That is
+    the same distribution, if the points of the flow are independent; if it is a list in its own order, each point
+    comes from every process. If the flow does not know its length, a pass is one pass of each process together.
+
+    ``reset_state`` starts the processes as new interpreters, or as forks (see ``start_workers_by``). An exception in
+    one comes out as a `DataWorkerError`; the next pass is begun anew. A process that dies ends the iteration with its
+    exit code. Arrays of 64 KiB and more are views of memory that is shared with the worker, which uses it again when
+    they are gone.
+
+    Args:
+        ds: the flow; it is pickled, so what cannot be is to be made in its ``reset_state``.
+        num_prefetch: how many data points may wait, of all processes; fewer if they are large, and a few more if
+            they are small.
+        num_proc: the number of processes.
+        timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
+            minute more while it starts.
+
+    Raises:
+        ConfigError: A number is less than 1, or the timeout is no number.
+    """
+
+    def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int, *, timeout: float | None = None) -> None:
+        num_prefetch = check_at_least(self, "num_prefetch", num_prefetch)
+        super().__init__(ds, num_proc, -(-num_prefetch // max(1, num_proc)), timeout)
+
+
+class MultiProcessRunnerZMQ(_ProcessRunner):
+    """The same as `MultiProcessRunner` with another way to say how much may wait; it needs no ZeroMQ.
+
+    It has its name from tensorpack, where it was the faster of the two.
+
+    Args:
+        ds: the flow; it is pickled, so what cannot be is to be made in its ``reset_state``.
+        num_proc: the number of processes.
+        hwm: how many data points may wait, of each process; fewer if they are large, and a few more if they are
+            small.
+        timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
+            minute more while it starts.
+
+    Raises:
+        ConfigError: A number is less than 1, or the timeout is no number.
+    """
+
+    def __init__(self, ds: DataFlow, num_proc: int = 1, hwm: int = 50, *, timeout: float | None = None) -> None:
+        super().__init__(ds, num_proc, check_at_least(self, "hwm", hwm), timeout)
+
+
+class _OneStream:
     """The passes of one worker, which tells its state and goes on after each pass."""
 
     def __init__(self, group: WorkerGroup) -> None:
-        """Begin where the worker begins."""
         self._group = group
         self._number = 0
         self._passes = PassTracker("the flow in the worker")
@@ -144,7 +205,7 @@ class OneStream:
 
     def _restart(self, position: Position | None) -> None:
         """Let the worker begin a pass; drop what it sent before."""
-        self._number = send_command(self._group, 0, self._number, position)
+        self._number = _send_command(self._group, 0, self._number, position)
         message = self._group.receive()[1]
         while message.kind != Kind.BEGUN or message.number != self._number:
             message = self._group.receive()[1]
@@ -155,146 +216,76 @@ class OneStream:
         _, message = self._group.receive()
         if message.kind == Kind.ERROR:
             self._passes.is_astray = True
-            raise failure_in(self._group, 0, message)
+            raise _failure_in(self._group, 0, message)
         if message.kind == Kind.STATE:
-            told: State = message.points[0]
+            told: _State = message.points[0]
             self._passes.stand_at(told.position, told.reason)
         return message
 
 
-class _ProcessRunner(ProxyDataFlow):
-    """A flow in one or more worker processes."""
+class _ManyStreams:
+    """The points of several workers, in passes of a known length; or of one pass of each worker.
 
-    def __init__(self, ds: DataFlow, num_proc: int, prefetch: int, timeout: float | None) -> None:
-        super().__init__(ds)
-        self.num_proc = check_at_least(self, "num_proc", num_proc)
-        self._prefetch = prefetch
-        self._workers = OwnedWorkers(self, check_timeout(self, timeout))
-        self._guard = DataFlowReentrantGuard(type(self).__name__)
-        self._stream: OneStream | ManyStreams | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_stream": None}
-
-    def reset_state(self) -> None:
-        """Start the workers, each of which resets its copy of the flow and begins to iterate it."""
-        self._stream = None
-        length = length_or_none(self.ds)
-        is_one = self.num_proc == 1
-        goes_on = is_one or length is not None
-        arguments = (self.ds, is_one, goes_on)
-        group = self._workers.start(serve_flow, arguments, count=self.num_proc, results=self._prefetch, jobs=_COMMANDS)
-        self._stream = OneStream(group) if is_one else ManyStreams(group, self.num_proc, length)
-
-    def __iter__(self) -> Iterator[Any]:
-        """Begin a pass.
-
-        Raises:
-            InputError: ``reset_state`` was not called, or another pass has not ended.
-            DataWorkerError: A worker raised, died, or hangs.
-            DataFlowTerminated: A worker died before.
-        """
-        with self._guard:
-            yield from self._running().iterate()
-
-    def close(self) -> None:
-        """End the workers. They end with the flow, too, and with this process."""
-        self._workers.end()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the position of the flow in the worker, right after the point that was yielded last.
-
-        Raises:
-            StatelessError: There are several workers, or the flow has none.
-        """
-        return self._one_stream().position().state_of(self)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Send the flow in the worker to a position.
-
-        Raises:
-            StatelessError: There are several workers.
-            InputError: The state is none of this flow; nothing was changed.
-        """
-        self._one_stream().go_to(Position.from_state(self, state))
-
-    def end_pass(self) -> None:
-        """Give up the rest of the newest pass, if there is one worker; passes of several have no rest."""
-        if isinstance(self._stream, OneStream):
-            self._stream.end_pass()
-
-    def _running(self) -> OneStream | ManyStreams:
-        self._workers.group()
-        # The stream is there when the workers are.
-        return self._stream  # type: ignore[return-value]
-
-    def _one_stream(self) -> OneStream:
-        stream = self._running()
-        if not isinstance(stream, OneStream):
-            raise StatelessError(
-                f"{type(self).__name__} has no position with num_proc={self.num_proc}: the order of its data points "
-                "depends on which process is faster; wanted num_proc=1"
-            )
-        return stream
-
-
-class MultiProcessRunner(_ProcessRunner):
-    """Run a flow in one or more processes, and yield what comes.
-
-    With one process the data points are those of the flow, in its order, and passes are its passes; it can tell its
-    position if the flow can. With more each process runs a copy of the whole flow, with other random numbers, and
-    passes are cut from the mixture: each has the length of the flow, and the next goes on where it stopped. That is
-    the same distribution, if the points of the flow are independent; if it is a list in its own order, each point
-    comes from every process. If the flow does not know its length, a pass is one pass of each process together.
-
-    ``reset_state`` starts the processes as new interpreters, or as forks (see ``start_workers_by``). An exception in
-    one comes out as a `DataWorkerError`; the next pass is begun anew. A process that dies ends the iteration with its
-    exit code. Arrays of 64 KiB and more are views of memory that is shared with the worker, which uses it again when
-    they are gone.
+    Args:
+        group: the workers.
+        count: how many there are.
+        length: of a pass. If it is not known, the workers wait after each pass of theirs.
     """
 
-    def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int, *, timeout: float | None = None) -> None:
-        """Make the flow.
+    def __init__(self, group: WorkerGroup, count: int, length: int | None) -> None:
+        self._group = group
+        self._all = range(count)
+        self._length = length
+        self._number = 0
+        self._points: deque[Any] = deque()
+        self._is_first = True
+        # Workers that wait for a command because of an exception; and what those answer that got one.
+        self._failed: set[int] = set()
+        self._awaited: dict[int, int] = {}
+        self._running: set[int] = set(self._all)
 
-        Args:
-            ds: the flow; it is pickled, so what cannot be is to be made in its ``reset_state``.
-            num_prefetch: how many data points may wait, of all processes; fewer if they are large, and a few more if
-                they are small.
-            num_proc: the number of processes.
-            timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
-                minute more while it starts.
+    def iterate(self) -> Iterator[Any]:
+        """Yield a pass."""
+        if self._length is None and not self._is_first:
+            self._points.clear()
+            self._restart(self._all)
+        else:
+            self._restart(sorted(self._failed))
+        self._is_first = False
+        taken = 0
+        while taken != self._length:
+            if not self._points and not self._fill():
+                return
+            taken += 1
+            yield self._points.popleft()
 
-        Raises:
-            ConfigError: A number is less than 1, or the timeout is no number.
-        """
-        num_prefetch = check_at_least(self, "num_prefetch", num_prefetch)
-        super().__init__(ds, num_proc, -(-num_prefetch // max(1, num_proc)), timeout)
+    def _restart(self, indices: Iterable[int]) -> None:
+        """Let workers begin a pass; what they sent before is dropped when it comes."""
+        for index in indices:
+            self._number = _send_command(self._group, index, self._number, None)
+            self._awaited[index] = self._number
+            self._running.add(index)
+        self._failed.clear()
+
+    def _fill(self) -> bool:
+        """Wait for points; return whether there are some before all workers have ended their passes."""
+        while not self._points and self._running:
+            index, message = self._group.receive()
+            if index in self._awaited:
+                if message.kind == Kind.BEGUN and message.number == self._awaited[index]:
+                    del self._awaited[index]
+            elif message.kind == Kind.ERROR:
+                self._failed.add(index)
+                raise _failure_in(self._group, index, message)
+            elif message.kind == Kind.END and self._length is None:
+                self._running.discard(index)
+                self._group.expect(index, is_expected=False)
+            else:
+                self._points += message.points
+        return bool(self._points)
 
 
-class MultiProcessRunnerZMQ(_ProcessRunner):
-    """The same as `MultiProcessRunner` with another way to say how much may wait; it needs no ZeroMQ.
-
-    It has its name from tensorpack, where it was the faster of the two.
-    """
-
-    def __init__(self, ds: DataFlow, num_proc: int = 1, hwm: int = 50, *, timeout: float | None = None) -> None:
-        """Make the flow.
-
-        Args:
-            ds: the flow; it is pickled, so what cannot be is to be made in its ``reset_state``.
-            num_proc: the number of processes.
-            hwm: how many data points may wait, of each process; fewer if they are large, and a few more if they are
-                small.
-            timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
-                minute more while it starts.
-
-        Raises:
-            ConfigError: A number is less than 1, or the timeout is no number.
-        """
-        super().__init__(ds, num_proc, check_at_least(self, "hwm", hwm), timeout)
-
-
-def send_command(group: WorkerGroup, index: int, last_number: int, position: Position | None) -> int:
+def _send_command(group: WorkerGroup, index: int, last_number: int, position: Position | None) -> int:
     """Let a worker give up what it is at and begin a pass.
 
     Args:
@@ -309,18 +300,18 @@ def send_command(group: WorkerGroup, index: int, last_number: int, position: Pos
     number = last_number % MAX_NUMBER + 1
     group.cancel(index, number)
     group.expect(index, is_expected=True)
-    group.command(index, Command(number, position))
+    group.command(index, _Command(number, position))
     return number
 
 
-def failure_in(group: WorkerGroup, index: int, message: Message) -> DataWorkerError:
+def _failure_in(group: WorkerGroup, index: int, message: Message) -> DataWorkerError:
     """Return the error that a worker has sent; nothing is expected of it until it is told to begin again."""
     group.expect(index, is_expected=False)
     return worker_error(group.name_of(index), message.points[0])
 
 
 @dataclass(frozen=True)
-class Command:
+class _Command:
     """What the owner wants: a pass from its beginning.
 
     Attributes:
@@ -333,7 +324,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class State:
+class _State:
     """What the flow says about its position: where it is, or why it cannot tell."""
 
     position: Position | None
@@ -354,7 +345,7 @@ def serve_flow(link: Link, ds: DataFlow, tells_state: bool, goes_on: bool) -> No
     """
     ds.reset_state()
     server = _Server(link, ds, tells_state)
-    command: Command | None = None
+    command: _Command | None = None
     while True:
         try:
             server.run_pass(command)
@@ -378,7 +369,7 @@ class _Server:
         self._sampler = StateSampler(ds) if tells_state else None
         self._is_first = True
 
-    def run_pass(self, command: Command | None) -> None:
+    def run_pass(self, command: _Command | None) -> None:
         """Send the data points of a pass."""
         position = None if command is None else command.position
         if command is not None:
@@ -418,7 +409,7 @@ class _Server:
             if self._sampler is not None and self._sampler.is_due():
                 self._tell_state()
 
-    def _begin_batch(self, first: Any, size: int) -> list[Any]:
+    def _begin_batch(self, first: object, size: int) -> list[Any]:
         return begin_batch(first, size, self._built.empty)
 
     def _put_batch(self, points: list[Any], first_index: int) -> None:
@@ -426,4 +417,4 @@ class _Server:
 
     def _tell_state(self) -> None:
         if self._sampler is not None:
-            self._results.send(Kind.STATE, State(self._sampler.take(), self._sampler.reason))
+            self._results.send(Kind.STATE, _State(self._sampler.take(), self._sampler.reason))

@@ -51,6 +51,16 @@ class RemoteDataZMQ(DataFlow):
 
     Sockets are open while it is iterated. Data points that were sent and not taken are lost, so it has no position.
     ``stats`` counts what came and what was refused.
+
+    Args:
+        addr1: an address such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
+        addr2: another one, to get data points from both.
+        hwm: how many data points wait in each connection.
+        bind: whether to bind the addresses rather than to connect to them.
+        options: keys, limits and time limits.
+
+    Raises:
+        ConfigError: An address is none, or reaches beyond this machine and ``options`` has no keys.
     """
 
     def __init__(
@@ -61,18 +71,6 @@ class RemoteDataZMQ(DataFlow):
         bind: bool = True,
         options: RemoteOptions = _DEFAULT_OPTIONS,
     ) -> None:
-        """Make the flow.
-
-        Args:
-            addr1: an address such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
-            addr2: another one, to get data points from both.
-            hwm: how many data points wait in each connection.
-            bind: whether to bind the addresses rather than to connect to them.
-            options: keys, limits and time limits.
-
-        Raises:
-            ConfigError: An address is none, or reaches beyond this machine and ``options`` has no keys.
-        """
         addresses = [addr1] if addr2 is None else [addr1, addr2]
         self._addresses = [check_address(type(self).__name__, address, options) for address in addresses]
         hwm = check_at_least(self, "hwm", hwm)

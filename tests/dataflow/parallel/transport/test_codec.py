@@ -34,10 +34,10 @@ class Sample:
     name: str
 
 
-def write(obj, *, place=None):
+def write(obj, *, layout=None):
     encoded = Encoded(obj)
-    if place is not None:
-        encoded.place(*place)
+    if layout is not None:
+        encoded.lay_out(*layout)
     memory = np.zeros(encoded.size_bytes, np.uint8)
     encoded.write(memory)
     return encoded, memory
@@ -99,10 +99,10 @@ def test_arrays_are_not_in_the_pickle_and_lie_where_tensorflow_wants_them():
 
 def test_array_that_lies_there_already_is_not_copied():
     there = np.full(4, 7, np.uint8)
-    encoded, memory = write([there, np.ones(2, np.uint8)], place=(lambda a: 64 if a is there else None, 80))
+    encoded, memory = write([there, np.ones(2, np.uint8)], layout=(lambda a: 64 if a is there else None, 80))
     assert [spec.start for spec in encoded.specs] == [64, 128]
     assert memory[64:68].tolist() == [0] * 4
-    encoded.place(lambda array: None, 0)
+    encoded.lay_out(lambda array: None, 0)
     assert [spec.start for spec in encoded.specs] == [0, 64]
 
 

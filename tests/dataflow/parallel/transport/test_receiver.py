@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.channels import channel, exchange
 from tpack.dataflow.parallel.transport.receiver import Receiver
-from tpack.dataflow.parallel.transport.wire import MAX_LENT, RECORD, VIEW_BYTES, Kind, PeerGoneError
+from tpack.dataflow.parallel.transport.wire import MAX_LEASES, RECORD, VIEW_BYTES, Kind, PeerGoneError
 from tpack.errors import InputError
 
 
@@ -65,7 +65,7 @@ def test_so_many_views_are_kept_and_then_copies_are_handed_out():
             sender.put(large(k))
         receiver.fill(wait=False)
         kept += [receiver.receive().points[0] for _ in range(20)]
-        assert sum(is_view(point[0]) for point in kept) == MAX_LENT
+        assert sum(is_view(point[0]) for point in kept) == MAX_LEASES
         assert [int(point[0][5]) for point in kept] == [*range(40), *range(20)]
         kept.clear()
         assert is_view(exchange(sender, receiver, [large(1)])[0][0])

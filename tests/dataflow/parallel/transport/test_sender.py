@@ -11,7 +11,7 @@ from tpack.dataflow.parallel.transport import sender as sender_module
 from tpack.dataflow.parallel.transport.codec import Encoded
 from tpack.dataflow.parallel.transport.sender import Sender
 from tpack.dataflow.parallel.transport.slots import MIN_SLOT_BYTES
-from tpack.dataflow.parallel.transport.wire import MAX_LENT, VIEW_BYTES, CancelledError, Kind, PeerGoneError
+from tpack.dataflow.parallel.transport.wire import MAX_LEASES, VIEW_BYTES, CancelledError, Kind, PeerGoneError
 from tpack.errors import DataPointError, InputError
 
 WAIT_SECS = 30
@@ -92,9 +92,9 @@ def test_no_more_points_than_allowed_wait(frozen, point):
         while sender.try_put(point):
             sender.flush()
             sent += 1
-        assert sent == capacity + (MAX_LENT if point is LARGE else 0)
+        assert sent == capacity + (MAX_LEASES if point is LARGE else 0)
         receiver.receive()
-        # What is lent is given back with the next look for a message.
+        # A slot whose lease has ended is given back with the next look for a message.
         receiver.fill(wait=False)
         assert sender.try_put(point)
         sender.flush()
@@ -140,7 +140,7 @@ def test_point_is_copied_when_there_are_larger_slots_by_now():
         array[:] = 5
         exchange(sender, receiver, [[np.zeros(2 * MIN_SLOT_BYTES, np.uint8)]])
         encoded = Encoded([array])
-        encoded.place(lambda found: 0, array.nbytes)
+        encoded.lay_out(lambda found: 0, array.nbytes)
         sender.put_encoded(encoded, opened)
         (found,) = receiver.receive().points[0]
         array[:] = 6

@@ -2,7 +2,7 @@
 
 import threading
 
-from tpack.dataflow.parallel.transport.sender import Flusher
+from tpack.dataflow.parallel.transport.sender import _Flusher
 from tpack.dataflow.parallel.transport.wire import PeerGoneError
 
 WAIT_SECS = 30
@@ -10,7 +10,7 @@ WAIT_SECS = 30
 
 def test_what_is_expected_is_flushed_again_and_again():
     flushed = threading.Semaphore(0)
-    flusher = Flusher(flushed.release)
+    flusher = _Flusher(flushed.release)
     for _ in range(3):
         flusher.expect()
         assert flushed.acquire(timeout=WAIT_SECS)
@@ -20,7 +20,7 @@ def test_what_is_expected_is_flushed_again_and_again():
 def test_no_thread_is_made_before_it_is_needed_and_it_ends_when_stopped():
     before = set(threading.enumerate())
     flushed = threading.Event()
-    flusher = Flusher(flushed.set)
+    flusher = _Flusher(flushed.set)
     assert set(threading.enumerate()) == before
     flusher.expect()
     flusher.expect()
@@ -36,7 +36,7 @@ def test_thread_ends_when_the_other_process_is_gone():
         raise PeerGoneError("gone")
 
     before = set(threading.enumerate())
-    flusher = Flusher(flush)
+    flusher = _Flusher(flush)
     flusher.expect()
     for thread in set(threading.enumerate()) - before:
         thread.join(WAIT_SECS)

@@ -1,63 +1,112 @@
-"""Shared memory without a name."""
+"""The slots of a producer."""
 
-import mmap
 import os
 
-import numpy as np
 import pytest
 
-from tpack.dataflow.parallel.transport import slots as block_module
-from tpack.dataflow.parallel.transport.slots import SHARED_MEMORY, Block, create_block
+from tpack.dataflow.parallel.transport import slots as slots_module
+from tpack.dataflow.parallel.transport.slots import MIN_SLOT_BYTES, Slots, create_block, split
 from tpack.errors import InputError
 
 
-def open_files():
-    return sorted(os.listdir("/proc/self/fd"))
+@pytest.fixture
+def announced():
+    return []
 
 
-def test_two_mappings_are_the_same_memory():
-    block, descriptor = create_block(5000)
-    other = Block(descriptor, 5000)
+@pytest.fixture
+def slots(announced):
+    def announce(descriptor, *what):
+        os.fstat(descriptor)
+        announced.append(what)
+
+    return Slots(announce, 10)
+
+
+@pytest.fixture
+def memory_for(monkeypatch):
+    """A function that lets there be shared memory for so many slots of the smallest size."""
+
+    def limit(count):
+        left = [count * MIN_SLOT_BYTES]
+
+        def create(size_bytes):
+            if size_bytes > left[0]:
+                raise InputError("full")
+            left[0] -= size_bytes
+            return create_block(size_bytes)
+
+        monkeypatch.setattr(slots_module, "create_block", create)
+
+    return limit
+
+
+def test_slots_are_made_when_they_are_needed(slots, announced):
+    assert slots.can_take
+    taken = [slots.take(100) for _ in range(4)]
+    assert taken == [0, 1, 2, 3]
+    assert announced == [(1, 4, MIN_SLOT_BYTES, True)]
+    assert [slots.take(100) for _ in range(7)] == [4, 5, 6, 7, 8, 9, None]
+    assert announced[1:] == [(1, 4, MIN_SLOT_BYTES, False), (1, 2, MIN_SLOT_BYTES, False)]
+    assert not slots.can_take
+
+
+def test_slot_used_last_is_used_first(slots):
+    first, second = slots.take(1), slots.take(1)
+    slots.give_back(slots.generation, second)
+    slots.give_back(slots.generation, first)
+    assert slots.take(1) == first
+
+
+def test_slots_do_not_overlap(slots):
+    for slot in range(8):
+        assert slots.take(1) == slot
+        slots.memory(slot)[:] = slot
+    assert [set(slots.memory(slot).tolist()) for slot in range(8)] == [{slot} for slot in range(8)]
+
+
+def test_larger_message_begins_a_generation_with_room_to_spare(slots, announced):
+    old = slots.take(100)
+    size = 4 * MIN_SLOT_BYTES
+    assert slots.take(size) == 0
+    assert announced[-1] == (2, 4, size + size // 4, True)
+    slots.give_back(1, old)
+    assert [slots.take(size) for _ in range(3)] == [1, 2, 3]
+
+
+def test_many_large_slots_are_not_made(slots, announced):
+    for _ in range(4):
+        slots.take(60_000_000)
+    assert slots.take(60_000_000) is None
+    assert sum(count for _, count, *_ in announced) == 4
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_full_memory_leaves_fewer_slots(slots, announced, memory_for, count):
+    memory_for(count)
+    made = {1: 1, 2: 2, 3: 2}[count]
+    assert [slots.take(1) for _ in range(4)] == [*range(made), *[None] * (4 - made)]
+    assert announced == [(1, made, MIN_SLOT_BYTES, True)]
+
+
+def test_full_memory_later_on_leaves_the_slots_there_are(slots, memory_for):
+    memory_for(4)
+    assert [slots.take(1) for _ in range(5)] == [0, 1, 2, 3, None]
+    assert not slots.can_take
+    slots.give_back(slots.generation, 2)
+    assert slots.take(1) == 2
+
+
+def test_full_memory_is_an_error_without_one_slot(slots, announced, memory_for):
+    memory_for(0)
+    with pytest.raises(InputError, match="full"):
+        slots.take(1)
+    assert announced == []
+    memory_for(4)
+    assert slots.take(1) == 0
+
+
+def test_split_gives_equal_parts():
+    block, descriptor = create_block(12)
     os.close(descriptor)
-    block.memory[:] = 7
-    assert (other.memory == 7).all()
-    assert block.memory.shape == (5000,)
-    assert block.memory.dtype == np.uint8
-
-
-def test_there_is_no_name_and_nothing_stays():
-    names, files = os.listdir(SHARED_MEMORY), open_files()
-    block, descriptor = create_block(1 << 20)
-    assert os.listdir(SHARED_MEMORY) == names
-    os.close(descriptor)
-    view = block.memory[10:20]
-    del block
-    view[:] = 3
-    assert view.sum() == 30
-    del view
-    assert open_files() == files
-
-
-@pytest.mark.parametrize("size", [1 << 50, 1 << 70], ids=["too much", "no number of bytes"])
-def test_full_file_system_says_so_and_how_much_was_wanted(size):
-    files = open_files()
-    with pytest.raises(InputError, match=f"{size:,} bytes of shared memory were wanted") as caught:
-        create_block(size)
-    assert f"{SHARED_MEMORY} has " in str(caught.value)
-    assert "--shm-size" in str(caught.value)
-    assert open_files() == files
-
-
-def test_free_memory_is_said_if_it_is_known(monkeypatch, tmp_path):
-    assert block_module._free_bytes(tmp_path / "missing") == "an unknown number"
-    assert int(block_module._free_bytes(tmp_path).replace(",", "")) > 0
-
-
-def test_other_systems_use_the_directory_for_temporary_files(monkeypatch, tmp_path):
-    monkeypatch.setattr(block_module, "SHARED_MEMORY", tmp_path / "missing")
-    monkeypatch.setattr(block_module.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.delattr(os, "posix_fallocate")
-    block, descriptor = create_block(mmap.PAGESIZE)
-    os.close(descriptor)
-    block.memory[0] = 1
-    assert os.listdir(tmp_path) == []
+    assert [part.shape for part in split(block, 3)] == [(4,)] * 3

@@ -1,5 +1,6 @@
 """The workers that a flow has or has not."""
 
+import math
 import pickle
 
 import pytest
@@ -8,7 +9,7 @@ from tests.helpers.worker_functions import wait
 from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.parallel.workers.group import OwnedWorkers
 from tpack.dataflow.parallel.workers.launch import start_workers_by
-from tpack.errors import InputError
+from tpack.errors import ConfigError, InputError
 
 
 class Owner:
@@ -53,3 +54,14 @@ def test_start_method_is_the_current_one_when_it_is_made():
     with start_workers_by("fork"):
         owned = OwnedWorkers(Owner(), None)
     assert owned._start_method == "fork"
+
+
+@pytest.mark.parametrize("timeout", [None, 1, 0.5])
+def test_timeout_is_none_or_a_number_of_seconds(timeout):
+    assert OwnedWorkers(Owner(), timeout)._timeout == timeout
+
+
+@pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan, True, "3"])
+def test_other_timeouts_are_refused(timeout):
+    with pytest.raises(ConfigError, match="Owner got timeout=.*: wanted a number of seconds"):
+        OwnedWorkers(Owner(), timeout)

@@ -1,16 +1,15 @@
-"""One object as bytes and arrays: the arrays go as they are, and only what is left is pickled.
+"""Objects as bytes and arrays: the arrays go as they are, and only what is left is pickled.
 
 Any arrays in the object, however deep, are laid out in memory one after the other, each copied once, straight to where
 the other process reads it. What remains (the lists, dicts and numbers around them) is a small pickle that says which
 array goes where. Functions, closures and classes of the main script are taken by cloudpickle.
 
+Small data points that are alike are put together into one message, a pack, so that none of them costs a message of its
+own. The arrays of each component are written below each other into one array in shared memory, as they come: a point
+may be changed right after it was handed over. Python's own numbers, strings and bytes are kept and pickled all at once.
+
 Both ends are processes of one program. Bytes from anywhere else go through ``tpack.utils.serialize``, which never
 unpickles.
-
-Small data points that are alike, put together into one message, so that none of them costs a message of its own.
-
-The arrays of each component are written below each other into one array in shared memory, as they come: a point may
-be changed right after it was handed over. Python's own numbers, strings and bytes are kept and pickled all at once.
 """
 
 import io
@@ -45,7 +44,7 @@ class ArraySpec:
     """Where an array lies in memory, and what it is."""
 
     start: int
-    dtype: Any
+    dtype: np.dtype | str
     shape: tuple[int, ...]
     order: Literal["C", "F"]
 
@@ -60,17 +59,16 @@ class ArraySpec:
 
 
 class Encoded:
-    """An object that is ready to be written: its size is known."""
+    """An object that is ready to be written: its size is known.
 
-    def __init__(self, obj: Any) -> None:
-        """Encode an object; its arrays are not copied yet.
+    Args:
+        obj: anything that cloudpickle takes.
 
-        Args:
-            obj: anything that cloudpickle takes.
+    Raises:
+        DataPointError: A part of it cannot be pickled.
+    """
 
-        Raises:
-            DataPointError: A part of it cannot be pickled.
-        """
+    def __init__(self, obj: object) -> None:
         file = io.BytesIO()
         pickler = _Pickler(file)
         try:
@@ -81,27 +79,26 @@ class Encoded:
                 f"{type(error).__name__}: {error}"
             ) from error
         self._arrays = pickler.arrays
-        self._placed: Sequence[ArraySpec | None] = [None] * len(self._arrays)
+        self._in_place: Sequence[ArraySpec | None] = [None] * len(self._arrays)
         self._rest = file.getbuffer()
         self._lay_out(0)
 
-    def place(self, placed: Callable[[np.ndarray], int | None], end: int) -> None:
-        """Say which arrays need no copy.
+    def lay_out(self, start_of: Callable[[np.ndarray], int | None], end: int) -> None:
+        """Decide where each array goes, and where the rest; an array that lies there already needs no copy.
 
         Args:
-            placed: tells where an array lies already in the memory that will be written to; None if it does not.
+            start_of: tells where an array lies already in the memory that will be written to; None if it does not.
             end: from where on the memory is free.
         """
-        starts = [placed(array) for array in self._arrays]
-        self._placed = [
+        starts = [start_of(array) for array in self._arrays]
+        self._in_place = [
             None if start is None else _spec(array, start) for array, start in zip(self._arrays, starts, strict=True)
         ]
         self._lay_out(end)
 
     def _lay_out(self, end: int) -> None:
-        """Decide where each array goes, and where the rest."""
         self.specs: list[ArraySpec] = []
-        for array, spec in zip(self._arrays, self._placed, strict=True):
+        for array, spec in zip(self._arrays, self._in_place, strict=True):
             if spec is None:
                 start = aligned(end)
                 spec = _spec(array, start)
@@ -127,8 +124,8 @@ class Encoded:
         Args:
             memory: an array of at least ``size_bytes`` bytes.
         """
-        for array, spec, placed in zip(self._arrays, self.specs, self._placed, strict=True):
-            if placed is None:
+        for array, spec, in_place in zip(self._arrays, self.specs, self._in_place, strict=True):
+            if in_place is None:
                 np.copyto(spec.view(memory), array)
         header_start = self.rest_start + _LENGTH_BYTES
         rest_start = header_start + len(self._header)
@@ -155,14 +152,14 @@ def decode(memory: np.ndarray, rest_start: int, rest_size: int, take: Callable[[
 
 
 def aligned(start: int) -> int:
-    """Return the first place from ``start`` on where an array may begin."""
+    """Return the first byte from ``start`` on where an array may begin."""
     return -(-start // ALIGNMENT) * ALIGNMENT
 
 
 def _spec(array: np.ndarray, start: int) -> ArraySpec:
     is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     # The name is a tenth of the work of pickling a dtype; records have none.
-    dtype: Any = array.dtype if array.dtype.names or array.dtype.kind == "V" else array.dtype.str
+    dtype: np.dtype | str = array.dtype if array.dtype.names or array.dtype.kind == "V" else array.dtype.str
     return ArraySpec(start, dtype, array.shape, "F" if is_fortran else "C")
 
 
@@ -179,7 +176,7 @@ class _Pickler(cloudpickle.Pickler):
         self.arrays: list[np.ndarray] = []
         self._stand_in: pickle.PickleBuffer | None = None
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         """Put a stand-in where an array is."""
         if type(obj) is np.ndarray and not obj.dtype.hasobject:
             self.arrays.append(obj)
@@ -196,7 +193,6 @@ class Layout:
     """What points that can be in one pack have in common."""
 
     def __init__(self, point: Any) -> None:
-        """Describe a point."""
         self.kind = type(point)
         self.keys = list(point) if self.kind is dict else None
         # The type, dtype and shape of each component; a dtype of None is for what is no array.
@@ -249,16 +245,15 @@ class Layout:
 
 
 class Pack:
-    """Points that are gathered in a slot."""
+    """Points that are gathered in a slot.
+
+    Args:
+        layout: what the points are like.
+        memory: the slot, at least ``MIN_SLOT_BYTES`` bytes.
+        most: how many points to take at most.
+    """
 
     def __init__(self, layout: Layout, memory: np.ndarray, most: int) -> None:
-        """Begin without a point.
-
-        Args:
-            layout: what the points are like.
-            memory: the slot, at least ``MIN_SLOT_BYTES`` bytes.
-            most: how many points to take at most.
-        """
         self._layout = layout
         self._memory = memory
         per_point = max(1, layout.array_bytes)
@@ -269,7 +264,7 @@ class Pack:
         for _, dtype, shape in layout.columns:
             self._add_column(dtype, shape)
         # What to compare a component with, and where to put it.
-        self._places = [(*what, column) for what, column in zip(layout.columns, self._columns, strict=True)]
+        self._targets = [(*what, column) for what, column in zip(layout.columns, self._columns, strict=True)]
         # Which of the points so far are None.
         self._dropped: list[int] = []
         self._rows = 0
@@ -286,12 +281,12 @@ class Pack:
         self._columns.append(column)
         self._end = self._starts[-1] + column.nbytes
 
-    def add(self, point: Any) -> bool:
+    def add(self, point: object) -> bool:
         """Add a point, or None; return whether it is like the others, so that it could be."""
         if point is None:
             self._dropped.append(self.count)
         elif self._layout.has_kind_of(point):
-            other_bytes = self._place(point)
+            other_bytes = self._write_row(point)
             if not 0 <= other_bytes <= _SMALL_BYTES - self._layout.array_bytes:
                 return False
             self._rows += 1
@@ -302,13 +297,13 @@ class Pack:
         self.is_full = self.count >= self._most or self._other_bytes >= _OTHER_BYTES
         return True
 
-    def _place(self, point: Any) -> int:
-        """Put a point into the next row; return the bytes of all but the arrays, or -1 if the point is not alike.
+    def _write_row(self, point: Any) -> int:
+        """Write a point into the next row; return the bytes of all but the arrays, or -1 if the point is not alike.
 
-        The row is not counted yet, so it may be put there in part. This is most of what a small point costs.
+        The row is not counted yet, so it may be written in part. This is most of what a small point costs.
         """
         row, other_bytes = self._rows, 0
-        for value, (kind, dtype, shape, column) in zip(self._layout.values(point), self._places, strict=True):
+        for value, (kind, dtype, shape, column) in zip(self._layout.values(point), self._targets, strict=True):
             if dtype is None:
                 size = _plain_bytes(value)
                 if size < 0:

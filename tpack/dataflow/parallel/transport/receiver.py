@@ -1,9 +1,9 @@
 """The consumer's end of a channel: data points from shared memory, as views of it or as copies.
 
-A large array is handed out as a view: the slot it lies in goes back to the producer with the first look for a message
-after nobody uses the array any more. Small arrays are copied, since a copy costs less than keeping a slot, and so is
-everything when few slots are left: two always go round, so that a consumer that keeps what it gets cannot stop the
-producer.
+A large array is handed out as a view, and the slot it lies in is leased: it goes back to the producer with the first
+look for a message after nobody uses the array any more. Small arrays are copied, since a copy costs less than keeping a
+slot, and so is everything when few slots are left: two always go round, so that a consumer that keeps what it gets
+cannot stop the producer.
 """
 
 import array
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.parallel.transport.codec import ArraySpec, decode, unpack
-from tpack.dataflow.parallel.transport.slots import Block, LentSlots, split
-from tpack.dataflow.parallel.transport.wire import CANCEL, MAX_LENT, RECORD, RETURN, VIEW_BYTES, Kind, PeerGoneError
+from tpack.dataflow.parallel.transport.slots import Block, Leases, split
+from tpack.dataflow.parallel.transport.wire import CANCEL, MAX_LEASES, RECORD, RETURN, VIEW_BYTES, Kind, PeerGoneError
 from tpack.errors import InputError
 
 _CIRCULATING_SLOTS = 2
@@ -64,7 +64,7 @@ class Receiver:
         self._descriptors: deque[int] = deque()
         self._records: deque[tuple[_Generation, int, int, int, int, int]] = deque()
         self._generation = _Generation(0)
-        self._lent = LentSlots()
+        self._leases = Leases()
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when something comes or the other process is gone."""
@@ -87,7 +87,7 @@ class Receiver:
         Raises:
             InputError: Memory came that cannot be opened.
         """
-        self.return_unused()
+        self.return_ended()
         while True:
             try:
                 data = self._read_some(0 if wait else socket.MSG_DONTWAIT)
@@ -129,7 +129,7 @@ class Receiver:
         Raises:
             IndexError: Nothing came that was not taken.
         """
-        self.return_unused()
+        self.return_ended()
         generation, kind, slot, points, start, size = self._records.popleft()
         if size == 0:
             return Message(Kind(kind), [None] * points, start)
@@ -147,9 +147,9 @@ class Receiver:
                 raise PeerGoneError("the process that the data points come from is gone")
         return self.take()
 
-    def return_unused(self) -> None:
-        """Give back the slots that were lent and that nobody uses any more."""
-        for generation, slot in self._lent.pop_unused():
+    def return_ended(self) -> None:
+        """Give back the slots whose leases have ended."""
+        for generation, slot in self._leases.pop_ended():
             self._give_back(generation, slot)
 
     def cancel(self, number: int) -> None:
@@ -192,24 +192,24 @@ class Receiver:
 
     def _decode(self, generation: _Generation, slot: int, start: int, size: int) -> list[Any]:
         memory = generation.slots[slot]
-        lent: list[np.ndarray] = []
+        leased: list[np.ndarray] = []
 
         def take(spec: ArraySpec) -> np.ndarray:
-            if not lent and spec.size_bytes >= VIEW_BYTES and self._may_lend(generation):
-                lent.append(self._lent.lend(generation.number, slot, memory))
-            if lent and spec.size_bytes >= VIEW_BYTES:
-                return spec.view(lent[0])
+            if not leased and spec.size_bytes >= VIEW_BYTES and self._may_lease(generation):
+                leased.append(self._leases.lease(generation.number, slot, memory))
+            if leased and spec.size_bytes >= VIEW_BYTES:
+                return spec.view(leased[0])
             return np.array(spec.view(memory), order="K")
 
         point = decode(memory, start, size, take)
-        if not lent:
+        if not leased:
             self._give_back(generation.number, slot)
         return [point]
 
-    def _may_lend(self, generation: _Generation) -> bool:
-        """Tell whether one more slot can be missed."""
-        of_this = self._lent.count(generation.number)
-        return len(self._lent) < MAX_LENT and of_this < len(generation.slots) - _CIRCULATING_SLOTS
+    def _may_lease(self, generation: _Generation) -> bool:
+        """Tell whether one more slot can be done without."""
+        of_this = self._leases.count(generation.number)
+        return len(self._leases) < MAX_LEASES and of_this < len(generation.slots) - _CIRCULATING_SLOTS
 
     def _give_back(self, generation: int, slot: int) -> None:
         """Tell the producer that a slot is free."""

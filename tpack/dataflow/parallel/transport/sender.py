@@ -3,8 +3,6 @@
 Small points are gathered into packs, and a pack is sent when it is full or a moment has passed since the last message;
 so there are some thousand messages a second at most, however small the points, and none is held back for longer than
 that moment, even if the next point never comes.
-
-A thread that sends what is held back: nothing waits for more than a moment to share a message with others.
 """
 
 import contextlib
@@ -13,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +19,7 @@ from tpack.dataflow.parallel.transport.codec import Encoded, Layout, Pack
 from tpack.dataflow.parallel.transport.slots import MIN_SLOT_BYTES, Slots
 from tpack.dataflow.parallel.transport.wire import (
     CANCEL,
-    MAX_LENT,
+    MAX_LEASES,
     RECORD,
     RETURN,
     VIEW_BYTES,
@@ -59,15 +57,35 @@ class Sender:
         has_flusher: whether a thread sends what is held back. Without it the owner calls ``flush`` before it waits.
     """
 
+    # What is held back:
+    #
+    #                put: small                    put: alike
+    #     nothing ----------------> a pack ----+
+    #        ^  |                    ^   |     |
+    #        |  | put: large         +---|-----+
+    #        +--+ (sent at once)         |
+    #        ^                           v
+    #        +---------------------- sent, as one message
+    #            when it is full, when the moment has passed, before a point that is not alike,
+    #            and before anything else that is sent, so that the order is kept
+    #
+    # Whether the consumer wants the rest of the pass:
+    #
+    #     wanted ---- CANCEL n comes, among the slots that come back ----> cancelled
+    #        ^                                                                |   put and open_slot: CancelledError
+    #        +------------------------- resume(n) ----------------------------+   send: as ever
+    #
+    # A worker may be told to resume before it has read the CANCEL with the same number, which then changes nothing.
+
     def __init__(self, sock: socket.socket, capacity: int, *, has_flusher: bool) -> None:
         self._sock = sock
         self._capacity = capacity
-        self._slots = Slots(functools.partial(_announce, sock), capacity + MAX_LENT)
-        # By generation and slot: the number of data points in the message, and whether the consumer may keep it for
-        # long. Of the latter so many are not counted as it may keep.
+        self._slots = Slots(functools.partial(_announce, sock), capacity + MAX_LEASES)
+        # By generation and slot: the number of data points in the message, and whether the consumer may lease the slot
+        # and keep it for long. Of the latter so many are not counted as it may lease.
         self._on_their_way: dict[tuple[int, int], tuple[int, bool]] = {}
         self._waiting = 0
-        self._kept = 0
+        self._leasable = 0
         self._unread = b""
         self._layout: Layout | None = None
         self._pack: Pack | None = None
@@ -75,7 +93,7 @@ class Sender:
         self._dropped = 0
         self._last_sent = 0.0
         self._lock = threading.Lock()
-        self._flusher = Flusher(self.flush) if has_flusher else None
+        self._flusher = _Flusher(self.flush) if has_flusher else None
         # The numbers of the last wish to cancel, and of the last one that was answered by going on.
         self._cancelled = self._resumed = 0
 
@@ -83,7 +101,7 @@ class Sender:
         """Return the descriptor that becomes readable when slots come back or the other process is gone."""
         return self._sock.fileno()
 
-    def put(self, point: Any) -> None:
+    def put(self, point: object) -> None:
         """Send a data point, or None; wait for room.
 
         Raises:
@@ -95,7 +113,7 @@ class Sender:
         with self._lock:
             self._put(point, wait=True)
 
-    def try_put(self, point: Any) -> bool:
+    def try_put(self, point: object) -> bool:
         """Send a data point as ``put`` does, or return False if there is no room for it now."""
         with self._lock:
             if self._pack is None:
@@ -121,7 +139,7 @@ class Sender:
         """Send a data point, after what was put before.
 
         Args:
-            encoded: the point, with the arrays placed that were made in the slot.
+            encoded: the point, laid out around the arrays that were made in the slot.
             opened: the slot; it is not the caller's any more. If the point is too large for it, or there is none, the
                 point is copied into another.
             spare_bytes: how many bytes that one should have besides.
@@ -137,7 +155,7 @@ class Sender:
                     self._write(Kind.POINT, opened.slot, encoded, 1)
                     return
                 self._slots.give_back(opened.generation, opened.slot)
-            encoded.place(lambda array: None, 0)
+            encoded.lay_out(lambda array: None, 0)
             self._write(Kind.POINT, self._wait_for_slot(encoded.size_bytes + spare_bytes), encoded, 1)
 
     def give_up(self, opened: OpenSlot) -> None:
@@ -145,7 +163,7 @@ class Sender:
         with self._lock:
             self._slots.give_back(opened.generation, opened.slot)
 
-    def send(self, kind: Kind, obj: Any = None, *, number: int = 0) -> None:
+    def send(self, kind: Kind, obj: object = None, *, number: int = 0) -> None:
         """Send something that is no data point, after those that were put.
 
         Args:
@@ -185,7 +203,7 @@ class Sender:
             self._flusher.stop()
         self._sock.close()
 
-    def _put(self, point: Any, *, wait: bool) -> bool:
+    def _put(self, point: object, *, wait: bool) -> bool:
         if self._cancelled != self._resumed:
             raise CancelledError
         if self._pack is None and point is None:
@@ -196,7 +214,7 @@ class Sender:
         self._flush_if_due(self._pack)
         return True
 
-    def _put_first(self, point: Any, *, wait: bool) -> bool:
+    def _put_first(self, point: object, *, wait: bool) -> bool:
         """Begin a pack with a point, or send the point in a message of its own."""
         if not wait and not (self._may_send and self._slots.can_take):
             return False
@@ -235,11 +253,11 @@ class Sender:
         self._count(slot, points, encoded.largest_array >= VIEW_BYTES)
         self._send_record(kind, slot, points, encoded.rest_start, encoded.rest_size)
 
-    def _count(self, slot: int, points: int, is_kept: bool) -> None:
+    def _count(self, slot: int, points: int, is_leasable: bool) -> None:
         """Count a message as on its way."""
-        self._on_their_way[self._slots.generation, slot] = points, is_kept
-        self._waiting += 0 if is_kept else points
-        self._kept += is_kept
+        self._on_their_way[self._slots.generation, slot] = points, is_leasable
+        self._waiting += 0 if is_leasable else points
+        self._leasable += is_leasable
 
     def _send_record(self, kind: Kind, slot: int, points: int, start: int, size: int) -> None:
         self._last_sent = time.monotonic()
@@ -252,7 +270,7 @@ class Sender:
     @property
     def _may_send(self) -> bool:
         """Whether fewer data points than allowed are on their way."""
-        return self._waiting + max(0, self._kept - MAX_LENT) < self._capacity
+        return self._waiting + max(0, self._leasable - MAX_LEASES) < self._capacity
 
     def _take(self, size_bytes: int, *, wait: bool) -> int | None:
         """Return a free slot; if there is none, wait for one or return None."""
@@ -287,9 +305,9 @@ class Sender:
             if generation == CANCEL:
                 self._cancelled = slot
                 continue
-            points, is_kept = self._on_their_way.pop((generation, slot))
-            self._waiting -= 0 if is_kept else points
-            self._kept -= is_kept
+            points, is_leasable = self._on_their_way.pop((generation, slot))
+            self._waiting -= 0 if is_leasable else points
+            self._leasable -= is_leasable
             self._slots.give_back(generation, slot)
 
 
@@ -302,15 +320,14 @@ def _announce(sock: socket.socket, descriptor: int, generation: int, count: int,
         raise PeerGoneError(_GONE) from error
 
 
-class Flusher:
-    """Sends what was held back for a moment. The thread begins when it is first needed."""
+class _Flusher:
+    """Sends what was held back for a moment. The thread begins when it is first needed.
+
+    Args:
+        flush: sends what is held back, if there is something.
+    """
 
     def __init__(self, flush: Callable[[], None]) -> None:
-        """Begin with nothing held back.
-
-        Args:
-            flush: sends what is held back, if there is something.
-        """
         self._flush = flush
         # Whether it will flush in a moment.
         self.is_expected = False

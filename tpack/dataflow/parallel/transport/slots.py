@@ -1,24 +1,14 @@
-"""Shared memory without a name: nothing can be left behind by it, whoever is killed and when.
+"""Slots: pieces of shared memory of one size, each of which carries one message at a time and goes round.
 
-A block is a file in the memory file system that has been given no name, or lost it before anything was written. The
-other process gets it as a descriptor over a socket. The kernel frees it with the last mapping, so that neither an
-orderly exit nor a resource tracker is needed, and there is no moment in which SIGKILL leaves something in /dev/shm, as
-there is with ``multiprocessing.shared_memory``, whose blocks have names.
+The producer takes a free slot (`Slots`), writes, and says so over the socket. The consumer reads, and the slot goes
+back. Where the consumer hands out arrays that are the slot itself and no copies, it has leased the slot (`Leases`), and
+the lease ends when the last of them is gone, with every view made of them and everything that holds one (a feed of
+TensorFlow, too). Nothing that is still in use is ever overwritten.
 
-The slots of a producer: pieces of shared memory of one size, each of which carries one message at a time.
-
-A message that is larger than a slot begins a new generation of larger ones; the old ones go when nobody uses them.
-When all slots are on their way and there may be more, there are more. When the memory file system is full, the number
-that there is has to do; not even one is an error.
-
-Shared memory that is lent out as arrays and is free again when nobody uses it any more.
-
-The consumer of a slot gets arrays that are the slot itself, not copies. When the last of them is gone, and every view
-made of them and everything that holds one (a feed of TensorFlow, too), the slot can go back to its producer, which
-overwrites it. Nothing that is still in use is ever overwritten.
-
-It is looked up and not told: a function that is called when an array ends would run in any thread and at any moment,
-and would swallow a Ctrl-C that comes then.
+The memory (`Block`) is a file in the memory file system that has been given no name, or lost it before anything was
+written. The other process gets it as a descriptor over a socket. The kernel frees it with the last mapping, so that
+neither an orderly exit nor a resource tracker is needed, and there is no moment in which SIGKILL leaves something in
+/dev/shm, as there is with ``multiprocessing.shared_memory``, whose blocks have names.
 """
 
 import contextlib
@@ -43,19 +33,18 @@ _FIRST_SLOTS = 4
 
 _BUDGET_BYTES = 96 * 1024 * 1024
 _PAGE_BYTES = 4096
-Key = tuple[int, int]
+_Key = tuple[int, int]
 
 
 class Block:
-    """A piece of shared memory, mapped into this process for as long as an array uses it."""
+    """A piece of shared memory, mapped into this process for as long as an array uses it.
+
+    Args:
+        descriptor: the open file; it may be closed afterwards.
+        size_bytes: its size.
+    """
 
     def __init__(self, descriptor: int, size_bytes: int) -> None:
-        """Map a block.
-
-        Args:
-            descriptor: the open file; it may be closed afterwards.
-            size_bytes: its size.
-        """
         self.size_bytes = size_bytes
         # The array keeps the mapping, and each array made of it keeps the mapping too.
         self.memory: np.ndarray = np.frombuffer(mmap.mmap(descriptor, size_bytes), np.uint8)
@@ -104,16 +93,19 @@ def _free_bytes(directory: Path) -> str:
 
 
 class Slots:
-    """The slots of one channel, as its producer sees them."""
+    """The slots of one channel, as its producer sees them.
+
+    A message that is larger than a slot begins a new generation of larger ones; the old ones go when nobody uses them.
+    When all slots are on their way and there may be more, there are more. When the memory file system is full, the
+    number that there is has to do; not even one is an error.
+
+    Args:
+        announce: tells the consumer of a block: a descriptor, the generation, the number of slots in it, their
+            size, and whether they replace all others.
+        most: how many slots to have at most, if they are small; a few more than messages shall wait.
+    """
 
     def __init__(self, announce: Callable[[int, int, int, int, bool], None], most: int) -> None:
-        """Have no slot yet.
-
-        Args:
-            announce: tells the consumer of a block: a descriptor, the generation, the number of slots in it, their
-                size, and whether they replace all others.
-            most: how many slots to have at most, if they are small; a few more than messages shall wait.
-        """
         self._announce = announce
         self._wanted = self._most = max(_FIRST_SLOTS, min(most, MAX_SLOTS))
         self._memories: list[np.ndarray] = []
@@ -203,22 +195,25 @@ def _whole_pages(size_bytes: int) -> int:
     return -(-size_bytes // _PAGE_BYTES) * _PAGE_BYTES
 
 
-class LentSlots:
-    """The slots that are lent out."""
+class Leases:
+    """The slots that the consumer has leased: each is in use for as long as an array of its memory is.
+
+    Whether one is still in use is looked up and not told: a function that is called when an array ends would run in any
+    thread and at any moment, and would swallow a Ctrl-C that comes then.
+    """
 
     def __init__(self) -> None:
-        """Have lent nothing."""
-        self._arrays: dict[Key, weakref.ref[np.ndarray]] = {}
+        self._arrays: dict[_Key, weakref.ref[np.ndarray]] = {}
 
     def __len__(self) -> int:
         return len(self._arrays)
 
     def count(self, generation: int) -> int:
-        """Return how many slots of a generation are lent."""
+        """Return how many slots of a generation are leased."""
         return sum(key[0] == generation for key in self._arrays)
 
-    def lend(self, generation: int, slot: int, memory: np.ndarray) -> np.ndarray:
-        """Return an array of the memory of a slot, which is lent until the array and all views of it are gone.
+    def lease(self, generation: int, slot: int, memory: np.ndarray) -> np.ndarray:
+        """Return an array of the memory of a slot; the lease ends when the array and all views of it are gone.
 
         Args:
             generation: the generation of the slot.
@@ -231,9 +226,9 @@ class LentSlots:
         self._arrays[generation, slot] = weakref.ref(array)
         return array
 
-    def pop_unused(self) -> list[Key]:
-        """Return the generations and numbers of slots that nobody uses any more; they are not lent from now on."""
-        unused = [key for key, array in self._arrays.items() if array() is None]
-        for key in unused:
+    def pop_ended(self) -> list[_Key]:
+        """Return the generations and numbers of slots that nobody uses any more; their leases are forgotten."""
+        ended = [key for key, array in self._arrays.items() if array() is None]
+        for key in ended:
             del self._arrays[key]
-        return unused
+        return ended

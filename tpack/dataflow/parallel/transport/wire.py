@@ -23,12 +23,11 @@ MAX_NUMBER = 0xFFFF
 MAX_SLOTS = 128
 """The greatest number of slots: as many returns fit into the smallest usual buffer of a socket."""
 
-
 VIEW_BYTES = 64 * 1024
 """The size from which on an array is handed out as a view; copying less costs no more than giving a slot back later."""
 
-MAX_LENT = 8
-"""How many slots the consumer may keep as views; when there are as many, it copies."""
+MAX_LEASES = 8
+"""How many slots the consumer may lease at a time; when there are as many, it copies."""
 
 
 class Kind(enum.IntEnum):

@@ -31,7 +31,7 @@ from tpack.dataflow.parallel.workers.launch import (
     with_streaming_stores,
     write_payload,
 )
-from tpack.errors import DataWorkerError, InputError
+from tpack.errors import ConfigError, DataWorkerError, InputError
 from tpack.utils.child_process import Child, Failure, cause_of_death, check_fork, fork_child, spawn_child
 from tpack.utils.rng import get_rng
 
@@ -47,12 +47,15 @@ class OwnedWorkers:
 
     Args:
         owner: the flow, whose name errors and processes have.
-        timeout: for how many seconds a worker may say nothing.
+        timeout: for how many seconds a worker may say nothing; None is for ever.
+
+    Raises:
+        ConfigError: The timeout is neither None nor a positive number.
     """
 
     def __init__(self, owner: object, timeout: float | None) -> None:
         self._owner = type(owner).__name__
-        self._timeout = timeout
+        self._timeout = _check_timeout(self._owner, timeout)
         self._start_method: StartMethod = current_start_method()
         self._group: WorkerGroup | None = None
 
@@ -92,6 +95,13 @@ class OwnedWorkers:
         if self._group.is_closed:
             raise DataFlowTerminated(f"the workers of {self._owner} have been ended: reset_state() starts new ones")
         return self._group
+
+
+def _check_timeout(owner: str, timeout: float | None) -> float | None:
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and 0 < timeout < math.inf):
+        raise ConfigError(f"{owner} got timeout={timeout!r}: wanted a number of seconds, or None")
+    return timeout
 
 
 @dataclass(frozen=True)
@@ -274,7 +284,7 @@ class WorkerGroup:
     def _wait(self) -> None:
         """Wait until something came."""
         for receiver in self._receivers:
-            receiver.return_unused()
+            receiver.return_ended()
         events = [] if self.is_closed else self._poll.poll(self._patience_ms())
         if self.is_closed:
             raise DataWorkerError(f"the workers of {self._owner} have been ended")

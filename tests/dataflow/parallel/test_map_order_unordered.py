@@ -8,18 +8,18 @@ from itertools import islice
 import pytest
 
 from tests.helpers.fake_pool import FakePool
-from tpack.dataflow.parallel.map_order import LooseMap
+from tpack.dataflow.parallel.map_order import UnorderedMap
 
 
-def loose(points, func=lambda x: x * 10, buffer_size=4, **pool):
+def unordered(points, func=lambda x: x * 10, buffer_size=4, **pool):
     pool = FakePool(func, **pool)
-    return LooseMap(lambda: iter(points), pool, buffer_size), pool
+    return UnorderedMap(lambda: iter(points), pool, buffer_size), pool
 
 
 @pytest.mark.parametrize("buffer_size", [1, 4, 50])
 @pytest.mark.parametrize("room", [1, 3, 1000])
 def test_passes_are_as_long_as_those_of_the_flow_and_nothing_is_lost(buffer_size, room):
-    mapping, pool = loose(range(7), buffer_size=buffer_size, room=room)
+    mapping, pool = unordered(range(7), buffer_size=buffer_size, room=room)
     found = Counter()
     for _ in range(30):
         points = list(mapping.iterate())
@@ -31,7 +31,7 @@ def test_passes_are_as_long_as_those_of_the_flow_and_nothing_is_lost(buffer_size
 
 
 def test_buffer_is_filled_and_stays_full_between_passes():
-    mapping, pool = loose(range(7), buffer_size=5)
+    mapping, pool = unordered(range(7), buffer_size=5)
     next(mapping.iterate())
     assert pool.most == 5
     list(mapping.iterate())
@@ -39,7 +39,7 @@ def test_buffer_is_filled_and_stays_full_between_passes():
 
 
 def test_pass_after_one_that_was_broken_off_is_whole():
-    mapping, _ = loose(range(7))
+    mapping, _ = unordered(range(7))
     for count in range(1, 9):
         points = mapping.iterate()
         list(islice(points, count))
@@ -48,17 +48,17 @@ def test_pass_after_one_that_was_broken_off_is_whole():
 
 
 def test_endless_flow_goes_on():
-    mapping, _ = loose(iter(int, 1))
+    mapping, _ = unordered(iter(int, 1))
     assert len(list(islice(mapping.iterate(), 100))) == 100
 
 
 def test_empty_flow_has_empty_passes():
-    mapping, _ = loose([])
+    mapping, _ = unordered([])
     assert [list(mapping.iterate()) for _ in range(3)] == [[], [], []]
 
 
 def test_none_drops_a_point():
-    mapping, _ = loose(range(8), lambda x: x if x % 2 else None, buffer_size=1)
+    mapping, _ = unordered(range(8), lambda x: x if x % 2 else None, buffer_size=1)
     assert [len(list(mapping.iterate())) for _ in range(3)] == [4, 4, 4]
 
 
@@ -71,7 +71,7 @@ def test_exception_of_the_function_comes_out_and_the_stream_goes_on():
             raise OSError("gone")
         return x
 
-    mapping, _ = loose(range(7), fail_once)
+    mapping, _ = unordered(range(7), fail_once)
     with pytest.raises(OSError, match="gone"):
         list(mapping.iterate())
     assert len(list(mapping.iterate())) == 7
@@ -83,7 +83,7 @@ def test_exception_of_the_flow_comes_after_what_was_read_before():
         raise OSError("gone")
 
     pool = FakePool(lambda x: x)
-    mapping = LooseMap(broken, pool, 3)
+    mapping = UnorderedMap(broken, pool, 3)
     for _ in range(2):
         found = []
         with pytest.raises(OSError, match="gone"):
@@ -102,7 +102,7 @@ def test_errors_leave_no_cycle_behind():
     gc.disable()
     try:
         for func, flow in ((lambda x: 1 / 0 if x is None else x, broken), (_fail, lambda: iter(range(3)))):
-            mapping = LooseMap(flow, FakePool(func), 2)
+            mapping = UnorderedMap(flow, FakePool(func), 2)
             gone = weakref.ref(mapping)
             try:
                 list(mapping.iterate())

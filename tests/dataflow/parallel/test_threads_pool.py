@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tpack.dataflow.base import DataFlowTerminated
-from tpack.dataflow.parallel.threads import ThreadPool
+from tpack.dataflow.parallel.threads import _ThreadPool
 
 SECS = 30
 
@@ -30,7 +30,7 @@ def start():
     pools = []
 
     def start_pool(func, count=2):
-        pools.append(ThreadPool("Pool", func, count))
+        pools.append(_ThreadPool("Pool", func, count))
         return pools[-1]
 
     yield start_pool
@@ -79,7 +79,7 @@ def test_closed_pool_refuses_and_its_threads_end(start):
 
 
 def test_threads_end_with_the_pool(start):
-    pool = ThreadPool("Pool", len, 3)
+    pool = _ThreadPool("Pool", len, 3)
     threads = own_threads()
     assert len(threads) == 3
     del pool

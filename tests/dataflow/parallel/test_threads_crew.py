@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.flows import COUNT, Broken, Counting
 from tests.helpers.worker_functions import Sometimes
 from tpack.dataflow.base import DataFlowTerminated
-from tpack.dataflow.parallel.threads import ThreadCrew
+from tpack.dataflow.parallel.threads import _ThreadCrew
 from tpack.errors import DataWorkerError
 
 SECS = 30
@@ -23,7 +23,7 @@ def start():
     crews = []
 
     def start_crew(flows, length=None, num_prefetch=3):
-        crews.append(ThreadCrew("Crew", flows, num_prefetch, length))
+        crews.append(_ThreadCrew("Crew", flows, num_prefetch, length))
         return crews[-1]
 
     yield start_crew
@@ -96,7 +96,7 @@ def test_closing_wakes_who_waits_for_a_thread_that_gives_nothing(start):
 
 
 def test_threads_end_with_the_crew(start):
-    crew = ThreadCrew("Crew", [Counting(), Counting()], 1, COUNT)
+    crew = _ThreadCrew("Crew", [Counting(), Counting()], 1, COUNT)
     next(crew.iterate())
     assert len(own_threads()) == 2
     threads = own_threads()

@@ -10,7 +10,7 @@ from tests.helpers.served import served
 from tests.helpers.worker_functions import Images
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.mapping import MapData
-from tpack.dataflow.parallel.process_runner import Command, serve_flow
+from tpack.dataflow.parallel.process_runner import _Command, serve_flow
 from tpack.dataflow.parallel.transport.wire import VIEW_BYTES, Kind
 from tpack.dataflow.position import Position
 from tpack.dataflow.sources import DataFromList
@@ -34,7 +34,7 @@ def test_flow_is_reset_and_its_passes_follow_each_other():
 def test_worker_waits_after_a_pass_if_it_is_not_to_go_on():
     with served(serve_flow, Counting(), False, False) as owner:
         assert simple(owner.receive(COUNT + 1)) == [*PASS, (Kind.END, 0)]
-        owner.submit(Command(4, None))
+        owner.submit(_Command(4, None))
         assert simple(owner.receive(COUNT + 3)) == [(Kind.BEGUN, 4), (Kind.BEGUN, 4), *PASS, (Kind.END, 0)]
 
 
@@ -43,7 +43,7 @@ def test_exception_is_sent_and_the_worker_waits():
         found = owner.receive(3)
         assert simple(found) == [*PASS[:2], (Kind.ERROR, None)]
         assert found[2][1].text == "OSError: the disk is gone"
-        owner.submit(Command(1, None))
+        owner.submit(_Command(1, None))
         assert simple(owner.receive(COUNT + 3))[2:] == [*PASS, (Kind.END, 0)]
 
 
@@ -51,7 +51,7 @@ def test_worker_that_waits_for_room_gives_up_its_pass():
     with served(serve_flow, Images(10**9, VIEW_BYTES - 1), False, True, capacity=2) as owner:
         owner.receive(5)
         owner.results.cancel(1)
-        owner.jobs.send(Kind.COMMAND, Command(1, None))
+        owner.jobs.send(Kind.COMMAND, _Command(1, None))
         kind = Kind.POINT
         while kind == Kind.POINT:
             ((kind, content),) = owner.receive(1)
@@ -83,7 +83,7 @@ def test_flow_without_a_state_says_so():
 def test_pass_can_begin_at_a_position(is_over, first):
     with served(serve_flow, list_flow(), True, False) as owner:
         found = owner.receive(COUNT + 3)
-        owner.submit(Command(1, Position(found[0][1].position.state, 4, is_over)))
+        owner.submit(_Command(1, Position(found[0][1].position.state, 4, is_over)))
         wanted = [(Kind.BEGUN, 1)] * 2 + [(Kind.STATE, None)] * is_over + PASS[first:]
         assert simple(owner.receive(len(wanted))) == wanted
 
@@ -91,7 +91,7 @@ def test_pass_can_begin_at_a_position(is_over, first):
 def test_position_that_is_none_is_an_exception():
     with served(serve_flow, list_flow(), True, False) as owner:
         owner.receive(COUNT + 3)
-        owner.submit(Command(1, Position({"flow": "Other"})))
+        owner.submit(_Command(1, Position({"flow": "Other"})))
         (kind, number), (failed, error) = owner.receive(2)
         assert (kind, number, failed) == (Kind.BEGUN, 1, Kind.ERROR)
         assert "the state of a Other" in error.text
@@ -113,7 +113,7 @@ def test_batches_go_on_in_the_middle():
     ds = BatchData(DataFromList([[k] for k in range(8)], shuffle=False), 3, remainder=True)
     with served(serve_flow, ds, True, False) as owner:
         found = owner.receive(6)
-        owner.submit(Command(1, Position(found[0][1].position.state, 1)))
+        owner.submit(_Command(1, Position(found[0][1].position.state, 1)))
         batches = [content[0].tolist() for _, content in owner.receive(4)[2:]]
         assert batches == [[3, 4, 5], [6, 7]]
 
@@ -154,5 +154,5 @@ def test_batch_that_is_broken_off_costs_no_memory_to_send_batches_in():
     with served(serve_flow, ds, False, False, capacity=1) as owner:
         for number in range(20):
             assert [kind for kind, _ in owner.receive(2)] == [Kind.POINT, Kind.ERROR]
-            owner.submit(Command(number, None))
+            owner.submit(_Command(number, None))
             assert owner.receive(2) == [(Kind.BEGUN, number)] * 2
