@@ -62,9 +62,13 @@ class FakeTrainer:
         self.sess: Any = None
         self.hooked_sess: Any = None
         self.interrupted = False
-        self.epoch_num = self.local_step = self.global_step = 0
+        self.epoch_num = self.local_step = self.global_step = self.starting_step = 0
         self.steps_per_epoch = self.starting_epoch = self.max_epoch = 1
-        self.loop = SimpleNamespace(starting_step=0)
+
+    @property
+    def loop(self) -> "FakeTrainer":
+        """The counters, which are the trainer's own."""
+        return self
 
     def setup(self, callbacks: Any, monitors: Any = ()) -> None:
         """Set up the callbacks and create the session."""
