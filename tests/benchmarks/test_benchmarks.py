@@ -2,9 +2,8 @@
 
 import json
 import os
-import subprocess
-import sys
 
+from tests.helpers import preloaded
 from tests.helpers.source import ROOT
 
 STEP_WAYS = 5
@@ -13,9 +12,9 @@ REDUCE_BASELINES = {"memory floor", "ReductionToOneDevice", "HierarchicalCopyAll
 
 
 def run_benchmark(script, out, *arguments):
-    command = [sys.executable, ROOT / "benchmarks" / script, "--out", out, *map(str, arguments)]
+    # What the benchmarks start themselves finds tpack by this.
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    done = preloaded.run(ROOT / "benchmarks" / script, ["--out", out, *arguments], env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(out.read_text(encoding="utf-8")), done.stdout
 

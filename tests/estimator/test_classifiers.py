@@ -1,14 +1,12 @@
 """The classic classifiers learn the digits on one device and on several, and plain TensorFlow serves them."""
 
-import os
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers import preloaded
 from tests.helpers.digit_classifiers import digits, dnn_classifier, input_fn, linear_classifier
 from tests.helpers.replicated_models import devices
 from tests.helpers.source import ROOT
@@ -73,8 +71,7 @@ def test_plain_tensorflow_serves_them(trained, tmp_path):
         (tmp_path / "models").mkdir(exist_ok=True)
         shutil.move(path, tmp_path / "models" / name)
         expected[name] = list(estimator.predict(input_fn))
-    script = os.path.join(ROOT, "tests", "helpers", "serve_saved_model.py")
-    subprocess.run([sys.executable, script, str(tmp_path)], cwd=tmp_path, check=True, capture_output=True)
+    preloaded.run(ROOT / "tests" / "helpers" / "serve_saved_model.py", [tmp_path], cwd=tmp_path).check_returncode()
     answers = np.load(tmp_path / "answers.npz")
     for name, rows in expected.items():
         probabilities = np.array([row["probabilities"] for row in rows])

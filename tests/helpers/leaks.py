@@ -23,8 +23,8 @@ SHARED_MEMORY = Path("/dev/shm")
 _POLL_SECS = 0.05
 _VARIABLE = "TPACK_TEST_PROCESS"
 
-# Each of these is started once in a process, at its first use of shared memory or of a "forkserver", and stays.
-LASTING_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+# Each of these is started once in a process, at its first use, and stays.
+LASTING_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "tests.helpers.preloaded")
 
 
 def mark(marker: str | None = None) -> None:

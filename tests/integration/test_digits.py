@@ -1,22 +1,18 @@
 """The example that newcomers run first: with each trainer, and once more to resume."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
+from tests.helpers import preloaded
 from tests.helpers.source import ROOT
 
 TRAINERS = ("simple", "replicated", "parameter-server", "async", "strategy")
 
 
 def run_digits(log_dir, *arguments):
-    command = [sys.executable, ROOT / "examples" / "digits.py", "--logdir", log_dir, *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    return preloaded.run(ROOT / "examples" / "digits.py", ["--logdir", log_dir, *arguments])
 
 
 def accuracy_printed(done):

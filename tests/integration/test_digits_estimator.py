@@ -1,28 +1,18 @@
 """The example with an Estimator: it learns, goes on from its checkpoint, and plain TensorFlow serves its export."""
 
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import tensorflow as tf
 from sklearn.datasets import load_digits
 
+from tests.helpers import preloaded
 from tests.helpers.source import ROOT
 
 
 def run_example(model_dir, *arguments):
     """Return the directory of the export and the accuracy that were printed."""
-    command = [
-        sys.executable,
-        ROOT / "examples" / "digits_estimator.py",
-        "--model-dir",
-        model_dir,
-        *map(str, arguments),
-    ]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    done = preloaded.run(ROOT / "examples" / "digits_estimator.py", ["--model-dir", model_dir, *arguments])
     assert done.returncode == 0, done.stderr
     exported, accuracy = done.stdout.splitlines()[-2:]
     return exported.removeprefix("Exported to "), float(re.fullmatch(r"Test accuracy: ([\d.]+)%", accuracy)[1]) / 100

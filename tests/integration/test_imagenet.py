@@ -3,14 +3,12 @@
 import argparse
 import importlib
 import json
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from tests.helpers import preloaded
 from tests.helpers.dataset_files import write_jpeg
 from tests.helpers.source import ROOT
 
@@ -50,9 +48,7 @@ def photograph(rng, label):
 
 
 def run_resnet(*arguments):
-    command = [sys.executable, SCRIPTS / "resnet.py", *SMALL, *arguments]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True, check=False)
+    done = preloaded.run(SCRIPTS / "resnet.py", [*SMALL, *arguments])
     assert done.returncode == 0, done.stderr
     return done
 

@@ -3,11 +3,11 @@
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 
 import tpack
+from tests.helpers import preloaded
 from tests.helpers.source import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -56,9 +56,7 @@ def test_example_is_about_thirty_lines():
 
 def test_example_trains_and_validates(tmp_path):
     (tmp_path / "example.py").write_text(EXAMPLES[0], encoding="utf-8")
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "example.py"]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = preloaded.run(tmp_path / "example.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     statistics = (tmp_path / "train_log" / "softmax" / "stat.json").read_text(encoding="utf-8")
     errors = [float(value) for value in re.findall(r'"validation_error": *([\d.e-]+)', statistics)]

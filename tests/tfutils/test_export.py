@@ -1,8 +1,6 @@
 """Exported models give the numbers of the predictor, to plain TensorFlow in a process without tpack."""
 
 import os
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers import preloaded
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.source import ROOT
 from tpack.errors import CheckpointError, ConfigError, TowerError
@@ -69,8 +68,7 @@ def test_exports_give_the_same_numbers_without_tpack(tmp_path: Any, rng: np.rand
     exporter = ModelExporter(config(session_init=SmartInit(save_checkpoint(tmp_path, WEIGHTS))))
     exporter.export_serving(tmp_path / "saved")
     exporter.export_compact(tmp_path / "frozen.pb")
-    script = os.path.join(ROOT, "tests", "helpers", "load_exported.py")
-    subprocess.run([sys.executable, script, str(tmp_path)], cwd=tmp_path, check=True, capture_output=True)
+    preloaded.run(ROOT / "tests" / "helpers" / "load_exported.py", [tmp_path], cwd=tmp_path).check_returncode()
     answers = np.load(tmp_path / "outputs.npz")
     for kind in ("v1", "v2", "frozen"):
         np.testing.assert_allclose(answers[kind], by_hand(x), rtol=1e-4, atol=1e-5, err_msg=kind)
