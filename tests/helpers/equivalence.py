@@ -72,7 +72,9 @@ def build_cost(x: Any, p: Any, ids: Any, y: Any) -> Any:
     return tf.reduce_mean(tf.square(output - y), name="cost")
 
 
-def train(builder: GraphBuilder, optimizer: str, num_towers: int, dtype: str = "float64") -> Run:
+def train(
+    builder: GraphBuilder, optimizer: str, num_towers: int, dtype: str = "float64", *, rewrites: bool = True
+) -> Run:
     """Make `STEPS` steps with ``builder`` on the data of ``num_towers`` towers and return what came out."""
     data = batches(num_towers, dtype)
     with tf.Graph().as_default() as graph:
@@ -96,7 +98,7 @@ def train(builder: GraphBuilder, optimizer: str, num_towers: int, dtype: str = "
             return made[0]
 
         result = builder.build(grad_fn, optimizer_fn)
-        with cpu_session(graph, num_cpus=num_towers) as session:
+        with cpu_session(graph, num_cpus=num_towers, rewrites=rewrites) as session:
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             if result.init_op is not None:
                 session.run(result.init_op)
@@ -108,7 +110,7 @@ def train(builder: GraphBuilder, optimizer: str, num_towers: int, dtype: str = "
 @lru_cache
 def one_tower(optimizer: str, num_towers: int, dtype: str = "float64") -> Run:
     """Return the oracle: one tower that gets the whole batch of K towers."""
-    return train(SimpleBuilder(), optimizer, num_towers, dtype)
+    return train(SimpleBuilder(), optimizer, num_towers, dtype, rewrites=False)
 
 
 def _weights(session: Any, tower: Any) -> dict[str, np.ndarray]:
