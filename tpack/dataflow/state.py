@@ -68,7 +68,7 @@ class StateReader:
         return self._parts[name]
 
     def count(self, name: str, *, at_most: int | None = None) -> int:
-        """Return a part that is a number of things, from 0 to the greatest that makes sense."""
+        """Return a part that is a number of things; refuse what is not, or is more than makes sense."""
         value = self._parts[name]
         is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if not is_number or value < 0 or (at_most is not None and value > at_most):
@@ -77,7 +77,7 @@ class StateReader:
         return int(value)
 
     def flag(self, name: str) -> bool:
-        """Return a part that is true or false."""
+        """Return a part that is true or false; refuse what is neither."""
         value = self._parts[name]
         if not isinstance(value, (bool, np.bool_)):
             raise InputError(f"the state of a {self._kind} has {name}={value!r:.100}: wanted True or False")
@@ -88,13 +88,13 @@ class StateReader:
         return rng_from_state(self._parts[name])
 
     def generator_of_order(self, name: str, *, shuffle: bool) -> np.random.RandomState | None:
-        """Return the generator that the order of a pass is drawn from; None in a flow that does not shuffle."""
+        """Return the generator that the order of a pass is drawn from, None without; refuse the other case."""
         if (self._parts[name] is not None) != bool(shuffle):
             raise InputError(f"{self._kind} has shuffle={shuffle}, and got the state of one with {not shuffle}")
         return self.generator(name) if shuffle else None
 
     def points(self, name: str) -> list[Any]:
-        """Return the data points that ``freeze_points`` made bytes of."""
+        """Return the data points that ``freeze_points`` made bytes of; refuse other bytes."""
         frozen = self._parts[name]
         message = f"the state of a {self._kind} holds no data points where it should"
         if not isinstance(frozen, bytes):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.stored_points import flip, read_all
-from tpack.dataflow.storage.tfrecord import TFRecordData, read_record, write_record
+from tpack.dataflow.storage.tfrecord import TFRecordData, _read_record, _write_record
 from tpack.errors import InputError
 
 RECORDS = [b"first", b"", bytes(range(256)) * 30, b"last"]
@@ -20,7 +20,7 @@ def path(tmp_path):
     path = tmp_path / "some.tfrecord"
     with open(path, "wb") as file:
         for record in RECORDS:
-            write_record(file, record)
+            _write_record(file, record)
     return path
 
 
@@ -29,7 +29,7 @@ def test_records_come_back(path):
     assert len(ds) == 4
     assert read_all(ds) == RECORDS
     with open(path, "rb") as file:
-        assert read_record(file, OFFSETS[2], 2) == RECORDS[2]
+        assert _read_record(file, OFFSETS[2], 2) == RECORDS[2]
 
 
 def test_records_come_back_shuffled_in_two_passes_at_a_time(path):
@@ -61,7 +61,7 @@ def test_tensorflow_and_tpack_read_what_the_other_wrote(path, tmp_path, rng):
             writer.write(record)
     with open(ours, "wb") as file:
         for record in records:
-            write_record(file, record)
+            _write_record(file, record)
     assert read_all(TFRecordData(theirs)) == records
     assert list(tf.io.tf_record_iterator(str(ours))) == records
     assert ours.read_bytes() == theirs.read_bytes()
@@ -101,10 +101,10 @@ def test_cut_off_file_names_the_record(path, size, message):
 
 def test_length_that_is_forged_with_its_checksum_is_not_believed(tmp_path):
     with open(tmp_path / "a", "wb") as file:
-        write_record(file, b"x")
+        _write_record(file, b"x")
     data = bytearray((tmp_path / "a").read_bytes())
     length = (10 * 2**30).to_bytes(8, "little")
-    checksum = importlib.import_module("tpack.dataflow.storage.tfrecord").masked_crc32c(length).to_bytes(4, "little")
+    checksum = importlib.import_module("tpack.dataflow.storage.tfrecord")._masked_crc32c(length).to_bytes(4, "little")
     (tmp_path / "a").write_bytes(length + checksum + data[12:])
     with pytest.raises(InputError, match=r"it ends at byte 10737418256 of 17"):
         TFRecordData(tmp_path / "a")

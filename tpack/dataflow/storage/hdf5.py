@@ -1,12 +1,11 @@
-"""Arrays in an HDF5 file as data points.
+"""Data points kept as arrays in an HDF5 file, which other programs can read."""
 
-Data points kept as arrays in an HDF5 file, which other programs can read.
-"""
+from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +18,11 @@ from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
 
+if TYPE_CHECKING:
+    import h5py
+
 # So many data points are written at a time, and an array in the file is in pieces of about so many bytes.
 _POINTS_AT_A_TIME = 256
-
 _PIECE_SIZE_BYTES = 1 << 16
 
 
@@ -36,7 +37,7 @@ class HDF5Data(IndexedDataFlow):
         shuffle: whether each pass has a new order.
 
     Raises:
-        ConfigError: ``data_paths`` is no list or is empty.
+        ConfigError: ``data_paths`` is not a list or is empty.
         InputError: The file cannot be read, has no such array, or the arrays are of unlike lengths.
         DependencyError: The package ``h5py`` is not installed.
     """
@@ -69,7 +70,7 @@ class HDF5Data(IndexedDataFlow):
         with _open(self.filename) as file:
             return [self._entry(file[path], index) for path in self.data_paths]
 
-    def _entry(self, array: Any, index: int) -> Any:
+    def _entry(self, array: h5py.Dataset, index: int) -> np.ndarray | np.generic:
         """Return an entry of an array in the file."""
         try:
             return array[index]
@@ -77,24 +78,6 @@ class HDF5Data(IndexedDataFlow):
             raise InputError(
                 f"entry {index} of the array {array.name} in the HDF5 file {self.filename} cannot be read: {error}"
             ) from error
-
-
-def _open(filename: str) -> Any:
-    """Open a file for reading."""
-    h5py = import_optional("h5py", "hdf5")
-    try:
-        return h5py.File(filename, "r")
-    except OSError as error:
-        raise InputError(f"the HDF5 file {filename} cannot be read: {error}") from error
-
-
-def _length_of(file: Any, filename: str, path: str) -> int:
-    """Return the length of an array in a file."""
-    array = file.get(path)
-    if not getattr(array, "shape", None):
-        found = "no such entry" if array is None else f"a {type(array).__name__} without a length"
-        raise InputError(f"the HDF5 file {filename} has at {path!r} {found}: wanted an array")
-    return len(array)
 
 
 class HDF5Serializer:
@@ -117,13 +100,13 @@ class HDF5Serializer:
 
         Raises:
             ConfigError: ``data_paths`` has not one path for each component, or the flow has no data point.
-            DataPointError: A data point is none that can be written, or unlike those before it.
+            DataPointError: A data point cannot be written, or is unlike those before it.
             DependencyError: The package ``h5py`` is not installed.
         """
-        h5py = import_optional("h5py", "hdf5")
+        library = import_optional("h5py", "hdf5")
         df.reset_state()
         count = 0
-        with atomic_path(path) as temporary, h5py.File(temporary, "w") as file:
+        with atomic_path(path) as temporary, library.File(temporary, "w") as file:
             for first_index, columns in _column_chunks(df):
                 if count == 0:
                     _make_arrays(file, columns, data_paths)
@@ -149,6 +132,24 @@ class HDF5Serializer:
         return HDF5Data(path, data_paths, shuffle)
 
 
+def _open(filename: str) -> h5py.File:
+    """Open a file for reading."""
+    library = import_optional("h5py", "hdf5")
+    try:
+        return library.File(filename, "r")
+    except OSError as error:
+        raise InputError(f"the HDF5 file {filename} cannot be read: {error}") from error
+
+
+def _length_of(file: h5py.File, filename: str, path: str) -> int:
+    """Return the length of an array in a file."""
+    array = file.get(path)
+    if not getattr(array, "shape", None):
+        found = "no such entry" if array is None else f"a {type(array).__name__} without a length"
+        raise InputError(f"the HDF5 file {filename} has at {path!r} {found}: wanted an array")
+    return len(array)
+
+
 def _column_chunks(df: DataFlow) -> Iterator[tuple[int, list[np.ndarray]]]:
     """Yield some data points at a time, as the index of the first and an array for each component."""
     points = iter(get_tqdm(df))
@@ -164,7 +165,7 @@ def _column_chunks(df: DataFlow) -> Iterator[tuple[int, list[np.ndarray]]]:
         first_index += len(chunk)
 
 
-def _make_arrays(file: Any, columns: Sequence[np.ndarray], data_paths: Sequence[str]) -> None:
+def _make_arrays(file: h5py.File, columns: Sequence[np.ndarray], data_paths: Sequence[str]) -> None:
     """Make arrays without entries in the file."""
     if not isinstance(data_paths, (list, tuple)) or len(data_paths) != len(columns):
         raise ConfigError(
@@ -182,7 +183,7 @@ def _make_arrays(file: Any, columns: Sequence[np.ndarray], data_paths: Sequence[
         file.create_dataset(path, (0, *entry), column.dtype, maxshape=limits, chunks=pieces, fletcher32=True)
 
 
-def _append(file: Any, columns: Sequence[np.ndarray], data_paths: Sequence[str], first_index: int) -> None:
+def _append(file: h5py.File, columns: Sequence[np.ndarray], data_paths: Sequence[str], first_index: int) -> None:
     """Append entries to all arrays in the file."""
     for path, column in zip(data_paths, columns, strict=True):
         array = file[path]

@@ -1,12 +1,11 @@
-"""The entries of an LMDB file as data points, as they are or decoded.
+"""Data points kept in an LMDB file, which can be read in any order: written, read decoded, or read as they are.
 
-LMDB files opened for reading: once in a process, and never beyond their end.
-
-The library refuses to open a file twice in one process, and two flows may well read the same one. It maps the file into
-memory, so that reading behind the end of one that was cut off would kill the process: the size is checked first.
-
-Data points kept in an LMDB file, which can be read in any order.
+The library refuses to open a file twice in one process, and two flows may well read the same one: an open file is
+shared. It maps the file into memory, so that reading behind the end of one that was cut off would kill the process: the
+size is checked first.
 """
+
+from __future__ import annotations
 
 import os
 import threading
@@ -17,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from tpack.dataflow.base import DataFlow, check_at_least
 from tpack.dataflow.mapping import MapData
@@ -29,8 +29,11 @@ from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
 
-RESERVED_KEYS = (b"__keys__", b"__tpack__")
-_lock = threading.RLock()
+if TYPE_CHECKING:
+    import lmdb
+
+# What describes a file: the keys that tensorpack wrote, and what tpack says of its own.
+_KEYS_KEY = b"__keys__"
 _DESCRIPTION_KEY = b"__tpack__"
 _FORMAT = 1
 _CHECKSUM_SIZE_BYTES = 4
@@ -39,8 +42,233 @@ _FIRST_MAP_SIZE_BYTES = 1 << 26
 _MAX_CHUNK_SIZE_BYTES = 1 << 26
 
 
-class LmdbFile:
-    """An LMDB file that is read. It is closed when nothing refers to it, or a pass over it, any more.
+class LMDBData(IndexedDataFlow):
+    """Yield the entries of an LMDB file as lists ``[key, value]`` of bytes.
+
+    In a random order each entry is looked up by its key; that is slow on a disk that turns if the file is larger than
+    memory. In their own order entries are read one after the other. The entries ``__keys__`` and ``__tpack__``, which
+    describe the file, are left out.
+
+    Args:
+        lmdb_path: the file, or a directory with the file ``data.mdb``.
+        shuffle: whether each pass has a new order.
+        keys: with ``shuffle``, the keys of the entries to yield: a list, or a format that makes keys of the numbers
+            from 0 on, such as ``"{:0>8d}"``. Unless given they are those in the entry ``__keys__`` that tensorpack
+            wrote, or, if there is none, found by reading through the file once.
+
+    Raises:
+        ConfigError: Keys were given without ``shuffle``, or as something else.
+        InputError: The file is missing, is not an LMDB file, or was cut off.
+        DependencyError: The package ``lmdb`` is not installed.
+    """
+
+    def __init__(
+        self, lmdb_path: str | os.PathLike[str], shuffle: bool = True, keys: str | Sequence[str | bytes] | None = None
+    ) -> None:
+        super().__init__(shuffle)
+        if keys is not None and not shuffle:
+            raise ConfigError("LMDBData got keys and shuffle=False: without shuffling, entries come in their own order")
+        self._path = os.fspath(lmdb_path)
+        file = _LmdbFile(self._path)
+        self._size = len(file)
+        self.keys = _find_keys(file, keys) if shuffle else None
+        if self.keys is not None:
+            self._size = len(self.keys)
+        self._file: _LmdbFile | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_file": None}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def reset_state(self) -> None:
+        """Open the file in this process, get a new generator and forget the position."""
+        super().reset_state()
+        self._file = _LmdbFile(self._path)
+
+    def _points(self, start: int) -> Iterator[list[bytes]]:
+        if self.shuffle:
+            yield from super()._points(start)
+        else:
+            for key, value in self._opened().items(start):
+                yield [key, value]
+
+    def _read(self, index: int) -> list[bytes]:
+        key = (self.keys or [])[index]
+        return [key, self._opened().get(key)]
+
+    def _opened(self) -> _LmdbFile:
+        """Return the file, open in this process."""
+        if self._file is None:
+            raise InputError("LMDBData opens its file when it is reset: call reset_state() once before iterating it")
+        return self._file
+
+
+class LMDBDataDecoder(MapData):
+    """Yield what a function makes of the keys and values of an LMDB file; None drops the entry.
+
+    Args:
+        lmdb_data: an `LMDBData`, or another flow of pairs.
+        decoder: gets a key and a value, and returns a data point or None.
+
+    Raises:
+        ConfigError: ``decoder`` cannot be called.
+    """
+
+    def __init__(self, lmdb_data: DataFlow, decoder: Callable[[bytes, bytes], Any]) -> None:
+        if not callable(decoder):
+            raise ConfigError(f"LMDBDataDecoder got decoder={decoder!r}: wanted a function of a key and a value")
+        super().__init__(lmdb_data, partial(_decode_pair, decoder))
+
+
+class LMDBSerializer:
+    """Write a flow to an LMDB file, and read such a file as a flow.
+
+    Each data point is stored under its number, as ``tpack.utils.serialize`` makes it, after a CRC-32 of key and data.
+    Files that tensorpack wrote can be read, though not those with arrays of Python objects. Files that tpack wrote
+    cannot be read by tensorpack.
+    """
+
+    @staticmethod
+    def save(df: DataFlow, path: str | os.PathLike[str], write_frequency: int = 5000) -> None:
+        """Write one pass over a flow; ``reset_state`` is called first.
+
+        The file takes its place when it is whole.
+
+        Args:
+            df: the flow.
+            path: the file. If it is a directory, the file is ``data.mdb`` in it.
+            write_frequency: how many data points are kept in memory until they are written together; less if they are
+                large.
+
+        Raises:
+            ConfigError: ``write_frequency`` is less than 1.
+            DataPointError: A data point cannot be serialized.
+            DependencyError: The package ``lmdb`` is not installed.
+        """
+        library = import_optional("lmdb", "lmdb")
+        check_at_least(LMDBSerializer(), "write_frequency", write_frequency)
+        path = os.path.join(path, "data.mdb") if os.path.isdir(path) else os.fspath(path)
+        df.reset_state()
+        with atomic_path(path) as temporary:
+            env = library.open(temporary, subdir=False, lock=False, sync=False, map_size=_FIRST_MAP_SIZE_BYTES)
+            try:
+                count = _write_all(library, env, df, write_frequency)
+                env.sync(True)
+            finally:
+                env.close()
+        logger.info("Wrote %d data points to %s", count, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], shuffle: bool = True) -> DataFlow:
+        """Return a flow of the data points in a file, of tpack's or of tensorpack's.
+
+        Args:
+            path: the file, or a directory with the file ``data.mdb``.
+            shuffle: whether each pass has a new order.
+
+        Raises:
+            InputError: The file is missing, is not an LMDB file, was cut off, or holds another number of data points
+                than were written. Iterating raises it for a damaged data point, with its key.
+            DependencyError: The package ``lmdb`` is not installed.
+        """
+        file = _LmdbFile(path)
+        description = file.find(_DESCRIPTION_KEY)
+        if description is None:
+            return LMDBDataDecoder(LMDBData(path, shuffle), partial(_decode_tensorpack, file.path))
+        _check_description(file, description)
+        data = LMDBData(path, shuffle, keys="{:08d}" if shuffle else None)
+        return LMDBDataDecoder(data, partial(_decode, file.path))
+
+
+def _find_keys(file: _LmdbFile, keys: str | Sequence[str | bytes] | None) -> list[bytes]:
+    """Return the keys of the entries to yield."""
+    if isinstance(keys, str):
+        return [keys.format(index).encode() for index in range(len(file))]
+    if keys is None:
+        stored = file.find(_KEYS_KEY)
+        keys = file.keys() if stored is None else tensorpack_format.loads(stored)
+    if not isinstance(keys, (list, tuple)) or not all(isinstance(key, (str, bytes)) for key in keys):
+        raise ConfigError(f"LMDBData got keys={keys!r:.100}: wanted a list of keys, or a format with one number in it")
+    return [key.encode() if isinstance(key, str) else key for key in keys]
+
+
+def _decode_pair(decoder: Callable[[bytes, bytes], Any], pair: Sequence[bytes]) -> object:
+    return decoder(pair[0], pair[1])
+
+
+def _write_all(library: ModuleType, env: lmdb.Environment, df: DataFlow, write_frequency: int) -> int:
+    """Write the data points and then the description; return how many there were."""
+    count = 0
+    for chunk in _chunks(df, write_frequency):
+        _write(library, env, chunk)
+        count += len(chunk)
+    _write(library, env, [(_DESCRIPTION_KEY, serialize.dumps({"format": _FORMAT, "size": count}))])
+    return count
+
+
+def _chunks(df: DataFlow, write_frequency: int) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield keys and values in lists that are neither too long nor too large."""
+    chunk: list[tuple[bytes, bytes]] = []
+    size_bytes = 0
+    for index, point in enumerate(get_tqdm(df)):
+        key, data = b"%08d" % index, serialize.dumps(point)
+        chunk.append((key, _checksum(key, data) + data))
+        size_bytes += len(data)
+        if len(chunk) == write_frequency or size_bytes > _MAX_CHUNK_SIZE_BYTES:
+            yield chunk
+            chunk, size_bytes = [], 0
+    yield chunk
+
+
+def _write(library: ModuleType, env: lmdb.Environment, chunk: list[tuple[bytes, bytes]]) -> None:
+    """Write keys and values, and let the file grow until there is room for them."""
+    while True:
+        try:
+            with env.begin(write=True) as transaction:
+                for key, value in chunk:
+                    transaction.put(key, value)
+        except library.MapFullError:
+            env.set_mapsize(env.info()["map_size"] * 2)
+        else:
+            return
+
+
+def _checksum(key: bytes, data: bytes | memoryview) -> bytes:
+    return zlib.crc32(data, zlib.crc32(key)).to_bytes(_CHECKSUM_SIZE_BYTES, "little")
+
+
+def _check_description(file: _LmdbFile, stored: bytes) -> None:
+    """Refuse a file that is of another format, or has not as many data points as it should."""
+    description = serialize.loads(stored)
+    if not isinstance(description, dict) or description.get("format") != _FORMAT:
+        raise InputError(f"the LMDB file {file.path} says {description!r:.100} of itself: wanted format {_FORMAT}")
+    if description.get("size") != len(file):
+        raise InputError(
+            f"the LMDB file {file.path} has {len(file)} data points and should have {description.get('size')}"
+        )
+
+
+def _decode(path: str, key: bytes, value: bytes) -> object:
+    """Return the data point in an entry that tpack wrote."""
+    content = memoryview(value)
+    checksum, data = content[:_CHECKSUM_SIZE_BYTES], content[_CHECKSUM_SIZE_BYTES:]
+    if checksum != _checksum(key, data):
+        raise InputError(f"the LMDB file {path} is damaged: the data point {key!r} has another checksum than it should")
+    return serialize.loads(data)
+
+
+def _decode_tensorpack(path: str, key: bytes, value: bytes) -> object:
+    """Return the data point in an entry that tensorpack wrote."""
+    try:
+        return tensorpack_format.loads(value)
+    except InputError as error:
+        raise InputError(f"the LMDB file {path}, which tpack did not write, has at {key!r}: {error}") from error
+
+
+class _LmdbFile:
+    """An LMDB file that is read. It is closed when nothing refers to it, or to a pass over it, any more.
 
     Of damage inside the file the library notices what breaks its tree of pages, and hardly ever ends the process over
     it; it does not notice damage to values. `LMDBSerializer` therefore stores a checksum with each.
@@ -49,21 +277,21 @@ class LmdbFile:
         path: the file, or a directory with the file ``data.mdb``.
 
     Raises:
-        InputError: It is missing, is no LMDB file or was cut off.
+        InputError: It is missing, is not an LMDB file or was cut off.
         DependencyError: The package ``lmdb`` is not installed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        lmdb = import_optional("lmdb", "lmdb")
+        library = import_optional("lmdb", "lmdb")
         path = os.fspath(path)
         self.path = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
-        self._lmdb_error = lmdb.Error
+        self._library_error = library.Error
         with self._errors("opening it"):
             status = os.stat(self.path)
             key = status.st_dev, status.st_ino
             with _lock:
                 if key not in _opened:
-                    _opened[key] = _Opened(_open(lmdb, self.path))
+                    _opened[key] = _Opened(_open(library, self.path))
                 _opened[key].num_users += 1
                 self._env = _opened[key].env
                 weakref.finalize(self, _release, key).atexit = False
@@ -73,7 +301,7 @@ class LmdbFile:
         """Return the number of entries, without those that describe the file."""
         with self._errors("counting its entries"):
             num_entries = self._env.stat()["entries"]
-        return num_entries - sum(self.find(key) is not None for key in RESERVED_KEYS)
+        return num_entries - sum(self.find(key) is not None for key in (_KEYS_KEY, _DESCRIPTION_KEY))
 
     def find(self, key: bytes) -> bytes | None:
         """Return what a key has; None if it is not there."""
@@ -95,7 +323,7 @@ class LmdbFile:
         """Return all keys in the order of the file, without those that describe it."""
         with self._errors("reading its keys"), self._env.begin() as transaction:
             found = list(transaction.cursor().iternext(keys=True, values=False))
-        return [key for key in found if key not in RESERVED_KEYS]
+        return [key for key in found if key not in (_KEYS_KEY, _DESCRIPTION_KEY)]
 
     def items(self, start: int = 0) -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values in the order of the file, without the first ``start`` and those that describe it."""
@@ -125,129 +353,35 @@ class LmdbFile:
         """Name the file and the place in it in what the library raises."""
         try:
             yield
-        except (self._lmdb_error, OSError) as error:
+        except (self._library_error, OSError) as error:
             raise InputError(f"the LMDB file {self.path} cannot be read ({doing}): {error}") from error
 
 
-class LMDBData(IndexedDataFlow):
-    """Yield the entries of an LMDB file as lists ``[key, value]`` of bytes.
-
-    In a random order each entry is looked up by its key; that is slow on a disk that turns if the file is larger than
-    memory. In their own order entries are read one after the other. The entries ``__keys__`` and ``__tpack__``, which
-    describe the file, are left out.
-
-    Args:
-        lmdb_path: the file, or a directory with the file ``data.mdb``.
-        shuffle: whether each pass has a new order.
-        keys: with ``shuffle``, the keys of the entries to yield: a list, or a format that makes keys of the numbers
-            from 0 on, such as ``"{:0>8d}"``. Unless given they are those in the entry ``__keys__`` that tensorpack
-            wrote, or, if there is none, found by reading through the file once.
-
-    Raises:
-        ConfigError: Keys were given without ``shuffle``, or as something else.
-        InputError: The file is missing, is no LMDB file, or was cut off.
-        DependencyError: The package ``lmdb`` is not installed.
-    """
-
-    def __init__(
-        self, lmdb_path: str | os.PathLike[str], shuffle: bool = True, keys: str | Sequence[str | bytes] | None = None
-    ) -> None:
-        super().__init__(shuffle)
-        if keys is not None and not shuffle:
-            raise ConfigError("LMDBData got keys and shuffle=False: without shuffling, entries come in their own order")
-        self._path = os.fspath(lmdb_path)
-        file = LmdbFile(self._path)
-        self._size = len(file)
-        self.keys = _find_keys(file, keys) if shuffle else None
-        if self.keys is not None:
-            self._size = len(self.keys)
-        self._file: LmdbFile | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_file": None}
-
-    def __len__(self) -> int:
-        return self._size
-
-    def reset_state(self) -> None:
-        """Open the file in this process, get a new generator and forget the position."""
-        super().reset_state()
-        self._file = LmdbFile(self._path)
-
-    def _points(self, start: int) -> Iterator[list[bytes]]:
-        if self.shuffle:
-            yield from super()._points(start)
-        else:
-            for key, value in self._opened().items(start):
-                yield [key, value]
-
-    def _read(self, index: int) -> list[bytes]:
-        key = (self.keys or [])[index]
-        return [key, self._opened().get(key)]
-
-    def _opened(self) -> LmdbFile:
-        """Return the file, open in this process."""
-        if self._file is None:
-            raise InputError("LMDBData opens its file when it is reset: call reset_state() once before iterating it")
-        return self._file
-
-
-class LMDBDataDecoder(MapData):
-    """Yield what a function makes of the keys and values of an LMDB file; None drops the entry.
-
-    Args:
-        lmdb_data: an `LMDBData`, or another flow of pairs.
-        decoder: gets a key and a value, and returns a data point or None.
-
-    Raises:
-        ConfigError: ``decoder`` cannot be called.
-    """
-
-    def __init__(self, lmdb_data: DataFlow, decoder: Callable[[bytes, bytes], Any]) -> None:
-        if not callable(decoder):
-            raise ConfigError(f"LMDBDataDecoder got decoder={decoder!r}: wanted a function of a key and a value")
-        super().__init__(lmdb_data, partial(_decode_pair, decoder))
-
-
-def _decode_pair(decoder: Callable[[bytes, bytes], Any], pair: Sequence[bytes]) -> Any:
-    return decoder(pair[0], pair[1])
-
-
-def _find_keys(file: LmdbFile, keys: Any) -> list[bytes]:
-    """Return the keys of the entries to yield."""
-    if isinstance(keys, str):
-        return [keys.format(index).encode() for index in range(len(file))]
-    if keys is None:
-        stored = file.find(b"__keys__")
-        keys = file.keys() if stored is None else tensorpack_format.loads(stored)
-    if not isinstance(keys, (list, tuple)) or not all(isinstance(key, (str, bytes)) for key in keys):
-        raise ConfigError(f"LMDBData got keys={keys!r:.100}: wanted a list of keys, or a format with one number in it")
-    return [key.encode() if isinstance(key, str) else key for key in keys]
+def _entries(transaction: lmdb.Transaction, start: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield keys and values, without the first ``start`` and those that describe the file."""
+    cursor = transaction.cursor()
+    keys = (key for key in cursor.iternext(keys=True, values=False) if key not in (_KEYS_KEY, _DESCRIPTION_KEY))
+    for key in islice(keys, start, None):
+        # Bytes, since no buffers were asked for.
+        yield key, cursor.value()  # type: ignore[misc]
 
 
 @dataclass
 class _Opened:
-    """An open environment and how many `LmdbFile` use it."""
+    """An open environment and how many `_LmdbFile` use it."""
 
-    env: Any
+    env: lmdb.Environment
     num_users: int = 0
 
 
-# By device and inode. Reentrant, since the garbage collector may close one file while another is being opened.
+# By device and inode. The lock is reentrant, since the garbage collector may close one file while another is opened.
 _opened: dict[tuple[int, int], _Opened] = {}
+_lock = threading.RLock()
 
 
-def _entries(transaction: Any, start: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield keys and values, without the first ``start`` and those that describe the file."""
-    cursor = transaction.cursor()
-    keys = (key for key in cursor.iternext(keys=True, values=False) if key not in RESERVED_KEYS)
-    for key in islice(keys, start, None):
-        yield key, cursor.value()
-
-
-def _open(lmdb: Any, path: str) -> Any:
+def _open(library: ModuleType, path: str) -> lmdb.Environment:
     """Open a file that nobody writes to."""
-    return lmdb.open(path, subdir=False, readonly=True, lock=False, readahead=True, max_readers=100)
+    return library.open(path, subdir=False, readonly=True, lock=False, readahead=True, max_readers=100)
 
 
 def _release(key: tuple[int, int]) -> None:
@@ -258,132 +392,3 @@ def _release(key: tuple[int, int]) -> None:
         if opened.num_users == 0:
             del _opened[key]
             opened.env.close()
-
-
-class LMDBSerializer:
-    """Write a flow to an LMDB file, and read such a file as a flow.
-
-    Each data point is stored under its number, as ``tpack.utils.serialize`` makes it, after a CRC-32 of key and data.
-    Files that tensorpack wrote can be read, though not those with arrays of Python objects. Files that tpack wrote
-    cannot be read by tensorpack.
-    """
-
-    @staticmethod
-    def save(df: DataFlow, path: str | os.PathLike[str], write_frequency: int = 5000) -> None:
-        """Write one pass over a flow; ``reset_state`` is called first.
-
-        The file takes its place when it is whole.
-
-        Args:
-            df: the flow.
-            path: the file. If it is a directory, the file is ``data.mdb`` in it.
-            write_frequency: how many data points are kept in memory until they are written together; less if they are
-                large.
-
-        Raises:
-            ConfigError: ``write_frequency`` is less than 1.
-            DataPointError: A data point cannot be serialized.
-            DependencyError: The package ``lmdb`` is not installed.
-        """
-        lmdb = import_optional("lmdb", "lmdb")
-        check_at_least(LMDBSerializer(), "write_frequency", write_frequency)
-        path = os.path.join(path, "data.mdb") if os.path.isdir(path) else os.fspath(path)
-        df.reset_state()
-        with atomic_path(path) as temporary:
-            env = lmdb.open(temporary, subdir=False, lock=False, sync=False, map_size=_FIRST_MAP_SIZE_BYTES)
-            try:
-                count = _write_all(lmdb, env, df, write_frequency)
-                env.sync(True)
-            finally:
-                env.close()
-        logger.info("Wrote %d data points to %s", count, path)
-
-    @staticmethod
-    def load(path: str | os.PathLike[str], shuffle: bool = True) -> DataFlow:
-        """Return a flow of the data points in a file, of tpack's or of tensorpack's.
-
-        Args:
-            path: the file, or a directory with the file ``data.mdb``.
-            shuffle: whether each pass has a new order.
-
-        Raises:
-            InputError: The file is missing, is no LMDB file, was cut off, or holds another number of data points than
-                were written. Iterating raises it for a damaged data point, with its key.
-            DependencyError: The package ``lmdb`` is not installed.
-        """
-        file = LmdbFile(path)
-        description = file.find(_DESCRIPTION_KEY)
-        if description is None:
-            return LMDBDataDecoder(LMDBData(path, shuffle), partial(_decode_tensorpack, file.path))
-        _check_description(file, description)
-        data = LMDBData(path, shuffle, keys="{:08d}" if shuffle else None)
-        return LMDBDataDecoder(data, partial(_decode, file.path))
-
-
-def _write_all(lmdb: Any, env: Any, df: DataFlow, write_frequency: int) -> int:
-    """Write the data points and then the description; return how many there were."""
-    count = 0
-    for chunk in _chunks(df, write_frequency):
-        _write(lmdb, env, chunk)
-        count += len(chunk)
-    _write(lmdb, env, [(_DESCRIPTION_KEY, serialize.dumps({"format": _FORMAT, "size": count}))])
-    return count
-
-
-def _chunks(df: DataFlow, write_frequency: int) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield keys and values in lists that are neither too long nor too large."""
-    chunk: list[tuple[bytes, bytes]] = []
-    size_bytes = 0
-    for index, point in enumerate(get_tqdm(df)):
-        key, data = b"%08d" % index, serialize.dumps(point)
-        chunk.append((key, _checksum(key, data) + data))
-        size_bytes += len(data)
-        if len(chunk) == write_frequency or size_bytes > _MAX_CHUNK_SIZE_BYTES:
-            yield chunk
-            chunk, size_bytes = [], 0
-    yield chunk
-
-
-def _write(lmdb: Any, env: Any, chunk: list[tuple[bytes, bytes]]) -> None:
-    """Write keys and values, and let the file grow until there is room for them."""
-    while True:
-        try:
-            with env.begin(write=True) as transaction:
-                for key, value in chunk:
-                    transaction.put(key, value)
-        except lmdb.MapFullError:
-            env.set_mapsize(env.info()["map_size"] * 2)
-        else:
-            return
-
-
-def _checksum(key: bytes, data: Any) -> bytes:
-    return zlib.crc32(data, zlib.crc32(key)).to_bytes(_CHECKSUM_SIZE_BYTES, "little")
-
-
-def _check_description(file: LmdbFile, stored: bytes) -> None:
-    """Refuse a file that is of another format, or has not as many data points as it should."""
-    description = serialize.loads(stored)
-    if not isinstance(description, dict) or description.get("format") != _FORMAT:
-        raise InputError(f"the LMDB file {file.path} says {description!r:.100} of itself: wanted format {_FORMAT}")
-    if description.get("size") != len(file):
-        raise InputError(
-            f"the LMDB file {file.path} has {len(file)} data points and should have {description.get('size')}"
-        )
-
-
-def _decode(path: str, key: bytes, value: bytes) -> Any:
-    """Return the data point in an entry that tpack wrote."""
-    content = memoryview(value)
-    checksum, data = content[:_CHECKSUM_SIZE_BYTES], content[_CHECKSUM_SIZE_BYTES:]
-    if checksum != _checksum(key, data):
-        raise InputError(f"the LMDB file {path} is damaged: the data point {key!r} has another checksum than it should")
-    return serialize.loads(data)
-
-
-def _decode_tensorpack(path: str, key: bytes, value: bytes) -> Any:
-    """Return the data point in an entry that tensorpack wrote."""
-    try:
-        return tensorpack_format.loads(value)
-    except InputError as error:
-        raise InputError(f"the LMDB file {path}, which tpack did not write, has at {key!r}: {error}") from error

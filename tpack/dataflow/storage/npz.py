@@ -1,7 +1,6 @@
 """Data points kept in an npz file, and in memory as bytes."""
 
 import os
-from typing import Any
 
 import numpy as np
 
@@ -83,7 +82,7 @@ class _SerializedPoints(IndexedDataFlow):
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def _read(self, index: int) -> Any:
+    def _read(self, index: int) -> object:
         start, end = self._starts[index : index + 2]
         try:
             return serialize.loads(self._buffer[start:end].data)

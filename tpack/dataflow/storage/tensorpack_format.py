@@ -6,7 +6,7 @@ msgpack-numpy makes it. Arrays of Python objects are pickles there and are refus
 
 import math
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 import msgpack
 import numpy as np
@@ -17,11 +17,11 @@ from tpack.utils import serialize
 _DTYPE_NAME = re.compile(r"[<>|=]?[?A-Za-z][0-9]{0,9}(\[[0-9]{0,9}[A-Za-z\u03bc]{1,2}\])?")
 
 
-def loads(buf: Any) -> Any:
+def loads(buf: bytes | memoryview) -> Any:
     """Turn bytes that tensorpack's serializer made into an object.
 
     Args:
-        buf: bytes, or anything with their buffer interface.
+        buf: the bytes.
 
     Returns:
         The object; a tuple has become a list.
@@ -40,12 +40,12 @@ def loads(buf: Any) -> Any:
         ) from error
 
 
-def _refuse(code: int, data: bytes) -> Any:
+def _refuse(code: int, data: bytes) -> NoReturn:
     """Refuse an extension type."""
     raise ValueError(f"there is an extension type {code}, which tensorpack does not use")
 
 
-def holds_arrays(obj: Any) -> bool:
+def holds_arrays(obj: object) -> bool:
     """Tell whether there are maps in an object that tensorpack means arrays by.
 
     Args:
@@ -58,7 +58,7 @@ def holds_arrays(obj: Any) -> bool:
     return False
 
 
-def _decode(entries: dict[Any, Any]) -> Any:
+def _decode(entries: dict[Any, Any]) -> np.ndarray | np.generic | complex | dict[Any, Any]:
     """Turn a map that stands for an array, a scalar or a complex number into it; leave others alone."""
     # Before msgpack had bytes of their own, the names were strings.
     named = {key.decode("ascii", "replace") if isinstance(key, bytes) else key: value for key, value in entries.items()}
@@ -69,7 +69,7 @@ def _decode(entries: dict[Any, Any]) -> Any:
     return entries
 
 
-def _make_array(entries: dict[str, Any]) -> Any:
+def _make_array(entries: dict[str, Any]) -> np.ndarray | np.generic:
     """Make an array or a numpy scalar."""
     kind = entries.get("kind") or b""
     is_object = kind in (b"O", "O") or entries["type"] in ("O", "|O", b"O", b"|O")
@@ -86,7 +86,7 @@ def _make_array(entries: dict[str, Any]) -> Any:
     return array if entries["nd"] else array[()]
 
 
-def _make_dtype(description: Any) -> np.dtype:
+def _make_dtype(description: object) -> np.dtype:
     """Return a dtype that holds no Python objects."""
     if isinstance(description, list):
         dtype = np.dtype([_make_field(field) for field in description])
@@ -105,7 +105,7 @@ def _make_field(field: list[Any]) -> tuple[Any, ...]:
     return (name, kind, *map(tuple, shape))
 
 
-def _make_name(description: Any) -> str:
+def _make_name(description: object) -> str:
     """Return the name of a plain dtype; numpy would parse much else."""
     name = description.decode("ascii") if isinstance(description, bytes) else description
     if not isinstance(name, str) or not _DTYPE_NAME.fullmatch(name):

@@ -1,18 +1,13 @@
-"""TFRecord files, written and read without TensorFlow.
+"""Data points kept in a TFRecord file, which is written and read without TensorFlow.
 
 A record is its length in 8 bytes, a checksum of these, the data, and a checksum of the data; numbers have their lowest
-byte first, and checksums are masked (see ``tpack.dataflow.storage.tfrecord``). Nothing in a file says how many
-records it has.
+byte first, and checksums are masked (see ``_masked_crc32c``). Nothing in a file says how many records it has.
 
-Data points kept in a TFRecord file.
-
-CRC-32C, the checksum of TFRecord files, in numpy: some hundred megabytes a second.
-
-Python's ``zlib.crc32`` is of another polynomial. What is done here rests on a CRC being linear: what a remainder
-becomes when a number of zero bytes follow is a linear function of it, which tables hold, one for each part of the
-remainder. The data is laid out in rows of `_LANES` words. Going from row to row, each lane keeps the remainder of its
-own words as if the others were zero, all lanes in one operation; in the end neighbouring lanes are combined, half of
-them at a time.
+The checksum, CRC-32C, is computed in numpy, some hundred megabytes a second; Python's ``zlib.crc32`` is of another
+polynomial. That rests on a CRC being linear: what a remainder becomes when a number of zero bytes follow is a linear
+function of it, which tables hold, one for each part of the remainder. The data is laid out in rows of `_LANES` words.
+Going from row to row, each lane keeps the remainder of its own words as if the others were zero, all lanes in one
+operation; in the end neighbouring lanes are combined, half of them at a time.
 """
 
 import functools
@@ -31,9 +26,6 @@ from tpack.utils import logger, serialize
 from tpack.utils.fs import atomic_write
 from tpack.utils.progress import get_tqdm
 
-__all__ = ["crc32c", "masked_crc32c"]
-
-
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
@@ -43,7 +35,6 @@ _LANES = 1024
 _WORD_SIZE_BYTES = 4
 # Below this size a loop over bytes is faster.
 _SMALL_SIZE_BYTES = 512
-
 _MASK_DELTA = 0xA282EAD8
 
 
@@ -72,89 +63,21 @@ class TFRecordData(IndexedDataFlow):
         # Each pass opens the file for itself, so that passes do not disturb one another.
         with open(self.path, "rb") as file:
             for index in self._draw_order()[start:].tolist():
-                yield self._decode(read_record(file, int(self._offsets[index]), index), index)
+                yield self._decode(_read_record(file, int(self._offsets[index]), index), index)
 
-    def _read(self, index: int) -> Any:
+    def _read(self, index: int) -> object:
         with open(self.path, "rb") as file:
-            return self._decode(read_record(file, int(self._offsets[index]), index), index)
+            return self._decode(_read_record(file, int(self._offsets[index]), index), index)
 
-    def _decode(self, data: bytes, index: int) -> Any:
+    def _decode(self, data: bytes, index: int) -> object:
         """Return the data point in a record; here the record itself."""
         return data
-
-
-def write_record(file: IO[bytes], data: bytes) -> None:
-    """Write a record.
-
-    Args:
-        file: a file opened for writing bytes.
-        data: what the record holds.
-    """
-    length = _LENGTH.pack(len(data))
-    file.write(length + _CHECKSUM.pack(masked_crc32c(length)))
-    file.write(data)
-    file.write(_CHECKSUM.pack(masked_crc32c(data)))
-
-
-def read_record(file: IO[bytes], offset: int, index: int) -> bytes:
-    """Return what a record holds.
-
-    Args:
-        file: a file opened for reading bytes.
-        offset: where the record begins.
-        index: its number, for messages.
-
-    Raises:
-        InputError: The record is damaged or was cut off.
-    """
-    length = _read_length(file, offset, index, os.fstat(file.fileno()).st_size)
-    data = file.read(length)
-    (checksum,) = _CHECKSUM.unpack(file.read(_CHECKSUM.size))
-    if checksum != masked_crc32c(data):
-        raise InputError(f"{_where(file, offset, index)} is damaged: its data has another checksum than it should")
-    return data
-
-
-def _find_records(path: str) -> np.ndarray:
-    """Return where each record of a file begins."""
-    offsets = []
-    try:
-        with open(path, "rb") as file:
-            size, offset = os.fstat(file.fileno()).st_size, 0
-            while offset < size:
-                offsets.append(offset)
-                offset += _HEADER.size + _read_length(file, offset, len(offsets) - 1, size) + _CHECKSUM.size
-    except OSError as error:
-        raise InputError(f"the TFRecord file {path} cannot be read: {error}") from error
-    return np.array(offsets, np.int64)
-
-
-def _read_length(file: IO[bytes], offset: int, index: int, file_size: int) -> int:
-    """Read a header; return how many bytes of data follow, which the file has."""
-    file.seek(offset)
-    header = file.read(_HEADER.size)
-    if len(header) < _HEADER.size:
-        raise InputError(f"{_where(file, offset, index)} was cut off: the file ends in its header")
-    length, checksum = _HEADER.unpack(header)
-    if checksum != masked_crc32c(header[: _LENGTH.size]):
-        raise InputError(
-            f"{_where(file, offset, index)} is damaged: its length has another checksum than it should; "
-            "a file that is compressed, or of another kind, looks like this too"
-        )
-    end = offset + _HEADER.size + length + _CHECKSUM.size
-    if end > file_size:
-        raise InputError(f"{_where(file, offset, index)} was cut off: it ends at byte {end} of {file_size}")
-    return length
-
-
-def _where(file: IO[bytes], offset: int, index: int) -> str:
-    return f"record {index} of the TFRecord file {file.name}, at byte {offset},"
 
 
 class TFRecordSerializer:
     """Write a flow to a TFRecord file, and read such a file as a flow.
 
-    Each record holds one data point, as ``tpack.utils.serialize`` makes it; it is no ``tf.train.Example``. Files that
+    Each record holds one data point, as ``tpack.utils.serialize`` makes it, and not a ``tf.train.Example``. Files that
     tensorpack wrote can be read too, though not those with arrays of Python objects.
     """
 
@@ -175,7 +98,7 @@ class TFRecordSerializer:
         count = 0
         with atomic_write(path, "wb") as file:
             for point in get_tqdm(df):
-                write_record(file, serialize.dumps(point))
+                _write_record(file, serialize.dumps(point))
                 count += 1
         logger.info("Wrote %d data points to %s", count, os.fspath(path))
 
@@ -201,20 +124,85 @@ class TFRecordSerializer:
 class _TFRecordPoints(TFRecordData):
     """Yield the data points in the records of a TFRecord file."""
 
-    def _decode(self, data: bytes, index: int) -> Any:
+    def _decode(self, data: bytes, index: int) -> object:
         try:
             point = serialize.loads(data)
             return tensorpack_format.loads(data) if tensorpack_format.holds_arrays(point) else point
         except InputError as error:
-            where = f"record {index} of the TFRecord file {self.path}, at byte {self._offsets[index]},"
+            where = _where(self.path, self._offsets[index], index)
             raise InputError(f"{where} is no data point: {error}") from error
 
 
-def crc32c(data: Any) -> int:
-    """Return the CRC-32C (Castagnoli) of bytes, a number of 32 bits.
+def _write_record(file: IO[bytes], data: bytes) -> None:
+    """Write a record.
 
     Args:
-        data: bytes, or anything with their buffer interface.
+        file: a file opened for writing bytes.
+        data: what the record holds.
+    """
+    length = _LENGTH.pack(len(data))
+    file.write(length + _CHECKSUM.pack(_masked_crc32c(length)))
+    file.write(data)
+    file.write(_CHECKSUM.pack(_masked_crc32c(data)))
+
+
+def _read_record(file: IO[bytes], offset: int, index: int) -> bytes:
+    """Return what a record holds.
+
+    Args:
+        file: a file opened for reading bytes.
+        offset: where the record begins.
+        index: its number, for messages.
+
+    Raises:
+        InputError: The record is damaged or was cut off.
+    """
+    length = _read_length(file, offset, index, os.fstat(file.fileno()).st_size)
+    data = file.read(length)
+    (checksum,) = _CHECKSUM.unpack(file.read(_CHECKSUM.size))
+    if checksum != _masked_crc32c(data):
+        raise InputError(f"{_where(file.name, offset, index)} is damaged: its data has another checksum than it should")
+    return data
+
+
+def _find_records(path: str) -> np.ndarray:
+    """Return where each record of a file begins."""
+    offsets = []
+    try:
+        with open(path, "rb") as file:
+            size, offset = os.fstat(file.fileno()).st_size, 0
+            while offset < size:
+                offsets.append(offset)
+                offset += _HEADER.size + _read_length(file, offset, len(offsets) - 1, size) + _CHECKSUM.size
+    except OSError as error:
+        raise InputError(f"the TFRecord file {path} cannot be read: {error}") from error
+    return np.array(offsets, np.int64)
+
+
+def _read_length(file: IO[bytes], offset: int, index: int, file_size: int) -> int:
+    """Read a header; return how many bytes of data follow, which the file has."""
+    file.seek(offset)
+    header = file.read(_HEADER.size)
+    if len(header) < _HEADER.size:
+        raise InputError(f"{_where(file.name, offset, index)} was cut off: the file ends in its header")
+    length, checksum = _HEADER.unpack(header)
+    if checksum != _masked_crc32c(header[: _LENGTH.size]):
+        raise InputError(
+            f"{_where(file.name, offset, index)} is damaged: its length has another checksum than it should; "
+            "a file that is compressed, or of another kind, looks like this too"
+        )
+    end = offset + _HEADER.size + length + _CHECKSUM.size
+    if end > file_size:
+        raise InputError(f"{_where(file.name, offset, index)} was cut off: it ends at byte {end} of {file_size}")
+    return length
+
+
+def _where(path: str, offset: int, index: int) -> str:
+    return f"record {index} of the TFRecord file {path}, at byte {offset},"
+
+
+def _crc32c(data: bytes) -> int:
+    """Return the CRC-32C (Castagnoli) of bytes, a number of 32 bits.
 
     Source:
         The checksum of iSCSI, RFC 3720.
@@ -223,13 +211,9 @@ def crc32c(data: Any) -> int:
     return _of_few(octets.tobytes()) if len(octets) < _SMALL_SIZE_BYTES else _of_many(octets)
 
 
-def masked_crc32c(data: Any) -> int:
-    """Return the CRC-32C of bytes as TFRecord files hold it: rotated, and moved on by a constant.
-
-    Args:
-        data: bytes, or anything with their buffer interface.
-    """
-    crc = crc32c(data)
+def _masked_crc32c(data: bytes) -> int:
+    """Return the CRC-32C of bytes as TFRecord files hold it: rotated, and moved on by a constant."""
+    crc = _crc32c(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _ALL_ONES
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.flows import Broken
 from tests.helpers.stored_points import assert_same, flow_of, make_points, read_all
-from tpack.dataflow.storage.tfrecord import TFRecordSerializer, write_record
+from tpack.dataflow.storage.tfrecord import TFRecordSerializer, _write_record
 from tpack.errors import InputError
 
 
@@ -44,7 +44,7 @@ def test_failing_save_leaves_the_old_file_and_nothing_else(path):
 
 def test_record_that_is_no_data_point_is_named(path):
     with open(path, "ab") as file:
-        write_record(file, b"\xc1 no msgpack")
+        _write_record(file, b"\xc1 no msgpack")
     with pytest.raises(InputError, match=r"record 7 of .*points.tfrecord, at byte \d+, is no data point: 12 bytes"):
         read_all(TFRecordSerializer.load(path))
 
@@ -53,5 +53,5 @@ def test_file_that_tensorpack_wrote_is_read(tmp_path):
     image = np.arange(6, dtype="u1").reshape(2, 3)
     entries = {b"nd": True, b"type": "|u1", b"kind": b"", b"shape": image.shape, b"data": image.tobytes()}
     with open(tmp_path / "a", "wb") as file:
-        write_record(file, msgpack.packb([entries, 3]))
+        _write_record(file, msgpack.packb([entries, 3]))
     assert_same(read_all(TFRecordSerializer.load(tmp_path / "a", 1)), [[image, 3]])

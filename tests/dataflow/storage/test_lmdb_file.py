@@ -8,7 +8,7 @@ import lmdb
 import pytest
 
 from tpack.dataflow.storage import lmdb as lmdb_storage
-from tpack.dataflow.storage.lmdb import LmdbFile
+from tpack.dataflow.storage.lmdb import _LmdbFile
 from tpack.errors import InputError
 
 
@@ -27,7 +27,7 @@ def path(tmp_path):
 
 
 def test_entries_are_read_without_those_that_describe_the_file(path):
-    file = LmdbFile(path)
+    file = _LmdbFile(path)
     assert len(file) == 20
     assert file.keys() == [b"%02d" % k for k in range(20)]
     assert file.get(b"07") == bytes([7]) * 5000
@@ -39,7 +39,7 @@ def test_entries_are_read_without_those_that_describe_the_file(path):
 
 def test_file_can_be_opened_twice_and_is_closed_after_the_last_user(path):
     before = len(lmdb_storage._opened)
-    first, second = LmdbFile(path), LmdbFile(path)
+    first, second = _LmdbFile(path), _LmdbFile(path)
     entries = first.items()
     next(entries)
     assert len(lmdb_storage._opened) == before + 1
@@ -52,15 +52,15 @@ def test_file_can_be_opened_twice_and_is_closed_after_the_last_user(path):
 
 
 def test_file_that_was_replaced_is_opened_anew(path, tmp_path):
-    old = LmdbFile(path)
+    old = _LmdbFile(path)
     os.replace(write(tmp_path / "new.lmdb", {b"a": b"1"}), path)
-    assert (len(old), len(LmdbFile(path))) == (20, 1)
+    assert (len(old), len(_LmdbFile(path))) == (20, 1)
 
 
 def test_directory_stands_for_the_file_in_it(path, tmp_path):
     (tmp_path / "folder").mkdir()
     os.replace(path, tmp_path / "folder" / "data.mdb")
-    assert len(LmdbFile(tmp_path / "folder")) == 20
+    assert len(_LmdbFile(tmp_path / "folder")) == 20
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_directory_stands_for_the_file_in_it(path, tmp_path):
 def test_damaged_file_is_refused_with_its_name(path, damage, message):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=rf"the LMDB file .*some.lmdb.* {message}"):
-        LmdbFile(path)
+        _LmdbFile(path)
     assert (path.stat().st_dev, path.stat().st_ino) not in lmdb_storage._opened
 
 
 def test_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"none.lmdb cannot be read \(opening it\): .*No such file"):
-        LmdbFile(tmp_path / "none.lmdb")
+        _LmdbFile(tmp_path / "none.lmdb")
 
 
 def test_damaged_page_names_the_place(path):
@@ -91,9 +91,9 @@ def test_damaged_page_names_the_place(path):
     data[start + 10 : start + 16] = b"\xff" * 6
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"some.lmdb cannot be read \((reading|opening|counting)"):
-        list(LmdbFile(path).items())
+        list(_LmdbFile(path).items())
 
 
 def test_open_file_is_no_part_of_a_pickle(path):
     with pytest.raises(TypeError, match="pickle"):
-        pickle.dumps(LmdbFile(path))
+        pickle.dumps(_LmdbFile(path))
