@@ -1,4 +1,6 @@
-"""The base classes of flows."""
+"""What every flow inherits, and what several flows check."""
+
+import pickle
 
 import numpy as np
 import pytest
@@ -6,14 +8,16 @@ import pytest
 from tests.helpers.flows import Counting, Unsized
 from tpack.dataflow.base import (
     DataFlow,
+    DataFlowReentrantGuard,
     DataFlowTerminated,
     ProxyDataFlow,
     RNGDataFlow,
     UnknownLengthError,
+    check_at_least,
     length_or_none,
 )
 from tpack.dataflow.state import StatelessError
-from tpack.errors import InputError
+from tpack.errors import ConfigError, InputError
 
 
 class Minimal(DataFlow):
@@ -116,3 +120,50 @@ def test_giving_up_a_pass_is_passed_on_and_otherwise_nothing():
 def test_length_may_be_unknown():
     assert length_or_none(Counting(3)) == 3
     assert length_or_none(Unsized()) is None
+
+
+def test_second_entry_raises_until_the_first_has_left():
+    guard = DataFlowReentrantGuard("Flow")
+    with (
+        guard,
+        pytest.raises(InputError, match="Flow is being iterated already: wanted one iteration at a time"),
+        guard,
+    ):
+        pass
+    with guard:
+        assert True
+
+
+def test_guard_is_free_after_an_exception():
+    guard = DataFlowReentrantGuard("Flow")
+    with pytest.raises(KeyError), guard:
+        raise KeyError
+    with guard:
+        assert True
+
+
+def test_pickled_guard_is_free():
+    guard = DataFlowReentrantGuard("Flow")
+    with guard:
+        copy = pickle.loads(pickle.dumps(guard))
+        with copy, pytest.raises(InputError, match="Flow is being"), copy:
+            pass
+
+
+@pytest.mark.parametrize("value", [1, 5, np.int32(5)])
+def test_positive_integer_is_returned(value):
+    found = check_at_least([], "size", value)
+    assert found == value
+    assert type(found) is int
+
+
+def test_minimum_may_be_another():
+    assert check_at_least([], "warmup", 0, 0) == 0
+    with pytest.raises(ConfigError, match="list got warmup=-1: wanted an integer of at least 0"):
+        check_at_least([], "warmup", -1, 0)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, True, None, "3"])
+def test_the_rest_is_refused(value):
+    with pytest.raises(ConfigError, match="list got size=.*: wanted an integer of at least 1"):
+        check_at_least([], "size", value)

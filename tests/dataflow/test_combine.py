@@ -1,4 +1,4 @@
-"""What flows that combine flows share."""
+"""Flows one after the other and side by side, and what all lists of flows do."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tpack.dataflow.combine import ConcatData, FlowList, JoinData, RandomChooseD
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.state import StatelessError
-from tpack.errors import ConfigError, InputError
+from tpack.errors import ConfigError, DataPointError, InputError
 
 every_kind = pytest.mark.parametrize("kind", [ConcatData, JoinData, RandomChooseData, RandomMixData])
 
@@ -107,3 +107,55 @@ def test_flow_that_stands_inside_two_has_no_position(kind):
     ds.reset_state()
     with pytest.raises(StatelessError, match="more than once, maybe inside others; wanted flows of their own"):
         ds.state_dict()
+
+
+def test_points_of_one_flow_follow_those_of_the_other():
+    ds = ConcatData([Counting(3), Counting(0), Counting(2)])
+    assert [point[0] for point in ds] == [0, 1, 2, 0, 1]
+    assert len(ds) == 5
+
+
+def test_flow_that_was_left_in_the_middle_is_begun_anew_also_after_an_interruption():
+    def make():
+        return ConcatData([DataFromList([[k] for k in range(start, start + 3)], shuffle=False) for start in (0, 10)])
+
+    ds = make()
+    points = iter(ds)
+    for _ in range(4):
+        next(points)
+    points.close()
+    points = iter(ds)
+    next(points)
+    other = make()
+    other.load_state_dict(ds.state_dict())
+    assert [point[0] for point in other] == [1, 2, 10, 11, 12]
+
+
+def flow(points):
+    return DataFromList(points, shuffle=False)
+
+
+def test_components_are_joined_until_the_first_flow_ends():
+    ds = JoinData([Counting(3), flow([("a",), ("b",)]), Counting(5)])
+    assert list(ds) == [[0, "0", "a", 0, "0"], [1, "1", "b", 1, "1"]]
+    assert len(ds) == 2
+
+
+def test_dicts_are_joined():
+    assert list(JoinData([flow([{"a": 1}]), flow([{"b": 2, "c": 3}])])) == [{"a": 1, "b": 2, "c": 3}]
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (
+            [[1], {"a": 1}],
+            r"data points 0 of the flows are \['list', 'dict'\]: wanted lists and tuples, or dicts alone",
+        ),
+        ([[1], 3], r"are \['list', 'int'\]"),
+        ([{"a": 1}, {"b": 2, "a": 3}], r"data points 0 of the flows have keys in common: \[\['a'\], \['b', 'a'\]\]"),
+    ],
+)
+def test_points_that_do_not_go_together_are_refused(points, message):
+    with pytest.raises(DataPointError, match=message):
+        list(JoinData([flow([point]) for point in points]))

@@ -1,12 +1,24 @@
-"""Lists of image files with labels."""
+"""Images that lists of files name, with their labels."""
+
+import pickle
 
 import numpy as np
 import pytest
 
 from tests.helpers.dataset_files import write_jpeg
 from tests.helpers.images import picture
-from tpack.dataflow.dataset.image_lists import LabelledFiles, LabelledImageFiles, list_class_dirs
-from tpack.errors import InputError
+from tpack.dataflow.dataset.image_lists import (
+    LabelledFiles,
+    LabelledImageFiles,
+    LabelledImages,
+    Places365Standard,
+    UnitImages,
+    list_class_dirs,
+    mean_image,
+)
+from tpack.errors import ConfigError, InputError
+from tpack.utils import serialize
+from tpack.utils.rng import fix_rng_seed
 
 
 def ready(ds):
@@ -47,3 +59,66 @@ def test_missing_and_empty_directories_are_named(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(InputError, match="has 1 directories and no image in them"):
         list_class_dirs(str(tmp_path), "https://x")
+
+
+def test_points_are_images_of_their_own_and_integers(rng):
+    images, labels = picture(rng, (5, 4, 4, 3)), np.arange(5, dtype=np.uint8)
+    points = list(ready(LabelledImages(images, labels, shuffle=False)))
+    for (image, label), stored, number in zip(points, images, range(5), strict=True):
+        np.testing.assert_array_equal(image, stored)
+        assert not np.shares_memory(image, images)
+        assert (type(label), label) == (int, number)
+
+
+def test_unit_images_are_from_zero_to_one():
+    ((image, label),) = ready(UnitImages(np.array([[[0, 51, 255]]], np.uint8), np.array([3]), shuffle=False))
+    assert image.dtype == np.float32
+    np.testing.assert_allclose(image, [[0, 0.2, 1]])
+    assert label == 3
+
+
+def test_shuffled_passes_go_on_from_a_state(rng):
+    try:
+        fix_rng_seed(3)
+        ds = ready(LabelledImages(picture(rng, (9, 2, 2)), np.arange(9), shuffle=True))
+    finally:
+        fix_rng_seed(None)
+    points = iter(ds)
+    taken = [next(points)[1] for _ in range(4)]
+    state = serialize.loads(serialize.dumps(ds.state_dict()))
+    other = ready(pickle.loads(pickle.dumps(ds)))
+    other.load_state_dict(state)
+    rest = [label for _, label in other]
+    assert sorted(taken + rest) == list(range(9))
+    assert rest == [label for _, label in points]
+    assert [label for _, label in other] == [label for _, label in ds]
+
+
+def test_mean_is_over_all_images(rng):
+    parts = [picture(rng, (5, 4, 4, 3)), picture(rng, (2, 4, 4, 3))]
+    found = mean_image(parts)
+    np.testing.assert_allclose(found, np.concatenate(parts).mean(axis=0), rtol=1e-6)
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize("part", ["train", "val"])
+def test_points_are_images_and_classes(part, tmp_path, rng):
+    images = [
+        write_jpeg(tmp_path / part / name / f"Places365_{k}.jpg", picture(rng, (256, 256, 3)))
+        for name in ("airfield", "bakery-shop")
+        for k in (1, 2)
+    ]
+    ds = Places365Standard(tmp_path, part, shuffle=False)
+    ds.reset_state()
+    for (image, label), pixels, number in zip(ds, images, [0, 0, 1, 1], strict=True):
+        np.testing.assert_array_equal(image, pixels)
+        assert label == number
+    assert ds.get_label_names() == ["airfield", "bakery-shop"]
+    assert Places365Standard(tmp_path, part).shuffle == (part == "train")
+
+
+def test_other_part_and_missing_files_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="Places365Standard got 'test'"):
+        Places365Standard(tmp_path, "test")
+    with pytest.raises(InputError, match="train is no directory: get the images from http"):
+        Places365Standard(tmp_path, "train")
