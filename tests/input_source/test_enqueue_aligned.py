@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tpack.input_source.enqueue import _ALIGNMENT_BYTES, _AlignedCopies, aligned_copy
+from tpack.input_source.enqueue import _ALIGNMENT_BYTES, AlignedCopies, aligned_copy
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (5, 7), (2, 3, 4)])
@@ -31,7 +31,7 @@ def test_strings_become_objects():
 
 
 def test_memory_is_used_again_when_nobody_holds_the_copy():
-    copies, dtype = _AlignedCopies(), np.dtype(np.float32)
+    copies, dtype = AlignedCopies(), np.dtype(np.float32)
     array = np.arange(40_000)
     first, second = copies.copy(array, dtype), copies.copy(array + 1, dtype)
     address, view = first.ctypes.data, first[10:]
@@ -47,7 +47,7 @@ def test_memory_is_used_again_when_nobody_holds_the_copy():
 
 @pytest.mark.parametrize("size", [20_000, 300_000])
 def test_memory_that_does_not_fit_is_given_up(size):
-    copies, dtype = _AlignedCopies(), np.dtype(np.float64)
+    copies, dtype = AlignedCopies(), np.dtype(np.float64)
     copies.copy(np.zeros(100_000), dtype)
     assert len(copies._free) == 1
     copy = copies.copy(np.ones(size), dtype)
@@ -55,7 +55,7 @@ def test_memory_that_does_not_fit_is_given_up(size):
 
 
 def test_small_arrays_and_strings_are_not_kept():
-    copies = _AlignedCopies()
+    copies = AlignedCopies()
     assert copies.copy(np.arange(5), np.dtype(np.int32)).tolist() == [0, 1, 2, 3, 4]
     assert copies.copy(np.array(["a"] * 10_000), np.dtype(object)).dtype == object
     assert not copies._free

@@ -68,10 +68,7 @@ class DumpTensors(ProcessTensors):
 
     def _setup_graph(self) -> None:
         super()._setup_graph()
-        directory = logger.get_logger_dir()
-        if directory is None:
-            raise CallbackError(f"{self} writes into the logger's directory, and none is set (logger.set_logger_dir)")
-        self._dir = directory
+        self._dir = _require_logger_dir(self)
 
     def _note(self, *values: np.ndarray) -> None:
         self._values = values
@@ -141,10 +138,7 @@ class DumpTensorAsImage(Callback):
         self._tensor: tf.Tensor | None = None
 
     def _setup_graph(self) -> None:
-        directory = logger.get_logger_dir()
-        if directory is None:
-            raise CallbackError(f"{self} writes into the logger's directory, and none is set (logger.set_logger_dir)")
-        self._dir = directory
+        self._dir = _require_logger_dir(self)
         self._tensor = self.get_tensors_maybe_in_tower([self._name])[0]
 
     def _trigger(self) -> None:
@@ -175,3 +169,10 @@ class DumpTensorAsImage(Callback):
 
 class DumpParamAsImage(DumpTensorAsImage):
     """Write a parameter as images: `DumpTensorAsImage` under the name that some scripts use."""
+
+
+def _require_logger_dir(callback: Callback) -> str:
+    directory = logger.get_logger_dir()
+    if directory is None:
+        raise CallbackError(f"{callback} writes into the logger's directory, and none is set (logger.set_logger_dir)")
+    return directory

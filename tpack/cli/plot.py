@@ -111,7 +111,7 @@ def _read_runs(paths: Sequence[str]) -> list[_Run]:
         paths: directories, or the files themselves.
 
     Raises:
-        ConfigError: There is none, or it has no entries.
+        ConfigError: A directory has no statistics.
         CallbackError: A file is damaged.
     """
     directories = [os.path.abspath(os.path.dirname(p) if os.path.isfile(p) else p) for p in paths]

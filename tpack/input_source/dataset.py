@@ -56,7 +56,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
             tensor.
 
     Raises:
-        ConfigError: In `setup`, it is none of these, or a dataset of another graph or of eager mode.
+        ConfigError: In `setup`, it is something else, or a dataset of another graph or of eager mode.
         DataPointError: In `setup`, the elements do not fit the signature.
     """
 

@@ -207,7 +207,7 @@ class _EnqueueThread(StoppableThread):
 
     def _run_from_first(self) -> None:
         # One for each component, whose arrays are about equally large.
-        components = [(dtype, _AlignedCopies()) for dtype in self._stream.dtypes]
+        components = [(dtype, AlignedCopies()) for dtype in self._stream.dtypes]
         with closing(iter(self._stream)) as points:
             while not (self.stopped() or self._restart_wanted.is_set()):
                 point = next(points)
@@ -233,7 +233,7 @@ class _EnqueueThread(StoppableThread):
             logger.warning(f"The input thread '{self.name}' could not close its queue: {error}")
 
 
-class _AlignedCopies:
+class AlignedCopies:
     """Makes aligned copies of arrays that are about equally large, in as much memory as is in use at the same time.
 
     Memory that is fresh from the system costs more than the copy: each of its pages is made when it is first touched.

@@ -23,7 +23,7 @@ class ZMQInput(QueueInput):
         A queue of 50 data points, on ``/device:CPU:0``, and the summary ``queue_size``.
 
     Raises:
-        ConfigError: The address is none, or reaches beyond this machine and ``options`` has no keys.
+        ConfigError: The address cannot be read, or reaches beyond this machine and ``options`` has no keys.
     """
 
     def __init__(
