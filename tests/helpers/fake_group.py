@@ -1,4 +1,4 @@
-"""A group of workers that is none: what they say is a script, and what they are told is written down."""
+"""A group of workers without processes: what they say is a script, and what they are told is written down."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""Workers that are none: they map points when asked for a result, in an order that the test chooses."""
+"""Workers without threads or processes: they map points when asked for a result, in an order that the test chooses."""
 
 import random
 

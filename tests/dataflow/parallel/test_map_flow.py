@@ -1,4 +1,4 @@
-"""What flows that map in workers share, with workers that are none."""
+"""What flows that map in workers share, with workers that a test plays."""
 
 import pytest
 

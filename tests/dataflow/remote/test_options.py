@@ -30,9 +30,9 @@ def test_no_peers_are_refused():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"public": "short"}, "CurveKeys got a public key that is none: wanted 40 characters"),
-        ({"secret": b"x" * 40}, "got a secret key that is none"),
-        ({"peers": ("x" * 39 + " ",)}, "got a peers key that is none"),
+        ({"public": "short"}, "CurveKeys got a malformed public key: wanted 40 characters"),
+        ({"secret": b"x" * 40}, "got a malformed secret key"),
+        ({"peers": ("x" * 39 + " ",)}, "got a malformed peers key"),
         ({"peers": ()}, r"CurveKeys got peers=\(\): wanted a tuple of at least one"),
         ({"peers": "x" * 40}, "wanted a tuple of at least one public key"),
     ],

@@ -8,6 +8,7 @@ machine without keys.
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from tpack.dataflow.base import DataFlow, DataFlowTerminated, check_at_least
@@ -31,7 +32,7 @@ class RemoteStats:
 
     Attributes:
         num_points: data points.
-        num_malformed: messages that were none.
+        num_malformed: messages that were no data points.
         num_oversized: messages larger than allowed. One of more than twice that size ends its connection instead.
         num_connects: peers that connected.
         num_disconnects: peers that went away, were silent for too long, or sent what was far too large.
@@ -60,7 +61,7 @@ class RemoteDataZMQ(DataFlow):
         options: keys, limits and time limits.
 
     Raises:
-        ConfigError: An address is none, or reaches beyond this machine and ``options`` has no keys.
+        ConfigError: An address is not of that form, or reaches beyond this machine and ``options`` has no keys.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class RemoteDataZMQ(DataFlow):
                 for socket in sockets:
                     socket.disable_monitor()
 
-    def _messages(self, zmq: Any, sockets: list[Any], monitors: list[Any]) -> Iterator[memoryview]:
+    def _messages(self, zmq: ModuleType, sockets: list[Any], monitors: list[Any]) -> Iterator[memoryview]:
         """Yield messages, from all sockets in turn, and keep count of the peers."""
         poller = zmq.Poller()
         for socket in [*sockets, *monitors]:
@@ -139,7 +140,7 @@ class RemoteDataZMQ(DataFlow):
                 f"no data point came to {self} for {limit} seconds, from {num_peers} connected peers"
             )
 
-    def _count_peers(self, zmq: Any, monitor: Any) -> None:
+    def _count_peers(self, zmq: ModuleType, monitor: Any) -> None:
         """Count who came and went, and say when the last peer has gone."""
         stats = self.stats
         for event in drain_events(zmq, monitor):
@@ -202,7 +203,8 @@ def send_dataflow_zmq(
         options: keys, limits and time limits.
 
     Raises:
-        ConfigError: The address is none, or reaches beyond this machine and ``options`` has no keys; or a format.
+        ConfigError: The address is not of that form, or reaches beyond this machine and ``options`` has no keys; or a
+            format is given.
         InputError: The address cannot be bound.
         DataPointError: A data point cannot be serialized, or is larger than allowed.
         DataExhaustedError: A pass has no data point.
@@ -227,7 +229,7 @@ def send_dataflow_zmq(
                 raise DataFlowTerminated(f"nobody at {addr} took data point {index} for {limit} seconds") from error
 
 
-def _encode(point: Any, index: int, options: RemoteOptions) -> bytes:
+def _encode(point: object, index: int, options: RemoteOptions) -> bytes:
     """Return the message of a data point."""
     message = serialize.dumps(point)
     if len(message) > options.max_message_bytes:

@@ -27,7 +27,7 @@ class CurveKeys:
             that binds knows all who may connect.
 
     Raises:
-        ConfigError: A key is no key, or there is no peer.
+        ConfigError: A key is malformed, or there is no peer.
     """
 
     public: str
@@ -40,7 +40,7 @@ class CurveKeys:
         for name, key in [("public", self.public), ("secret", self.secret), *(("peers", key) for key in self.peers)]:
             if not isinstance(key, str) or not _KEY.fullmatch(key):
                 raise ConfigError(
-                    f"CurveKeys got a {name} key that is none: wanted 40 characters, as make_curve_keys gives"
+                    f"CurveKeys got a malformed {name} key: wanted 40 characters, as make_curve_keys gives"
                 )
 
 

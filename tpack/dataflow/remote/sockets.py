@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from tpack.dataflow.remote.options import CurveKeys, RemoteOptions
@@ -65,7 +66,7 @@ def _remove_file(endpoint: Endpoint) -> None:
             os.unlink(name)
 
 
-def _open(zmq: Any, context: Any, endpoint: Endpoint) -> Any:
+def _open(zmq: ModuleType, context: Any, endpoint: Endpoint) -> Any:
     """Open a socket."""
     socket = context.socket(getattr(zmq, endpoint.kind))
     options = endpoint.options
@@ -88,7 +89,7 @@ def _open(zmq: Any, context: Any, endpoint: Endpoint) -> Any:
     return socket
 
 
-def _use_keys(zmq: Any, socket: Any, keys: CurveKeys, *, bind: bool) -> None:
+def _use_keys(zmq: ModuleType, socket: Any, keys: CurveKeys, *, bind: bool) -> None:
     """Encrypt what a socket sends and gets."""
     socket.curve_publickey, socket.curve_secretkey = keys.public.encode(), keys.secret.encode()
     if bind:
@@ -126,7 +127,7 @@ def _gatekeeper(context: Any, keys: CurveKeys | None) -> Iterator[None]:
         authenticator.stop()
 
 
-def drain_events(zmq: Any, monitor: Any) -> Iterator[int]:
+def drain_events(zmq: ModuleType, monitor: Any) -> Iterator[int]:
     """Yield the numbers of the events that a monitor socket has, without waiting for more."""
     parse = import_optional("zmq.utils.monitor", "zmq").parse_monitor_message
     with suppress(zmq.Again):
@@ -134,6 +135,6 @@ def drain_events(zmq: Any, monitor: Any) -> Iterator[int]:
             yield int(parse(monitor.recv_multipart(zmq.NOBLOCK))["event"])
 
 
-def rejections(zmq: Any) -> tuple[int, ...]:
+def rejections(zmq: ModuleType) -> tuple[int, ...]:
     """Return the events that say that a peer was not let in: which of them comes is a matter of timing."""
     return zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
