@@ -1,13 +1,13 @@
 """The checks of where a method may be called, and what they say."""
 
+import gc
+import weakref
+
 import pytest
+import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import in_scope, mirrored
 from tpack.distribute.contexts import (
-    CrossTowerMode,
-    InTowerMode,
-    current_mode,
-    entered,
     require_cross_tower_context,
     require_distribution_strategy_scope,
     require_tower_context,
@@ -16,33 +16,31 @@ from tpack.distribute.contexts import (
 )
 from tpack.distribute.current import DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT, get_tower_context
 from tpack.errors import StrategyError
-from tpack.tower.context import TrainTowerContext
+from tpack.tower.context import Frame, TrainTowerContext
 
 NOT_INSIDE = r'need to be inside "with distribution_strategy.scope\(\)" for <MirroredStrategy'
 MIXING = "mixing different DistributionStrategy objects: .* is not "
 
 
-def test_modes_are_stacked(graph):
-    outer, inner = CrossTowerMode("strategy"), InTowerMode(DEFAULT_TOWER_CONTEXT)
-    assert current_mode() is None
-    with entered(outer):
-        with pytest.raises(KeyError), entered(inner):
-            assert current_mode() is inner
-            raise KeyError
-        assert current_mode() is outer
-    assert current_mode() is None
-
-
-def test_a_mode_tells_its_strategy_and_tower_context(graph):
+def test_a_frame_tells_its_strategy_and_tower_context(graph):
     tower = TrainTowerContext("")
-    assert (strategy_of(None), tower_context_of(None)) == (None, None)
-    assert (strategy_of(CrossTowerMode("s")), tower_context_of(CrossTowerMode("s"))) == ("s", None)
-    mode = InTowerMode(DEFAULT_TOWER_CONTEXT)
-    assert (strategy_of(mode), tower_context_of(mode)) == (DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT)
-    assert (strategy_of(tower), tower_context_of(tower)) == (None, None)
+    outside, across, default = Frame(), Frame(strategy="s"), Frame(tower_context=DEFAULT_TOWER_CONTEXT)
+    assert (strategy_of(outside), tower_context_of(outside)) == (None, None)
+    assert (strategy_of(across), tower_context_of(across)) == ("s", None)
+    assert (strategy_of(default), tower_context_of(default)) == (DEFAULT_STRATEGY, DEFAULT_TOWER_CONTEXT)
+    assert (strategy_of(Frame(tower)), tower_context_of(Frame(tower))) == (None, None)
     with tower:
         context = get_tower_context()
-    assert (strategy_of(tower), tower_context_of(tower)) == (context.distribution_strategy, context)
+    assert (strategy_of(Frame(tower)), tower_context_of(Frame(tower))) == (context.distribution_strategy, context)
+
+
+def test_a_tower_goes_with_what_strategies_see_of_it():
+    with tf.Graph().as_default(), TrainTowerContext("") as tower:
+        get_tower_context()
+        reference = weakref.ref(tower)
+    del tower
+    gc.collect()
+    assert reference() is None
 
 
 def test_outside_of_a_scope_its_strategy_may_do_nothing(graph):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import mirrored
-from tpack.distribute.contexts import CrossTowerMode, current_strategy, entered, with_resource
+from tpack.distribute.contexts import across_towers, current_strategy, with_resource
 from tpack.distribute.current import get_cross_tower_context
 from tpack.distribute.variables.distributed import DistributedVariable
 from tpack.errors import StrategyError
@@ -49,7 +49,7 @@ def test_a_variable_that_is_made_where_another_strategy_is_current_is_an_error(g
     strategy = mirrored()
     with (
         current_strategy(strategy, lambda creator, **kwargs: creator(**kwargs)),
-        entered(CrossTowerMode(mirrored(3))),
+        across_towers(mirrored(3)),
         pytest.raises(StrategyError, match="mixing different DistributionStrategy objects"),
     ):
         tf.get_variable("a", [])

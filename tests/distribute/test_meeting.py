@@ -7,12 +7,10 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import SUM, devices_of, in_scope, tower_number, values
 from tpack.distribute.current import get_cross_tower_context, get_tower_context
-from tpack.distribute.meeting import MeetingTowerContext
-from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.values import Mirrored, PerDevice
 from tpack.errors import StrategyError, TowerError, TowerMismatchError
-from tpack.tower.context import TrainTowerContext, get_current_tower_context
-from tpack.tower.rendezvous import call_in_towers
+from tpack.graph_builder.towers import build_towers
+from tpack.tower.context import get_current_tower_context
 
 
 def run_before(operation):
@@ -160,12 +158,11 @@ def test_different_keywords_are_an_error(graph):
 
 
 def test_towers_on_one_device_cannot_meet(graph):
-    strategy, places = MirroredStrategy(devices_of(2)), {}
-    towers = [TrainTowerContext(f"tower{k}", index=k, total=2, device="/cpu:0") for k in range(2)]
-    for tower in towers:
-        MeetingTowerContext(strategy, tower, places)
+    def tower():
+        return get_tower_context().merge_call(lambda strategy: None)
+
     with pytest.raises(StrategyError, match="towers can meet on different devices only, and these are on"):
-        call_in_towers(towers, lambda: get_tower_context().merge_call(lambda strategy: None))
+        build_towers(tower, ["/cpu:0"] * 2, [True] * 2)
 
 
 def test_meeting_in_a_condition_is_an_error(graph):

@@ -1,22 +1,22 @@
 """Towers: what their function sees, which variables it gets, and what is left of it afterwards."""
 
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers import preloaded
 from tests.helpers.log_lines import captured_log
-from tests.helpers.source import ROOT
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
 from tpack.tower.context import (
+    Frame,
     PredictTowerContext,
     TowerContext,
     TrainTowerContext,
-    context_stack,
+    current_frame,
     current_tower_context,
+    entered,
     get_current_tower_context,
 )
 from tpack.tower.names import tower_name
@@ -487,7 +487,7 @@ def test_outside_ends_with_an_error(graph):
 
 CHECK_RESOURCE_VARIABLES = """
 import tensorflow.compat.v1 as tf
-from tpack.tower.tower_kinds import TrainTowerContext
+from tpack.tower.context import TrainTowerContext
 tf.{switch}()
 with tf.Graph().as_default() as graph:
     outside = tf.get_variable("outside", [])
@@ -508,9 +508,9 @@ print("checked")
 
 
 @pytest.mark.parametrize("switch", ["disable_resource_variables", "disable_v2_behavior"])
-def test_variables_are_resources_where_the_script_switched_them_off(switch):
-    code = CHECK_RESOURCE_VARIABLES.format(switch=switch)
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_variables_are_resources_where_the_script_switched_them_off(switch, tmp_path):
+    (tmp_path / "script.py").write_text(CHECK_RESOURCE_VARIABLES.format(switch=switch))
+    done = preloaded.run(tmp_path / "script.py")
     assert done.stdout.endswith("checked\n"), done.stderr
 
 
@@ -573,10 +573,10 @@ def test_variables_are_updated_once_for_each_set_of_them(is_training, index, has
 
 def test_a_strategy_s_block_is_no_tower_and_towers_can_be_entered_in_it(graph):
     tower = TowerContext("", True)
-    context_stack().append("a strategy's block")
-    assert get_current_tower_context() is None
-    with tower:
-        assert get_current_tower_context() is tower
-    with tower.revisited():
-        assert get_current_tower_context() is tower
-    assert context_stack() == ["a strategy's block"]
+    with entered(Frame(strategy="a strategy")):
+        assert get_current_tower_context() is None
+        with tower:
+            assert get_current_tower_context() is tower
+        with tower.revisited():
+            assert get_current_tower_context() is tower
+        assert current_frame() == Frame(strategy="a strategy")

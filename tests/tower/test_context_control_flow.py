@@ -3,7 +3,8 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.context import TrainTowerContext, built_graph, get_current_tower_context, is_in_control_flow
+from tpack.tower.context import TrainTowerContext, get_current_tower_context, is_in_control_flow
+from tpack.tower.per_graph import built_graph
 
 
 def look(seen, result):

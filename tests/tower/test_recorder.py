@@ -4,7 +4,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import TowerMismatchError
-from tpack.tower.recorder import VariableRecorder, pair_variables
+from tpack.tower.collections import KEEP_ALL, KEEP_UPDATES, KEEP_VARIABLES, LOSS_KEYS, SUMMARY_KEYS
+from tpack.tower.recorder import Copies, Mirrored, Own, Shared, VariableRecorder, ownership_of, pair_variables
 
 
 def names(variables):
@@ -37,7 +38,7 @@ def test_a_variable_that_is_reused_is_not_recorded_again(graph):
 
 
 def test_copies_go_to_local_variables_and_keep_their_other_collections(graph):
-    recorder = VariableRecorder("a tower", as_copies=True)
+    recorder = VariableRecorder("a tower", Copies())
     with recorder.scope():
         tf.get_variable("a", [])
         tf.Variable(1.0, name="b", trainable=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES, "mine"])
@@ -49,7 +50,7 @@ def test_copies_go_to_local_variables_and_keep_their_other_collections(graph):
 
 
 def test_nothing_is_recorded_while_paused_also_when_pauses_are_nested(graph):
-    recorder = VariableRecorder("a tower", as_copies=True)
+    recorder = VariableRecorder("a tower", Copies())
     with recorder.scope():
         with recorder.paused():
             with recorder.paused():
@@ -70,8 +71,8 @@ def test_a_pause_ends_with_an_error(graph):
     assert names(recorder.variables) == ["a"]
 
 
-def test_only_local_refuses_a_global_variable_and_takes_a_local_one(graph):
-    recorder = VariableRecorder("tower 3", only_local=True)
+def test_a_tower_that_shares_variables_makes_local_ones_only(graph):
+    recorder = VariableRecorder("tower 3", Shared())
     with recorder.scope():
         tf.Variable(1.0, name="local", collections=[tf.GraphKeys.LOCAL_VARIABLES])
         with recorder.paused():
@@ -83,7 +84,7 @@ def test_only_local_refuses_a_global_variable_and_takes_a_local_one(graph):
 
 
 def test_optimizer_slots_are_recorded_and_paired(graph):
-    recorders = [VariableRecorder("main"), VariableRecorder("copy", as_copies=True)]
+    recorders = [VariableRecorder("main"), VariableRecorder("copy", Copies())]
     for index, recorder in enumerate(recorders):
         with tf.variable_scope(f"t{index}" if index else ""), recorder.scope():
             w = tf.get_variable("w", [2])
@@ -98,7 +99,7 @@ def test_optimizer_slots_are_recorded_and_paired(graph):
 
 
 def test_pairs_follow_the_order_and_not_the_names(session8):
-    recorders = [VariableRecorder("main"), VariableRecorder("copy", as_copies=True)]
+    recorders = [VariableRecorder("main"), VariableRecorder("copy", Copies())]
     for recorder in recorders:
         with recorder.scope():
             # TensorFlow makes these names unique with suffixes that depend on what was built before.
@@ -178,7 +179,7 @@ def test_a_tower_can_take_what_another_one_made_and_nothing_else(graph):
         tf.Variable(1.0, name="w")
     with main.scope():
         made = make_twice()
-    other = VariableRecorder("the other tower", takes_from=main)
+    other = VariableRecorder("the other tower", Mirrored(main))
     with other.scope():
         assert make_twice() == made
         with other.paused():
@@ -189,3 +190,36 @@ def test_a_tower_can_take_what_another_one_made_and_nothing_else(graph):
             tf.get_variable("x", [])
     assert other.variables == made[1:]
     assert paused not in made
+
+
+TRAINABLE = tf.GraphKeys.TRAINABLE_VARIABLES
+
+
+@pytest.mark.parametrize(
+    ("is_training", "is_main", "has_own", "reuse", "kind", "policy"),
+    [
+        (True, True, False, False, Own, KEEP_ALL),
+        (True, True, True, False, Own, KEEP_ALL.with_own_variables()),
+        (True, True, False, True, Shared, KEEP_ALL),
+        (True, False, True, False, Copies, KEEP_UPDATES.with_own_variables()),
+        (True, False, True, True, Shared, KEEP_UPDATES.with_own_variables()),
+        (True, False, False, True, Shared, KEEP_VARIABLES),
+        (True, False, False, False, Own, KEEP_VARIABLES),
+        (False, True, False, False, Own, KEEP_VARIABLES),
+        (False, True, False, True, Shared, KEEP_VARIABLES),
+        (False, False, True, True, Shared, KEEP_VARIABLES),
+        (False, False, True, False, Own, KEEP_VARIABLES),
+    ],
+)
+def test_each_kind_of_tower_has_one_ownership(is_training, is_main, has_own, reuse, kind, policy):
+    ownership = ownership_of(is_training=is_training, is_main=is_main, has_own_variables=has_own, reuse=reuse)
+    assert type(ownership) is kind
+    assert ownership.policy == policy
+    assert ownership.updates_variables == (is_training and (has_own or is_main))
+
+
+def test_policies_say_what_is_kept_of_a_tower():
+    own = KEEP_UPDATES.with_own_variables()
+    assert set(own.isolated) == {*LOSS_KEYS, TRAINABLE}
+    assert set(own.discarded) == {*LOSS_KEYS, TRAINABLE, *SUMMARY_KEYS}
+    assert KEEP_ALL.with_own_variables() == ((*LOSS_KEYS, TRAINABLE), ())

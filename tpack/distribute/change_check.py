@@ -5,20 +5,23 @@ stands for: in a tower that of the tower, by the tower's own gradients, and else
 when the operation is made, so that the traceback shows which line of code makes it.
 """
 
-from typing import Any
+import tensorflow.compat.v1 as tf
 
+from tpack.compat import BaseVariable
 from tpack.distribute.contexts import get_update_device
 from tpack.errors import StrategyError
-from tpack.tower.context import built_graph, get_current_tower_context
+from tpack.tower.context import get_current_tower_context
+from tpack.tower.per_graph import PerGraph
 
 _OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
 _ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 _OTHERS = ("ResourceScatter", "ResourceCountUpTo")
-_KEY = ("tpack_mirrors",)
-"""The handles of a graph's mirrors. A tuple as the key, which TensorFlow's own stores have, is never saved."""
+
+_mirrors: PerGraph[dict[str, int]] = PerGraph(dict)
+"""The names of the handles of all mirrors in a graph, each with how many its variable has."""
 
 
-def refuse_lone_change(operation: Any) -> None:
+def refuse_lone_change(operation: tf.Operation) -> None:
     """Refuse an operation that one of several towers makes, if it changes what is the same in all of them.
 
     Args:
@@ -33,14 +36,14 @@ def refuse_lone_change(operation: Any) -> None:
             f"an optimizer changes {_name(operation)} in one of several towers, by {kind}: there, use "
             "strategy.apply_gradients(optimizer, grads_and_vars), or wrap it in a DistributedOptimizer"
         )
-    if kind.startswith((*_ASSIGNMENTS, *_OTHERS)) and _name(operation) in _mirrors():
+    if kind.startswith((*_ASSIGNMENTS, *_OTHERS)) and _name(operation) in _mirrors.here():
         raise StrategyError(
             f"{kind} changes {_name(operation)}, which is to be the same for all towers, in one of several: "
             "assign to it in merge_call, or make it with an aggregation"
         )
 
 
-def refuse_partial_change(operation: Any) -> None:
+def refuse_partial_change(operation: tf.Operation) -> None:
     """Refuse an operation that changes one of several mirrors, outside of an update, which has its turn on each device.
 
     Assignments are not refused: the mirrored variable's own are of all mirrors, and one of a mirror names it.
@@ -54,7 +57,7 @@ def refuse_partial_change(operation: Any) -> None:
     kind = operation.type
     if not kind.startswith((*_OPTIMIZERS, *_OTHERS)) or get_update_device() is not None:
         return
-    if _mirrors().get(_name(operation), 1) > 1:
+    if _mirrors.here().get(_name(operation), 1) > 1:
         tower = get_current_tower_context()
         if tower is not None and tower.total > 1:
             refuse_lone_change(operation)
@@ -65,27 +68,18 @@ def refuse_partial_change(operation: Any) -> None:
         )
 
 
-def protect(variable: Any) -> None:
+def protect(variable: BaseVariable) -> None:
     """Let checks know the components of a mirrored variable, or one that towers share, after it was made."""
     components = getattr(variable, "components", [variable])
-    _mirrors().update({component.op.name: len(components) for component in components})
+    _mirrors.here().update({component.op.name: len(components) for component in components})
 
 
-def _mirrors() -> dict[str, int]:
-    """Return the names of the handles of all mirrors in the current graph, each with how many its variable has."""
-    held = built_graph().get_collection_ref(_KEY)
-    if not held:
-        held.append({})
-    counts: dict[str, int] = held[0]
-    return counts
-
-
-def _name(operation: Any) -> str:
+def _name(operation: tf.Operation) -> str:
     """Return the name of the variable that an operation changes, its first input."""
     return str(_outer(operation.inputs[0]).op.name) if len(operation.inputs) else ""
 
 
-def _outer(tensor: Any) -> Any:
+def _outer(tensor: tf.Tensor) -> tf.Tensor:
     """Return what a tensor is, in the body of a condition, loop or function, in the graph around it."""
     for outer, inner in getattr(tensor.graph, "captures", ()):
         if inner is tensor:

@@ -1,95 +1,64 @@
-"""Where the current thread is: in a tower, or across the towers of a distribution strategy.
+"""Where code is with respect to a distribution strategy: in one of its towers, or across them.
 
-There are two kinds of modes. In a *tower context* code builds one tower; in a *cross-tower context* it builds what all
-towers of a strategy share. They are entries of the stack of `tpack.tower.context`, together with the towers of
-trainers.
-With nothing on the stack the mode is the default tower's, of the default strategy.
-
-This module holds the stack's side and the checks of both kinds; what users call is in `tpack.distribute.current`.
-
-The strategy's side of a tower: which tower this is, and the way back to all towers.
-
-This is what `get_tower_context` returns. A tower of a trainer, and one of a strategy that builds several, is a
-`tpack.tower.TowerContext` as well, which looks after scopes, names and collections.
-
-On which device a strategy updates a variable now, inside `update` and `update_non_slot`.
-
-The block ``with strategy.scope():``, in which a strategy is current and makes the variables.
-
-What becomes of the state of Keras layers, which say nothing of how it is kept in several towers.
-
-A batch normalisation of Keras assigns to its moving averages wherever it is called. In a strategy's tower they are made
-local to towers, as those of tpack's own layer are; so is the state of random numbers.
+In a *tower context* code builds one tower; in a *cross-tower context* it builds what all towers of a strategy share.
+Which of the two is current is told by the frame of `tpack.tower.context`, where the towers of trainers are as well:
+outside of everything it is the tower of the default strategy. Here are a strategy's own blocks and the checks of where
+a method may be called; `tpack.distribute.current` is what users ask.
 """
 
-import contextvars
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import current_device
 from tpack.errors import StrategyError
+from tpack.tower.context import Frame, current_frame, entered, get_current_tower_context, pop_frame, push_frame
 from tpack.tower.context import TowerContext as Tower
-from tpack.tower.context import context_stack, get_current_tower_context
 from tpack.tower.devices import device_key
 from tpack.tower.getters import custom_getter_scope
+from tpack.types import Strategy
 from tpack.utils.argtools import log_once
 
-_current: contextvars.ContextVar[Any] = contextvars.ContextVar("tpack_update_device", default=None)
 
-
-class CrossTowerMode(NamedTuple):
-    """In the cross-tower context of a strategy."""
-
-    strategy: Any
-
-
-class InTowerMode(NamedTuple):
-    """In a tower of a strategy that has no `tpack.tower.TowerContext`."""
-
-    tower_context: Any
-
-
-@contextmanager
-def entered(mode: CrossTowerMode | InTowerMode) -> Iterator[None]:
-    """Be in a mode for a block."""
-    stack = context_stack()
-    stack.append(mode)
-    try:
-        yield
-    finally:
-        stack.pop()
-
-
-def current_mode() -> Any:
-    """Return the mode of this graph and thread: of the two kinds above, a trainer's or strategy's tower, or None."""
-    stack = context_stack()
-    return stack[-1] if stack else None
-
-
-def strategy_of(mode: Any) -> Any:
-    """Return the strategy of a mode; None for the default one's tower, and in a tower that no strategy has seen yet."""
-    if isinstance(mode, CrossTowerMode):
-        return mode.strategy
-    context = tower_context_of(mode)
+def strategy_of(frame: Frame) -> Any:
+    """Return the strategy of a frame; None for the default one, and in a trainer's tower that was not asked for one."""
+    if frame.strategy is not None:
+        return frame.strategy
+    context = tower_context_of(frame)
     return None if context is None else context.distribution_strategy
 
 
-def tower_context_of(mode: Any) -> Any:
-    """Return the strategy's tower context of a mode, or None where there is none (yet)."""
-    if isinstance(mode, Tower):
-        return mode.strategy_context
-    return mode.tower_context if isinstance(mode, InTowerMode) else None
+def tower_context_of(frame: Frame) -> "TowerContext | None":
+    """Return the strategy's tower context of a frame, or None where there is none (yet)."""
+    if frame.tower is not None:
+        return _contexts.get(frame.tower)
+    return frame.tower_context if isinstance(frame.tower_context, TowerContext) else None
 
 
-def require_distribution_strategy_scope(strategy: Any) -> None:
+def show_tower(tower: Tower, context: "TowerContext") -> None:
+    """Let a tower be seen as a tower context of a strategy.
+
+    Args:
+        tower: the tower, for as long as it is there.
+        context: the context. It must not hold the tower.
+    """
+    _contexts[tower] = context
+
+
+@contextmanager
+def across_towers(strategy: Strategy) -> Iterator[None]:
+    """Be in the cross-tower context of a strategy for a block."""
+    with entered(current_frame().inside(strategy=strategy)):
+        yield
+
+
+def require_distribution_strategy_scope(strategy: Strategy) -> None:
     """Check that a strategy is the current one, in either kind of context.
-
-    Shapes:
-        No tensors.
 
     Raises:
         StrategyError: No strategy is current, or another one.
@@ -97,20 +66,19 @@ def require_distribution_strategy_scope(strategy: Any) -> None:
     Source:
         The seed ``distribute``.
     """
-    mode = current_mode()
-    current = strategy_of(mode)
-    if current is strategy or (mode is None and strategy.is_default):
+    frame = current_frame()
+    current = strategy_of(frame)
+    if current is strategy or (frame.is_outside and strategy.is_default):
         return
-    if mode is None or (current is not None and current.is_default):
+    if frame.is_outside or (current is not None and current.is_default):
         raise StrategyError(f'need to be inside "with distribution_strategy.scope()" for {strategy!r}')
-    raise StrategyError(f"mixing different DistributionStrategy objects: {current or mode!r} is not {strategy!r}")
+    raise StrategyError(
+        f"mixing different DistributionStrategy objects: {current or frame.tower!r} is not {strategy!r}"
+    )
 
 
-def require_cross_tower_context(strategy: Any) -> None:
+def require_cross_tower_context(strategy: Strategy) -> None:
     """Check that the cross-tower context of a strategy is the current one.
-
-    Shapes:
-        No tensors.
 
     Raises:
         StrategyError: No strategy is current, or another one, or this is a tower.
@@ -119,21 +87,15 @@ def require_cross_tower_context(strategy: Any) -> None:
         The seed ``distribute``.
     """
     require_distribution_strategy_scope(strategy)
-    if not isinstance(current_mode(), CrossTowerMode):
+    if current_frame().strategy is None:
         raise StrategyError(
             f"this method of {strategy!r} requires being in cross-tower context, and this is a tower: use "
             "get_tower_context().merge_call()"
         )
 
 
-def require_tower_context(tower_context: Any) -> None:
+def require_tower_context(tower_context: "TowerContext") -> None:
     """Check that a tower context is the current one.
-
-    Args:
-        tower_context: a `tpack.distribute.TowerContext`.
-
-    Shapes:
-        No tensors.
 
     Raises:
         StrategyError: This is a cross-tower context, another tower, or a tower of another strategy.
@@ -141,17 +103,17 @@ def require_tower_context(tower_context: Any) -> None:
     Source:
         The seed ``distribute``.
     """
-    mode = current_mode()
+    frame = current_frame()
     strategy = tower_context.distribution_strategy
     # The default strategy has one tower context, so it needs no comparison.
-    if tower_context_of(mode) is tower_context or (mode is None and strategy.is_default):
+    if tower_context_of(frame) is tower_context or (frame.is_outside and strategy.is_default):
         return
-    if isinstance(mode, CrossTowerMode):
-        raise StrategyError(f"need to be inside `call_for_each_tower()`, and this is {mode.strategy!r} across towers")
-    if strategy_of(mode) is strategy:
-        raise StrategyError(f"mismatching tower context: {tower_context_of(mode)!r} is not {tower_context!r}")
+    if frame.strategy is not None:
+        raise StrategyError(f"need to be inside `call_for_each_tower()`, and this is {frame.strategy!r} across towers")
+    if strategy_of(frame) is strategy:
+        raise StrategyError(f"mismatching tower context: {tower_context_of(frame)!r} is not {tower_context!r}")
     raise StrategyError(
-        f"mismatching DistributionStrategy objects: {strategy_of(mode) or mode or 'the default one'!r} is not "
+        f"mismatching DistributionStrategy objects: {strategy_of(frame) or frame.tower or 'the default one'!r} is not "
         f"{strategy!r}"
     )
 
@@ -195,7 +157,7 @@ class TowerContext:
         return self._merge_call(merge_fn, *args, **kwargs)
 
     def _merge_call(self, merge_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        with entered(CrossTowerMode(self._distribution_strategy)):
+        with across_towers(self._distribution_strategy):
             return merge_fn(self._distribution_strategy, *args, **kwargs)
 
     @property
@@ -240,34 +202,32 @@ class TowerContext:
 
     def __enter__(self) -> "TowerContext":
         # Nothing is kept here: several threads may be in blocks of the default strategy's one tower context.
-        context_stack().append(InTowerMode(self))
+        push_frame(current_frame().inside(tower_context=self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        context_stack().pop()
+        pop_frame()
 
     def __repr__(self) -> str:
         return f"tower {self._tower_id} of {self._distribution_strategy!r}"
 
 
-def get_update_device() -> Any:
+_contexts: WeakKeyDictionary[Tower, TowerContext] = WeakKeyDictionary()
+"""What towers are to strategies: those of a strategy from the beginning, a trainer's once it is asked for."""
+
+
+def get_update_device() -> str | None:
     """Return the device of the update that is built now, or None outside `update` and `update_non_slot`.
 
     Returns:
-        A device name; under the default strategy, what is updated.
-
-    Shapes:
-        No tensors.
-
-    Raises:
-        Nothing.
+        A device name; under the default strategy, that of what is updated.
 
     Source:
         The seed ``distribute``.
     """
-    return _current.get()
+    return current_frame().update_device
 
 
 class UpdateContext:
@@ -280,17 +240,16 @@ class UpdateContext:
         The seed ``distribute``.
     """
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: str) -> None:
         self._device = device
-        self._tokens: list[Any] = []
 
     def __enter__(self) -> None:
-        self._tokens.append(_current.set(self._device))
+        push_frame(replace(current_frame(), update_device=self._device))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _current.reset(self._tokens.pop())
+        pop_frame()
 
 
 @contextmanager
@@ -304,9 +263,6 @@ def current_strategy(strategy: Any, create_variable: Callable[..., Any], default
 
     Yields:
         The strategy.
-
-    Shapes:
-        No tensors.
 
     Raises:
         StrategyError: In the block, a variable is created where another strategy is current.
@@ -324,7 +280,7 @@ def current_strategy(strategy: Any, create_variable: Callable[..., Any], default
         return create_variable(next_creator, **with_layer_state(with_resource(kwargs)))
 
     with ExitStack() as blocks:
-        blocks.enter_context(entered(CrossTowerMode(strategy)))
+        blocks.enter_context(across_towers(strategy))
         blocks.enter_context(custom_getter_scope(_without_partitioner))
         blocks.enter_context(tf.variable_creator_scope(create))
         if default_device:
@@ -358,20 +314,11 @@ def with_layer_state(kwargs: dict[str, Any]) -> dict[str, Any]:
     Returns:
         The arguments, with the mean over towers as the aggregation of floating-point numbers, and the first tower's
         value as that of others.
-
-    Shapes:
-        No tensors.
-
-    Raises:
-        Nothing.
-
-    Source:
-        Own; the layers of the seed ``distribute`` say so themselves.
     """
     # Both enumerations call what they do by itself 0.
     says_how = any(getattr(kwargs.get(key), "value", 0) for key in ("synchronization", "aggregation"))
     is_trained = kwargs.get("trainable") is not False
-    if "use_resource" in kwargs or says_how or is_trained or not isinstance(current_mode(), Tower):
+    if "use_resource" in kwargs or says_how or is_trained or current_frame().tower is None:
         return kwargs
     is_floating = tf.as_dtype(kwargs.get("dtype") or tf.float32).is_floating
     return {

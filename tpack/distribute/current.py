@@ -1,35 +1,30 @@
 """What is current: the strategy, and the tower context or the cross-tower context of it.
 
-Code starts in the tower context of the default strategy. ``with strategy.scope():`` switches to the cross-tower context
-of a strategy, `call_for_each_tower` to a tower context of it, and `merge_call` back to the cross-tower context. A
-trainer's tower is a tower context too.
-
-The strategy outside of all strategies: one tower, built as it is written.
-
-Layers and optimizers can ask for the current tower or strategy anywhere and always get one.
+Code starts in the tower context of the default strategy, which builds one tower as it is written. So layers and
+optimizers can ask for the current tower or strategy anywhere and always get one. ``with strategy.scope():`` switches to
+the cross-tower context of a strategy, `call_for_each_tower` to a tower context of it, and `merge_call` back to the
+cross-tower context. A trainer's tower is a tower context too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.contexts import (
-    CrossTowerMode,
-    InTowerMode,
     TowerContext,
     UpdateContext,
-    current_mode,
     current_strategy,
     require_distribution_strategy_scope,
     strategy_of,
+    tower_context_of,
 )
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.trainer_towers import context_of_tower
 from tpack.distribute.values import DistributedValues, update_on_devices
 from tpack.errors import StrategyError
-from tpack.tower.context import TowerContext as Tower
+from tpack.tower.context import current_frame
 
 
 def get_tower_context() -> TowerContext | None:
@@ -38,22 +33,13 @@ def get_tower_context() -> TowerContext | None:
     Returns:
         None in a cross-tower context. Exactly one of this and `get_cross_tower_context` is not None.
 
-    Shapes:
-        No tensors.
-
-    Raises:
-        Nothing.
-
     Source:
         The seed ``distribute``.
     """
-    mode = current_mode()
-    if mode is None:
+    frame = current_frame()
+    if frame.is_outside:
         return DEFAULT_TOWER_CONTEXT
-    if isinstance(mode, CrossTowerMode):
-        return None
-    context: TowerContext = mode.tower_context if isinstance(mode, InTowerMode) else context_of_tower(mode)
-    return context
+    return tower_context_of(frame) if frame.tower is None else context_of_tower(frame.tower)
 
 
 def get_cross_tower_context() -> DistributionStrategy | None:
@@ -62,17 +48,10 @@ def get_cross_tower_context() -> DistributionStrategy | None:
     Returns:
         None in a tower context.
 
-    Shapes:
-        No tensors.
-
-    Raises:
-        Nothing.
-
     Source:
         The seed ``distribute``.
     """
-    mode = current_mode()
-    return mode.strategy if isinstance(mode, CrossTowerMode) else None
+    return cast("DistributionStrategy | None", current_frame().strategy)
 
 
 def get_distribution_strategy() -> DistributionStrategy:
@@ -81,29 +60,15 @@ def get_distribution_strategy() -> DistributionStrategy:
     Returns:
         The default strategy outside of all others.
 
-    Shapes:
-        No tensors.
-
-    Raises:
-        Nothing.
-
     Source:
         The seed ``distribute``.
     """
     context = get_tower_context()
-    strategy: DistributionStrategy
-    strategy = current_mode().strategy if context is None else context.distribution_strategy
-    return strategy
+    return cast(DistributionStrategy, current_frame().strategy if context is None else context.distribution_strategy)
 
 
 def has_distribution_strategy() -> bool:
     """Tell whether a strategy other than the default one is current; a trainer's towers count as one.
-
-    Shapes:
-        No tensors.
-
-    Raises:
-        Nothing.
 
     Source:
         The seed ``distribute``.
@@ -129,10 +94,12 @@ class DefaultStrategy(DistributionStrategy):
         Raises:
             StrategyError: Another strategy is current.
         """
-        mode = current_mode()
-        current = strategy_of(mode)
-        if isinstance(mode, Tower) or (current is not None and current is not self):
-            raise StrategyError(f"must not nest scopes of distribution strategies: {current or mode!r} is current")
+        frame = current_frame()
+        current = strategy_of(frame)
+        if frame.tower is not None or (current is not None and current is not self):
+            raise StrategyError(
+                f"must not nest scopes of distribution strategies: {current or frame.tower!r} is current"
+            )
         with current_strategy(self, _create_as_it_is):
             yield self
 

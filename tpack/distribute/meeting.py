@@ -1,6 +1,6 @@
-"""The tower contexts of towers that can meet, which are towers of `tpack.tower`.
+"""The towers that a strategy builds, and what any towers that can meet are to a strategy.
 
-The towers that a strategy builds: they share its variables, and each updates its own part of them.
+They are towers of `tpack.tower`. Those of a strategy share its variables, and each updates its own part of them.
 """
 
 import functools
@@ -12,23 +12,22 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import current_control_dependencies, current_device, watch_operations
 from tpack.distribute.change_check import refuse_lone_change
-from tpack.distribute.contexts import CrossTowerMode, TowerContext, entered, require_tower_context
+from tpack.distribute.contexts import TowerContext, across_towers, require_tower_context, show_tower
 from tpack.distribute.values import regroup, select_device
 from tpack.errors import StrategyError
-from tpack.tower.collections import TowerCollections
-from tpack.tower.context import TowerContext as Tower
 from tpack.tower.context import TrainTowerContext, current_tower_context
-from tpack.tower.devices import device_key, list_gpus, resolve_device
+from tpack.tower.devices import Device, device_key, list_gpus, resolve_device
 from tpack.tower.names import join_scope, tower_name
-from tpack.tower.recorder import VariableRecorder
+from tpack.tower.recorder import Mirrored
 from tpack.tower.rendezvous import call_in_towers
+from tpack.types import Strategy
 
 
-class Place(NamedTuple):
-    """Where a tower stands when it meets the others: its device, and an operation that its part runs after, or None."""
+class Arrival(NamedTuple):
+    """A tower that meets the others: its device, and an operation that its part runs after, or None."""
 
     device: str
-    gate: Any
+    gate: tf.Operation | None
 
 
 class MeetingTowerContext(TowerContext):
@@ -36,29 +35,20 @@ class MeetingTowerContext(TowerContext):
 
     Args:
         distribution_strategy: the strategy.
-        tower: the tower, which was not entered yet or is current.
-        places: of all towers by their numbers: one dict for all of them, which they fill in when they meet.
+        tower_id: which of its towers this is, from 0 up.
+        arrivals: of all towers by their numbers: one dict for all of them, which they fill in when they meet.
         device: the device of the tower; None for the one that is current when this is asked.
-        tower_id: which tower of the strategy it is, if that is not the tower's index.
 
     Source:
         The towers of the mirrored strategy that the seed ``distribute`` describes.
     """
 
     def __init__(
-        self,
-        distribution_strategy: Any,
-        tower: Tower,
-        places: dict[int, Place],
-        *,
-        device: str | None = None,
-        tower_id: int | None = None,
+        self, distribution_strategy: Strategy, tower_id: int, arrivals: dict[int, Arrival], *, device: str | None = None
     ) -> None:
-        super().__init__(distribution_strategy, tower.index if tower_id is None else tower_id)
-        self._tower = tower
-        self._places = places
+        super().__init__(distribution_strategy, tower_id)
+        self._arrivals = arrivals
         self._device = device
-        tower.strategy_context = self
 
     @property
     def device(self) -> str:
@@ -78,27 +68,27 @@ class MeetingTowerContext(TowerContext):
         def merge(*values: list[Any]) -> list[Any]:
             return self._merge(merge_fn, values, has_kwargs=bool(kwargs))
 
-        self._places[self._tower_id] = Place(self.device, _gate())
-        return self._tower.merge_call(merge, *args, *([kwargs] if kwargs else []))
+        self._arrivals[self._tower_id] = Arrival(self.device, _gate())
+        return current_tower_context().merge_call(merge, *args, *([kwargs] if kwargs else []))
 
     def _merge(self, merge_fn: Callable[..., Any], values: tuple[list[Any], ...], *, has_kwargs: bool) -> list[Any]:
         """Call the function with what all towers brought; return a list with each tower's part."""
-        places = [self._places[index] for index in sorted(self._places)]
-        devices = [place.device for place in places]
+        arrivals = [self._arrivals[index] for index in sorted(self._arrivals)]
+        devices = [arrival.device for arrival in arrivals]
         if len(set(devices)) < len(devices) or not all(devices):
             raise StrategyError(f"towers can meet on different devices only, and these are on {devices}")
         args = [regroup(dict(zip(devices, each, strict=True))) for each in values]
         kwargs = args.pop() if has_kwargs else {}
-        gates = [place.gate for place in places if place.gate is not None]
+        gates = [arrival.gate for arrival in arrivals if arrival.gate is not None]
         with ExitStack() as blocks:
-            blocks.enter_context(entered(CrossTowerMode(self._distribution_strategy)))
+            blocks.enter_context(across_towers(self._distribution_strategy))
             if gates:
                 blocks.enter_context(tf.control_dependencies([tf.group(*gates, name="towers_met")]))
             merged = merge_fn(self._distribution_strategy, *args, **kwargs)
         return [select_device(device, merged) for device in devices]
 
 
-def _gate() -> Any:
+def _gate() -> tf.Operation | None:
     """Return one operation for all that the tower's part of a meeting has to run after, or None."""
     return tf.no_op(name="tower_meets") if current_control_dependencies() else None
 
@@ -119,20 +109,21 @@ class StrategyTower(TrainTowerContext):
         The towers of the mirrored strategy that the seed ``distribute`` describes.
     """
 
-    def __init__(self, index: int, total: int, device: Any, main: "StrategyTower | None" = None) -> None:
+    def __init__(self, index: int, total: int, device: Device, main: "StrategyTower | None" = None) -> None:
         name = join_scope(tf.get_default_graph().get_name_scope(), tower_name(index)) if index > 0 else ""
-        super().__init__(name, index=index, total=total, device=device, has_own_variables=False, reuse=main is not None)
-        self.collections = TowerCollections(
-            is_training=True, has_own_variables=False, is_main=index == 0, keeps_updates=True
+        super().__init__(
+            name,
+            index=index,
+            total=total,
+            device=device,
+            has_own_variables=False,
+            reuse=main is not None,
+            ownership=None if main is None else Mirrored(main.recorder),
         )
-        if main is not None:
-            self.recorder = VariableRecorder(repr(self), takes_from=main.recorder)
-        # In every tower, since each has its part of them.
-        self.updates_variables = True
 
 
 def call_in_strategy_towers(
-    strategy: Any, devices: Sequence[str], fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    strategy: Strategy, devices: Sequence[str], fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Call a function in each tower of a strategy.
 
@@ -153,9 +144,9 @@ def call_in_strategy_towers(
     """
     main = StrategyTower(0, len(devices), devices[0])
     others = [StrategyTower(k, len(devices), device, main) for k, device in enumerate(devices[1:], start=1)]
-    places: dict[int, Place] = {}
+    arrivals: dict[int, Arrival] = {}
     for tower, device in zip((main, *others), devices, strict=True):
-        MeetingTowerContext(strategy, tower, places, device=device)
+        show_tower(tower, MeetingTowerContext(strategy, tower.index, arrivals, device=device))
 
     def build() -> Any:
         device = devices[current_tower_context().index]

@@ -17,11 +17,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable, last_loss_reduction
 from tpack.distribute.contexts import (
-    CrossTowerMode,
-    InTowerMode,
-    current_mode,
+    across_towers,
     current_strategy,
-    entered,
     require_cross_tower_context,
     require_distribution_strategy_scope,
     strategy_of,
@@ -41,7 +38,7 @@ from tpack.distribute.values import (
 )
 from tpack.errors import ConfigError, GraphBuildError, TowerMismatchError
 from tpack.tfutils.optimizer_clone import check_optimizer
-from tpack.tower.context import TowerContext as Tower
+from tpack.tower.context import current_frame
 from tpack.types import GradsAndVars
 
 VariableCreator: TypeAlias = Callable[..., BaseVariable]
@@ -127,9 +124,9 @@ class DistributionStrategy:
         Raises:
             StrategyError: Another strategy than the default one is current, or a tower of this one.
         """
-        mode = current_mode()
-        current = strategy_of(mode)
-        if isinstance(mode, Tower) or (current is not None and not current.is_default):
+        frame = current_frame()
+        current = strategy_of(frame)
+        if frame.tower is not None or (current is not None and not current.is_default):
             require_cross_tower_context(self)
             yield self
             return
@@ -175,7 +172,7 @@ class DistributionStrategy:
             StrategyError: This is a tower.
             ConfigError: ``dataset_fn`` returns something else.
         """
-        if isinstance(current_mode(), Tower | InTowerMode):
+        if current_frame().is_in_tower:
             require_cross_tower_context(self)
         return self._distribute_dataset(dataset_fn)
 
@@ -324,11 +321,11 @@ class DistributionStrategy:
                 updates = strategy._update_by_optimizer(optimizer, reduced, f"{label}_update")
             return tf.group(*updates, name=label) if step is None else strategy._advance(step, updates, label)
 
-        mode = current_mode()
-        context = tower_context_of(mode)
+        frame = current_frame()
+        context = tower_context_of(frame)
         if context is not None:
             return context.merge_call(merged, list(grads_and_vars), global_step)
-        with entered(CrossTowerMode(self)) if mode is None else nullcontext():
+        with across_towers(self) if frame.is_outside else nullcontext():
             return merged(self, list(grads_and_vars), global_step)
 
     def unwrap(self, value: Value) -> list[Any]:

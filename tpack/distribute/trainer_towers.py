@@ -6,19 +6,20 @@ for strategies, such as a layer that synchronises its statistics, work in the bu
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import NoReturn
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.contexts import require_distribution_strategy_scope
+from tpack.distribute.contexts import TowerContext, require_distribution_strategy_scope, show_tower, tower_context_of
 from tpack.distribute.device_list import DeviceListStrategy
-from tpack.distribute.meeting import MeetingTowerContext, Place
+from tpack.distribute.meeting import Arrival, MeetingTowerContext
+from tpack.distribute.strategy import DatasetFn, VariableCreator
+from tpack.distribute.values import Destinations, Structure, Value, Variable
 from tpack.errors import StrategyError
 from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.context import Frame
 from tpack.tower.context import TowerContext as Tower
-
-_KEY = ("tpack_trainer_towers",)
-"""The strategies of a graph's towers. A tuple as the key, which TensorFlow's own stores have, is never saved."""
+from tpack.tower.per_graph import PerGraph
 
 
 class TrainerTowersStrategy(DeviceListStrategy):
@@ -29,15 +30,12 @@ class TrainerTowersStrategy(DeviceListStrategy):
 
     Args:
         num_towers: K.
-
-    Source:
-        Own; the seed ``distribute`` knows the towers of strategies only.
     """
 
     def __init__(self, num_towers: int) -> None:
         super().__init__()
         self._num_towers = num_towers
-        self.places: dict[int, Place] = {}
+        self.arrivals: dict[int, Arrival] = {}
 
     @property
     def num_towers(self) -> int:
@@ -51,17 +49,17 @@ class TrainerTowersStrategy(DeviceListStrategy):
         Raises:
             StrategyError: The towers have not met yet, so that not all devices are known.
         """
-        if len(self.places) < self._num_towers:
+        if len(self.arrivals) < self._num_towers:
             raise StrategyError("the devices of a trainer's towers are known when they meet: in merge_call")
-        return [self.places[index].device for index in sorted(self.places)]
+        return [self.arrivals[index].device for index in sorted(self.arrivals)]
 
     def apply_gradients(
         self,
-        optimizer: Any,
-        grads_and_vars: Iterable[tuple[Any, Any]],
-        global_step: Any = None,
+        optimizer: tf.train.Optimizer,
+        grads_and_vars: Iterable[tuple[Value | None, Variable]],
+        global_step: Variable | None = None,
         name: str | None = None,
-    ) -> Any:
+    ) -> tf.Operation:
         """Apply gradients as any strategy does; those of one tower alone as the optimizer does by itself.
 
         Args:
@@ -75,46 +73,49 @@ class TrainerTowersStrategy(DeviceListStrategy):
         check_optimizer(optimizer)
         return optimizer.apply_gradients(grads_and_vars, global_step, name)
 
-    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+    def _create_variable(self, next_creator: VariableCreator, **kwargs: object) -> NoReturn:
         raise StrategyError("a trainer's towers have no scope(): their variables are made by the trainer")
 
     @contextmanager
-    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+    def colocate_vars_with(self, colocate_with_variable: Destinations) -> Iterator[None]:
         """Make variables in a block on the device of another one.
 
         Raises:
-            StrategyError: This is none of the towers.
+            StrategyError: This is not one of the towers.
         """
         require_distribution_strategy_scope(self)
         with tf.colocate_with(colocate_with_variable):
             yield
 
-    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+    def _distribute_dataset(self, dataset_fn: DatasetFn) -> NoReturn:
         raise StrategyError("the input of a trainer's towers is its InputSource: give the dataset to that")
 
-    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> NoReturn:
         raise StrategyError("a trainer builds its towers by itself: they cannot be called for once more")
 
 
-def context_of_tower(tower: Tower) -> MeetingTowerContext:
+def context_of_tower(tower: Tower) -> TowerContext:
     """Return the strategy's context of a trainer's tower, which is made when it is first asked for.
 
     Args:
         tower: the tower, which is current.
     """
-    if tower.strategy_context is None:
+    context = tower_context_of(Frame(tower))
+    if context is None:
         is_alone = tower.total == 1 or not tower.is_training
         strategy = TrainerTowersStrategy(1) if is_alone else _shared_strategy(tower.total)
-        MeetingTowerContext(strategy, tower, strategy.places, tower_id=0 if is_alone else tower.index)
-    context: MeetingTowerContext = tower.strategy_context
+        context = MeetingTowerContext(strategy, 0 if is_alone else tower.index, strategy.arrivals)
+        show_tower(tower, context)
     return context
+
+
+_strategies: PerGraph[dict[int, TrainerTowersStrategy]] = PerGraph(dict)
+"""The strategies of a graph's sets of towers, by how many there are in a set."""
 
 
 def _shared_strategy(num_towers: int) -> TrainerTowersStrategy:
     """Return the strategy of all of a graph's sets of this many towers."""
-    known = tf.get_default_graph().get_collection_ref(_KEY)
-    for strategy in known:
-        if strategy.num_towers == num_towers:
-            return strategy
-    known.append(TrainerTowersStrategy(num_towers))
-    return known[-1]
+    known = _strategies.here()
+    if num_towers not in known:
+        known[num_towers] = TrainerTowersStrategy(num_towers)
+    return known[num_towers]

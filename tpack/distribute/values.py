@@ -12,10 +12,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable, current_device
-from tpack.distribute.contexts import CrossTowerMode, UpdateContext, current_mode, get_update_device, tower_context_of
+from tpack.distribute.contexts import UpdateContext, tower_context_of
 from tpack.errors import ConfigError, StrategyError, TowerMismatchError
 from tpack.reduction.gradients import ReduceOp
 from tpack.reduction.sums import on_device
+from tpack.tower.context import current_frame
 from tpack.tower.devices import device_key, resolve_device
 
 TensorOrSlices: TypeAlias = tf.Tensor | tf.IndexedSlices
@@ -370,10 +371,10 @@ def update_on_devices(
 
 def _current_device() -> str | None:
     """Return the device of the current tower or update, or None in a cross-tower context."""
-    mode = current_mode()
-    if isinstance(mode, CrossTowerMode):
-        return get_update_device()
-    context = tower_context_of(mode)
+    frame = current_frame()
+    if frame.strategy is not None:
+        return frame.update_device
+    context = tower_context_of(frame)
     return current_device() if context is None else str(context.device)
 
 

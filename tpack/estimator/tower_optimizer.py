@@ -13,12 +13,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.contexts import current_mode, strategy_of
+from tpack.distribute.contexts import strategy_of
 from tpack.distribute.trainer_towers import TrainerTowersStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.replicated import current_model_fn_tower
 from tpack.reduction.gradients import ReduceOp, is_sparse
 from tpack.reduction.sums import sum_column
+from tpack.tower.context import current_frame
 
 
 class TowerOptimizer(tf.train.Optimizer):
@@ -117,7 +118,7 @@ class TowerOptimizer(tf.train.Optimizer):
 
     def _apply_outside(self, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
         """Apply gradients outside of replicated model_fns: as the current strategy does, or else as they are."""
-        strategy = strategy_of(current_mode())
+        strategy = strategy_of(current_frame())
         if strategy is None or isinstance(strategy, TrainerTowersStrategy):
             return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
         return strategy.apply_gradients(self._optimizer(), grads_and_vars, global_step, name)

@@ -1,26 +1,20 @@
-"""Snapshots of graph collections: what was added since, and how to take it back.
+"""A graph's collections, which are global lists, for towers that are written as if they were alone.
 
-A graph's collections are global lists. Building the second tower must not add its summaries a second time, and a tower
-function that asks for "the losses" means its own. Both need to remember a collection and to put it back.
-
-What a tower adds to its graph's collections: kept apart from other towers, and carried aside while others build.
-
-A graph's collections are global lists, and towers are written as if they were alone. While a tower is open, the
-collections that are its own hold its part only; when it is closed, what is to be kept once for all towers is kept.
+Building the second tower must not add its summaries a second time, and a tower function that asks for "the losses"
+means its own. `backup_collection` and `CollectionSnapshot` remember what collections held; `TowerCollections` is one
+tower's part of them: while the tower is open, the collections that are its own hold its part only; when it is closed,
+what is to be kept once for all towers is kept.
 
 Towers usually are built one after the other. Where they meet in the middle (`TowerContext.merge_call`), a paused tower
 takes its additions out of the collections and puts them back when it goes on, so that every tower finds, and in the end
-every collection holds, what it would have if the towers had been built one after the other.
-
-The counts that Keras names layers by are kept apart in the same way.
-
-Graph collections that towers treat specially.
+every collection holds, what it would have if the towers had been built one after the other. The counts that Keras names
+layers by are kept apart in the same way.
 """
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import tensorflow.compat.v1 as tf
 
@@ -28,10 +22,13 @@ from tpack.errors import ConfigError
 from tpack.tower.keras_names import KerasNames
 from tpack.utils.argtools import log_once
 
+T = TypeVar("T")
+
 _DROPPED = (
     "Summaries are written in the main training tower only, since all towers are built by the same function: those of "
     "the others are dropped"
 )
+
 MOVING_SUMMARY_OPS_KEY = "MOVING_SUMMARY_OPS"
 """Update ops of moving averages of scalars, run with every step."""
 
@@ -103,7 +100,7 @@ class CollectionSnapshot:
         return items_added(self._before.get(key, ()), self._graph.get_collection(key))
 
 
-def items_added(before: Sequence[Any], now: Sequence[Any]) -> list[Any]:
+def items_added(before: Sequence[T], now: Sequence[T]) -> list[T]:
     """Return the items of ``now`` that are not in ``before``, in order; items are compared by identity."""
     # Almost always nothing was removed or moved, and most collections did not grow.
     start = len(before) if len(before) <= len(now) and all(map(operator.is_, before, now)) else 0
@@ -119,61 +116,85 @@ def _as_keys(keys: Iterable[str]) -> list[str]:
     return list(keys)
 
 
+class CollectionPolicy(NamedTuple):
+    """What becomes of a tower's part of the collections.
+
+    Attributes:
+        isolated: the collections of which the tower sees its own part only, while it is built.
+        discarded: those of which its part is not kept.
+    """
+
+    isolated: tuple[str, ...] = LOSS_KEYS
+    discarded: tuple[str, ...] = ()
+
+    @property
+    def keeps_updates(self) -> bool:
+        """Whether the tower's update operations are kept."""
+        return tf.GraphKeys.UPDATE_OPS not in self.discarded
+
+    def with_own_variables(self) -> "CollectionPolicy":
+        """Return the policy of a tower with trainable variables that belong to it alone, as its losses do."""
+        trainable = (tf.GraphKeys.TRAINABLE_VARIABLES,)
+        return CollectionPolicy(self.isolated + trainable, self.discarded + trainable if self.discarded else ())
+
+
+KEEP_ALL = CollectionPolicy()
+"""Of the first training tower, all that it adds is kept."""
+
+KEEP_UPDATES = CollectionPolicy(discarded=(*LOSS_KEYS, *SUMMARY_KEYS))
+"""Of a training tower with a part of the variables to itself, what updates them is kept, and what it reports is not."""
+
+KEEP_VARIABLES = CollectionPolicy(discarded=(*LOSS_KEYS, *SUMMARY_KEYS, tf.GraphKeys.UPDATE_OPS))
+"""Of a tower for prediction, or one that shares all variables, not even the update operations are kept."""
+
+
 class TowerCollections:
     """One tower's part of the collections of the current graph.
 
-    Other towers' items that the tower removes from a collection are back when the tower has been put aside.
+    Other towers' items that the tower removes from a collection are back when the tower is paused.
 
     Args:
-        is_training: whether the tower is built for training.
-        has_own_variables: whether it creates variables of its own.
-        is_main: whether it is the first tower. The first training tower's additions are kept, all of them.
-        keeps_updates: whether its update operations are kept; by default those of towers with own variables.
+        policy: what becomes of it.
     """
 
-    def __init__(
-        self, *, is_training: bool, has_own_variables: bool, is_main: bool, keeps_updates: bool | None = None
-    ) -> None:
-        has_own = is_training and has_own_variables
-        self._keeps_all = is_training and is_main
-        self._isolated = (*LOSS_KEYS, tf.GraphKeys.TRAINABLE_VARIABLES) if has_own else LOSS_KEYS
-        keeps_updates = has_own if keeps_updates is None else keeps_updates
-        dropped = SUMMARY_KEYS if keeps_updates else (*SUMMARY_KEYS, tf.GraphKeys.UPDATE_OPS)
-        self._dropped = () if self._keeps_all else dropped
-        self._graph: Any = None
-        self._keras_names: Any = None
+    _graph: tf.Graph
+    _keras_names: KerasNames
+
+    def __init__(self, policy: CollectionPolicy) -> None:
+        self._policy = policy
         self._is_open = False
-        self._was_aside = False
+        self._was_paused = False
         self._around: dict[str, list[Any]] = {}
         self._foreign: dict[str, set[int]] = {}
         self._own: dict[str, list[Any]] = {}
 
     @property
     def is_open(self) -> bool:
-        """Whether the tower is being built; also true while it is put aside."""
+        """Whether the tower is being built; also true while it is paused."""
         return self._is_open
 
     def open(self) -> None:
         """Begin: from here on, what is added to the current graph's collections belongs to the tower."""
-        self._graph = tf.get_default_graph()
+        graph = tf.get_default_graph()
+        self._graph = graph
         self._around = _backup()
-        restore_collection({key: [] for key in self._isolated})
-        self._keras_names = KerasNames(self._graph)
+        restore_collection({key: [] for key in self._policy.isolated})
+        self._keras_names = KerasNames(graph)
         self._keras_names.swap()
         self._is_open = True
 
     def close(self) -> None:
         """End: keep what was added and is to be kept, and put back what was out of sight."""
+        isolated, discarded = self._policy
         self._keras_names.swap()
         with self._graph.as_default():
             self._own = {key: self.added(key) for key in _keys()}
             self._is_open = False
-            if self._was_aside:
+            if self._was_paused:
                 restore_collection({key: self._around.get(key, []) + own for key, own in self._own.items()})
-            kept = self._own if self._keeps_all else {}
-            closed = self._isolated + self._dropped
-            restore_collection({key: self._around.get(key, []) + kept.get(key, []) for key in closed})
-        if any(self._own.get(key) for key in SUMMARY_KEYS if key in self._dropped):
+            kept = {key: [] if key in discarded else self._own.get(key, []) for key in (*isolated, *discarded)}
+            restore_collection({key: self._around.get(key, []) + own for key, own in kept.items()})
+        if any(self._own.get(key) for key in SUMMARY_KEYS if key in discarded):
             log_dropped_summaries()
 
     def added(self, key: str) -> list[Any]:
@@ -186,33 +207,32 @@ class TowerCollections:
 
     def visible(self, key: str) -> list[Any]:
         """Return what a collection holds for the tower, other towers' items included."""
-        if self._is_open and self._was_aside:
+        if self._is_open and self._was_paused:
             return self._around.get(key, []) + self.added(key)
         return list(self._graph.get_collection(key))
 
-    def put_aside(self) -> None:
+    def pause(self) -> None:
         """Take the tower's additions out of the collections, which then are as if it had not been there."""
         own = {key: self.added(key) for key in _keys()}
         restore_collection({key: self._around.get(key, []) for key in own})
         self._keras_names.swap_of_graph()
-        self._own, self._was_aside = own, True
+        self._own, self._was_paused = own, True
 
-    def bring_back(self) -> None:
-        """Undo `put_aside` among what the collections hold by now."""
+    def resume(self) -> None:
+        """Undo `pause` among what the collections hold by now."""
         self._keras_names.swap_of_graph()
         for key, items in self._around.items():
             self._foreign.setdefault(key, set()).update(map(id, items))
         self._around = _backup()
-        isolated = set(self._isolated)
+        isolated = set(self._policy.isolated)
         own = {key: self._own.get(key, []) for key in {*self._own, *isolated}}
         restore_collection({k: ([] if k in isolated else self._around.get(k, [])) + v for k, v in own.items()})
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show in a block what the tower, which is put aside, keeps for all towers; what the block adds stays."""
-        hidden = set(self._dropped) | (set() if self._keeps_all else set(self._isolated))
+        """Show in a block what the tower, which is paused, keeps for all towers; what the block adds stays."""
         before = _backup()
-        own = {key: items for key, items in self._own.items() if items and key not in hidden}
+        own = {key: items for key, items in self._own.items() if items and key not in self._policy.discarded}
         restore_collection({key: before.get(key, []) + items for key, items in own.items()})
         snapshot = CollectionSnapshot()
         try:

@@ -1,43 +1,36 @@
-"""What a tower function sees of where it runs.
+"""Where code that builds a graph is: in which tower, and across the towers of which strategy.
 
-A tower is one copy of the model on one device. Its function is plain TensorFlow code; the context around it opens the
-scopes that give the copy its names, device and variables, and answers the questions that layers ask.
+A tower is one copy of the model on one device. Its function is plain TensorFlow code; the `TowerContext` around it
+opens the scopes that give the copy its names, device and variables, and answers the questions that layers ask.
 
-The two kinds of towers, for code that knows which one it wants.
-
-The stack of what is current: towers, and the blocks of distribution strategies; one for each graph and each thread.
-
-A context sits on it exactly as long as its ``with`` block runs. Code of a loop or condition, which TensorFlow builds
-into a graph of its own, is part of the tower around it. Graphs are held weakly, so a finished graph takes its stack
-along.
-
-Code in loops, conditions and functions of TensorFlow, which is built apart from the graph that it belongs to.
-
-Such code is built into a graph of its own inside the other one. It sees the tower that it is part of; what it adds to
-a collection of operations, nobody outside can run.
-
-Variables that belong to the model though they are not trained: moving averages, and weights that are frozen.
-
-They are in the collection MODEL_VARIABLES. Whoever writes a model without what only its optimizer needs, writes these
-and the trainable variables.
+Each graph and thread has a stack of `Frame`: one for each block of a tower, a strategy or an update that is open. The
+innermost one, `current_frame`, says where code is, to trainers and strategies alike. Code of a loop, condition or
+function, which TensorFlow builds into a graph of its own, is part of what is around it.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack import compat
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
 from tpack.tower.collections import VARIABLE_KEYS, TowerCollections
+from tpack.tower.devices import Device
 from tpack.tower.getters import custom_getter_scope
 from tpack.tower.merging import MergeCall, merge, part_of_tower
-from tpack.tower.recorder import VariableRecorder
+from tpack.tower.per_graph import PerGraph, built_graph
+from tpack.tower.recorder import Ownership, VariableRecorder, ownership_of
+from tpack.types import Strategy
 from tpack.utils import logger
+
+Meet: TypeAlias = Callable[[int, MergeCall], Any]
+"""Waits until all towers that are built together have come to a meeting, and returns one tower's part of the result."""
 
 
 class TowerContext:
@@ -56,6 +49,7 @@ class TowerContext:
         device: a device name or device function for the tower; None leaves the current one.
         has_own_variables: whether the tower creates its own variables, apart from the main one's.
         reuse: take the variables that exist and create none but local ones.
+        ownership: whose the variables are; None for what the arguments above say.
 
     Raises:
         ConfigError: The index is not below the total.
@@ -74,9 +68,10 @@ class TowerContext:
         *,
         index: int = 0,
         total: int = 1,
-        device: Any = None,
+        device: Device | None = None,
         has_own_variables: bool | None = None,
         reuse: bool = False,
+        ownership: Ownership | None = None,
     ) -> None:
         if not 0 <= index < total:
             raise ConfigError(f"tower index {index} is not one of {total} towers")
@@ -87,24 +82,16 @@ class TowerContext:
         self.total = total
         self.device = device
         self.has_own_variables = bool(vs_name) if has_own_variables is None else has_own_variables
-        self.recorder = VariableRecorder(
-            repr(self),
-            as_copies=self.is_training and self.has_own_variables and index > 0,
-            only_local=reuse,
-            # tf.Variable, and with it Keras, names by name scopes: those of the first tower, in training or where
-            # nothing was trained, are called as if it were alone.
-            unnamed_scope=tower_name if index == 0 and not reuse else "",
+        self.ownership = ownership or ownership_of(
+            is_training=self.is_training, is_main=index == 0, has_own_variables=self.has_own_variables, reuse=reuse
         )
-        self.collections = TowerCollections(
-            is_training=self.is_training, has_own_variables=self.has_own_variables, is_main=index == 0
-        )
-        self.meet: Callable[[int, MergeCall], Any] | None = None
-        # Whether layers update variables such as moving averages here: in training, once for each set of variables.
-        self.updates_variables = self.is_training and (self.has_own_variables or index == 0)
-        # What distribution strategies show of this tower; made by tpack.distribute.
-        self.strategy_context: Any = None
+        # tf.Variable, and with it Keras, names by name scopes: those of the first tower, in training or where nothing
+        # was trained, are called as if it were alone.
+        unnamed_scope = tower_name if index == 0 and not reuse else ""
+        self.recorder = VariableRecorder(repr(self), self.ownership, unnamed_scope=unnamed_scope)
+        self.collections = TowerCollections(self.ownership.policy)
         self._reuse = reuse
-        self._graph: Any = None
+        self._graph: tf.Graph | None = None
         self._scopes = ExitStack()
 
     @property
@@ -121,6 +108,11 @@ class TowerContext:
     def is_main_training_tower(self) -> bool:
         """Whether this is the first tower and built for training: what writes summaries once a run asks this."""
         return self.is_training and self.index == 0
+
+    @property
+    def updates_variables(self) -> bool:
+        """Whether layers update variables such as moving averages here; see `Ownership`."""
+        return self.ownership.updates_variables
 
     def get_collection_in_tower(self, key: str) -> list[Any]:
         """Return what this tower added to a collection, also after the tower was left.
@@ -160,7 +152,8 @@ class TowerContext:
             TowerError: This is not the current tower, its partners are not built together with it, ``fn`` returned
                 something else, or this is a TensorFlow loop or condition.
         """
-        if get_current_tower_context() is not self or not self.collections.is_open or is_in_control_flow():
+        frame = current_frame()
+        if frame.tower is not self or not self.collections.is_open or is_in_control_flow():
             raise TowerError(
                 f"merge_call of {self!r} can be called only while it is current and being built: not in a function "
                 "given to merge_call, in a TensorFlow loop, condition or tf.function, in another thread, or later"
@@ -168,22 +161,19 @@ class TowerContext:
         if not self.is_training or self.total == 1:
             with self.left():
                 return part_of_tower(merge([MergeCall(fn, args)]), 0)
-        if self.meet is None:
+        if frame.meet is None:
             raise TowerError(
                 f"{self!r} was entered alone and cannot meet the other {self.total - 1}: build them with a graph "
                 "builder, build_towers or call_in_towers"
             )
-        return self.meet(self.index, MergeCall(fn, args))
+        return frame.meet(self.index, MergeCall(fn, args))
 
     @contextmanager
     def left(self) -> Iterator[None]:
         """Build a block `outside` of the tower, without it being the current one."""
-        context_stack().remove(self)
-        try:
-            with self.outside():
-                yield
-        finally:
-            context_stack().append(self)
+        around = next(frame for frame in reversed(_frames.here().stack) if frame.tower is not self)
+        with entered(replace(around, update_device=current_frame().update_device, meet=None)), self.outside():
+            yield
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -213,32 +203,29 @@ class TowerContext:
         """
         if get_current_tower_context() is not None or self._graph is None:
             raise TowerError(f"cannot revisit {self!r}: it must have been left, and no tower may be current")
-        context_stack().append(self)
-        try:
+        with entered(current_frame().inside(tower=self)):
             yield
-        finally:
-            context_stack().remove(self)
 
     def __enter__(self) -> "TowerContext":
-        around = get_current_tower_context()
-        if around is not None:
-            raise TowerError(f"cannot enter {self!r} inside {around!r}: towers of one graph cannot be nested")
+        around = current_frame()
+        if around.tower is not None:
+            raise TowerError(f"cannot enter {self!r} inside {around.tower!r}: towers of one graph cannot be nested")
         if self._graph is not None:
             raise TowerError(f"{self!r} was used already: make a new context for each call of the tower function")
         self._graph = tf.get_default_graph()
         try:
-            self._open_scopes()
+            self._open_scopes(self._graph)
         except BaseException:
             self._scopes.close()
             raise
         self.collections.open()
-        context_stack().append(self)
+        push_frame(replace(around.inside(tower=self), meet=around.meet))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        context_stack().remove(self)
+        pop_frame()
         self.collections.close()
         try:
             self._scopes.__exit__(kind, error, traceback)
@@ -248,7 +235,7 @@ class TowerContext:
                 raise
             logger.warning(f"Leaving {self!r} failed as well: {closing_error}")
 
-    def _open_scopes(self) -> None:
+    def _open_scopes(self, graph: tf.Graph) -> None:
         enter = self._scopes.enter_context
         if self.device is not None:
             enter(tf.device(self.device))
@@ -257,14 +244,16 @@ class TowerContext:
         if self.name:
             enter(tf.name_scope(f"{self.name}/"))
         if self._reuse:
-            enter(custom_getter_scope(self._get_existing))
+            enter(custom_getter_scope(partial(self._get_existing, graph)))
         enter(self.recorder.scope())
 
-    def _get_existing(self, getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    def _get_existing(
+        self, graph: tf.Graph, getter: Callable[..., tf.Variable], name: str, *args: Any, **kwargs: Any
+    ) -> tf.Variable:
         try:
             return getter(name, *args, **kwargs)
         except ValueError as error:
-            known = {v.op.name for key in VARIABLE_KEYS for v in self._graph.get_collection(key)}
+            known = {v.op.name for key in VARIABLE_KEYS for v in graph.get_collection(key)}
             if name in known:
                 raise
             raise TowerMismatchError(
@@ -279,8 +268,7 @@ class TowerContext:
 
 def get_current_tower_context() -> TowerContext | None:
     """Return the current tower of this graph and thread; None outside of towers, and where towers have met."""
-    stack = context_stack()
-    return stack[-1] if stack and isinstance(stack[-1], TowerContext) else None
+    return current_frame().tower
 
 
 def current_tower_context() -> TowerContext:
@@ -324,25 +312,76 @@ class PredictTowerContext(TowerContext):
         super().__init__(tower_name, False, vs_name, **options)
 
 
-class _ThreadStacks(threading.local):
+@dataclass(frozen=True)
+class Frame:
+    """Where code is: in a tower, across the towers of a strategy, or outside of both; and what it updates there.
+
+    At most one of the first three is not None.
+
+    Attributes:
+        tower: the tower that is being built, a trainer's or a strategy's.
+        strategy: the strategy across whose towers this is.
+        tower_context: a strategy's tower without a `TowerContext`, such as the one outside of all strategies, where it
+            was entered as a block.
+        update_device: the device of the update that is being built; None outside of updates.
+        meet: how the tower, or those that are entered here, meet those that are built together with them; None if they
+            are built alone.
+    """
+
+    tower: TowerContext | None = None
+    strategy: Strategy | None = None
+    tower_context: object = None
+    update_device: str | None = None
+    meet: Meet | None = None
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether this is outside of all towers and strategies."""
+        return self.tower is None and self.strategy is None and self.tower_context is None
+
+    @property
+    def is_in_tower(self) -> bool:
+        """Whether this is a tower, where something was entered at all."""
+        return self.tower is not None or self.tower_context is not None
+
+    def inside(
+        self, *, tower: TowerContext | None = None, strategy: Strategy | None = None, tower_context: object = None
+    ) -> "Frame":
+        """Return the frame of a block that is opened here; an update goes on in it."""
+        return Frame(tower, strategy, tower_context, self.update_device)
+
+
+class _ThreadFrames(threading.local):
     def __init__(self) -> None:
-        self.of_graph: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+        self.stack = [Frame()]
 
 
-_stacks = _ThreadStacks()
+_frames: PerGraph[_ThreadFrames] = PerGraph(_ThreadFrames)
 
 
-def context_stack() -> list[Any]:
-    """Return this thread's stack of contexts for the graph that is being built; the innermost is last."""
-    return _stacks.of_graph.setdefault(built_graph(), [])
+def current_frame() -> Frame:
+    """Return where this thread is in the graph that is being built."""
+    return _frames.here().stack[-1]
 
 
-def built_graph() -> Any:
-    """Return the graph that is being built: in code of a loop, condition or function, the one that this belongs to."""
-    graph = tf.get_default_graph()
-    while (outer := getattr(graph, "outer_graph", None)) is not None:
-        graph = outer
-    return graph
+def push_frame(frame: Frame) -> None:
+    """Make a frame the current one until `pop_frame`; `entered` does both."""
+    _frames.here().stack.append(frame)
+
+
+def pop_frame() -> None:
+    """Go back to the frame before the current one."""
+    _frames.here().stack.pop()
+
+
+@contextmanager
+def entered(frame: Frame) -> Iterator[None]:
+    """Be in a frame for a block."""
+    push_frame(frame)
+    try:
+        yield
+    finally:
+        pop_frame()
 
 
 def is_in_control_flow() -> bool:
@@ -351,11 +390,12 @@ def is_in_control_flow() -> bool:
     return tf.get_default_graph() is not graph or compat.is_in_control_flow(graph)
 
 
-def add_model_variable(variable: Any) -> None:
-    """Add a variable to MODEL_VARIABLES, once.
+def add_model_variable(variable: tf.Variable) -> None:
+    """Add a variable to MODEL_VARIABLES, once: it belongs to the model though it is not trained.
 
-    Of training towers, the first one adds. What the others have are the same variables, or copies, which are not part
-    of the model.
+    So do moving averages, and weights that are frozen. Whoever writes a model without what only its optimizer needs
+    writes these and the trainable variables. Of training towers, the first one adds. What the others have are the same
+    variables, or copies, which are not part of the model.
 
     Args:
         variable: the variable itself.

@@ -7,14 +7,12 @@ machine with GPUs, a number that is too high is an error.
 
 Names are written one way only: ``/device:CPU:3``, with job and task in front for a device of a cluster.
 
-Where variables go when several towers share them.
-
-Give work to whichever device has the least so far.
+Variables that several towers share go to whichever device has the least of them so far.
 """
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
@@ -22,6 +20,9 @@ from tpack.errors import ConfigError, DeviceError
 from tpack.utils import logger
 from tpack.utils.argtools import log_once
 from tpack.utils.concurrency import usable_cores
+
+Device: TypeAlias = str | Callable[[tf.Operation], str]
+"""What ``tf.device`` takes: a name, or a device function."""
 
 VARIABLE_OP_TYPES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
@@ -137,12 +138,12 @@ def tower_indices(gpus: int | Sequence[int]) -> list[int]:
     return indices
 
 
-def required_cpu_devices(graph: Any) -> int:
+def required_cpu_devices(graph: tf.Graph) -> int:
     """Return how many CPU devices this process needs to run ``graph``: at least one."""
     return 1 + max((index for kind, index in local_devices(graph) if kind == "CPU"), default=0)
 
 
-def provide_cpu_devices(config: Any, graph: Any) -> None:
+def provide_cpu_devices(config: tf.ConfigProto, graph: tf.Graph) -> None:
     """Let a session's configuration have the CPU devices that a graph needs, and share the cores among them.
 
     By default each operation splits its work over all cores. Where towers on K logical CPU devices compute at the same
@@ -161,7 +162,7 @@ def provide_cpu_devices(config: Any, graph: Any) -> None:
         config.intra_op_parallelism_threads = max(1, usable_cores() // num_devices)
 
 
-def check_session_devices(session: Any, graph: Any) -> None:
+def check_session_devices(session: tf.Session, graph: tf.Graph) -> None:
     """Check that ``session`` has every local device that an op of ``graph`` asks for.
 
     Soft placement, which ops without a kernel on a GPU need, would otherwise move whole towers to another device.
@@ -184,7 +185,7 @@ def check_session_devices(session: Any, graph: Any) -> None:
         )
 
 
-def local_devices(graph: Any) -> set[tuple[str, int]]:
+def local_devices(graph: tf.Graph) -> set[tuple[str, int]]:
     """Return the (type, index) pairs of the devices in this process that operations of ``graph`` ask for."""
     found = set()
     for name in {op.device for op in graph.get_operations()}:
@@ -231,7 +232,7 @@ class LeastLoadedDeviceSetter:
         """The bytes of variables on each device so far."""
         return list(self._load.sizes)
 
-    def __call__(self, op: Any) -> str:
+    def __call__(self, op: tf.Operation) -> str:
         """Return the device for ``op``; a device that was asked for explicitly stays."""
         if op.device:
             return str(op.device)
@@ -239,11 +240,11 @@ class LeastLoadedDeviceSetter:
             return self.place_with_balance(op)
         return self.worker_device
 
-    def place_with_balance(self, op: Any) -> str:
+    def place_with_balance(self, op: tf.Operation) -> str:
         """Return the least loaded device after adding the bytes of the variable ``op`` to it."""
         return self._load.take(self._size_bytes(op))
 
-    def _size_bytes(self, op: Any) -> int:
+    def _size_bytes(self, op: tf.Operation) -> int:
         shape, dtype = _variable_shape_and_dtype(op)
         num_elements = shape.num_elements()
         if num_elements is not None:
@@ -260,7 +261,7 @@ class LeastLoadedDeviceSetter:
         return f"LeastLoadedDeviceSetter-{self.worker_device}"
 
 
-def _variable_shape_and_dtype(op: Any) -> tuple[Any, Any]:
+def _variable_shape_and_dtype(op: tf.Operation) -> tuple[tf.TensorShape, tf.DType]:
     """Return what the variable made by ``op`` holds; the output of a VarHandleOp is only its handle."""
     if op.type == "VarHandleOp":
         return tf.TensorShape(op.get_attr("shape")), op.get_attr("dtype")

@@ -8,9 +8,14 @@ is nothing to count.
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any
+from typing import TypeAlias
+
+import tensorflow.compat.v1 as tf
+
+Counts: TypeAlias = "dict[Hashable, int] | None"
+"""How many layers of each kind there are; None where there is no Keras, or none counted yet."""
 
 
 class KerasNames:
@@ -20,7 +25,7 @@ class KerasNames:
         graph: the graph of the tower.
     """
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: tf.Graph) -> None:
         self._of_thread = _Swap(_exchange_keras_3)
         self._of_graph = _Swap(partial(_exchange_tf_keras, graph))
 
@@ -37,9 +42,9 @@ class KerasNames:
 class _Swap:
     """Exchanges what is there for what was there at the call before; the first time, for nothing."""
 
-    def __init__(self, exchange: Callable[[Any], Any]) -> None:
+    def __init__(self, exchange: Callable[[Counts], Counts]) -> None:
         self._exchange = exchange
-        self._other: Any = None
+        self._other: Counts = None
 
     def __call__(self) -> None:
         self._other = self._exchange(self._other)
@@ -57,22 +62,22 @@ def keep_keras_policy() -> Callable[[], None]:
     return install
 
 
-def _exchange_keras_3(counts: Any) -> Any:
+def _exchange_keras_3(counts: Counts) -> Counts:
     """Set the counts of the calling thread, None for new ones; return those before."""
     state = sys.modules.get("keras.src.backend.common.global_state")
     if state is None:
         return None
-    before = state.get_global_attribute("object_name_uids")
+    before: Counts = state.get_global_attribute("object_name_uids")
     state.set_global_attribute("object_name_uids", defaultdict(int) if counts is None else counts)
     return before
 
 
-def _exchange_tf_keras(graph: Any, counts: Any) -> Any:
+def _exchange_tf_keras(graph: tf.Graph, counts: Counts) -> Counts:
     """Set the counts of a graph, None for new ones; return those before."""
     backend = sys.modules.get("tf_keras.src.backend")
     if backend is None:
         return None
-    before = backend.PER_GRAPH_OBJECT_NAME_UIDS.pop(graph, None)
+    before: Counts = backend.PER_GRAPH_OBJECT_NAME_UIDS.pop(graph, None)
     if counts is not None:
         backend.PER_GRAPH_OBJECT_NAME_UIDS[graph] = counts
     return before

@@ -1,30 +1,31 @@
-"""Remember which variables a tower creates, so that replicas are paired by record and not by name.
+"""Whose the variables of a tower are, and which of them it made.
 
-Towers run the same function, so the n-th variable that one tower creates is the copy of the n-th that the main tower
-creates. Names only serve as a check: they are never taken apart to find a partner.
+The n-th variable that one tower creates is the copy of the n-th that the main tower creates, since towers run the same
+function. So replicas are paired by record: names only serve as a check, they are never taken apart to find a partner.
 
-Find the variable that another tower made at the same place in the tower function.
-
-``tf.get_variable`` shares variables by their names. ``tf.Variable``, and with it Keras, always makes a new one. In a
-tower that takes the variables of another one, such as every tower for prediction, a variable that is about to be made
-is instead looked up by its place: the name scopes inside the tower, its name, and how many were made there before.
+``tf.get_variable`` shares variables by their names; ``tf.Variable``, and with it Keras, always makes a new one. Where a
+tower takes the variables of another one, such as for prediction, a variable that is about to be made is looked up by
+its path instead: the name scopes inside the tower, its name, and how many were made there before.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import is_in_variable_store
 from tpack.errors import TowerMismatchError
+from tpack.tower.collections import KEEP_ALL, KEEP_UPDATES, KEEP_VARIABLES, CollectionPolicy
 from tpack.tower.names import join_scope
+from tpack.tower.per_graph import PerGraph
 
-_PLACES_KEY = ("tpack_variable_places",)
-"""The places of all towers of a graph. A tuple as the key, which TensorFlow's own stores have, is never saved."""
+Creator: TypeAlias = Callable[..., tf.Variable]
+"""The next of TensorFlow's variable creators, which makes the variable."""
 
 
 class VariableRecorder:
@@ -32,36 +33,26 @@ class VariableRecorder:
 
     Args:
         owner: who creates them, for messages.
-        as_copies: put the variables into LOCAL_VARIABLES in place of GLOBAL_VARIABLES. A copy is not saved: a
-            checkpoint holds the main tower's variables and loads into any number of towers.
-        only_local: create no variable that belongs into GLOBAL_VARIABLES; take the one that the tower whose variables
-            these are made in the same place.
+        ownership: whose they are; by default its own, as they are made.
         unnamed_scope: a name scope that is left out of the variables' names.
-        takes_from: create no variable at all; take the one that the tower of this recorder made in the same place.
+
+    Attributes:
+        variables: what was recorded.
+        paths: where in the tower function the variables were made.
     """
 
-    def __init__(
-        self,
-        owner: str,
-        *,
-        as_copies: bool = False,
-        only_local: bool = False,
-        unnamed_scope: str = "",
-        takes_from: "VariableRecorder | None" = None,
-    ) -> None:
+    def __init__(self, owner: str, ownership: "Ownership | None" = None, *, unnamed_scope: str = "") -> None:
         self.owner = owner
+        self.variables: list[tf.Variable] = []
+        self.paths = VariablePaths()
+        self._ownership = Own() if ownership is None else ownership
         self._unnamed_scope = unnamed_scope
-        self._takes_from = takes_from
-        self.variables: list[Any] = []
-        self._as_copies = as_copies
-        self._only_local = only_local
         self._paused = False
-        self._places = VariablePlaces()
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Record in this block; may be entered several times."""
-        self._places.begin()
+        self.paths.begin()
         with tf.variable_creator_scope(self._create):
             yield
 
@@ -79,45 +70,41 @@ class VariableRecorder:
         finally:
             self._paused = before
 
-    def _create(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-        if self._takes_from is not None and not self._paused:
-            return self._take(kwargs)
-        if self._only_local and not self._paused and _will_be_global(kwargs):
-            return self._places.take(kwargs.get("name"), kwargs.get("initial_value"), self.owner)
-        place = self._places.place(kwargs.get("name"))
+    def make(self, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Make the variable that these arguments of a creator ask for, and record it."""
+        path = self.paths.path(kwargs.get("name"))
+        variable = self._made(creator, kwargs)
+        self.variables.append(variable)
+        self.paths.note(path, variable)
+        return variable
+
+    def take(self, kwargs: dict[str, Any], made_by: "VariableRecorder | None" = None) -> tf.Variable:
+        """Return the variable that another tower made where these arguments of a creator ask for one.
+
+        Args:
+            kwargs: the arguments.
+            made_by: the other tower's recorder; None for that of any tower in the same variable scope.
+
+        Raises:
+            TowerMismatchError: There is none, or it has another shape.
+        """
+        among = None if made_by is None else [made_by.paths]
+        return self.paths.take(kwargs.get("name"), kwargs.get("initial_value"), self.owner, made_by=among)
+
+    def _create(self, next_creator: Creator, **kwargs: Any) -> tf.Variable:
+        if self._paused:
+            return self._made(next_creator, kwargs)
+        return self._ownership.create(self, next_creator, kwargs)
+
+    def _made(self, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
         # Keras variables come without this argument and are resource variables anyway.
         if "use_resource" in kwargs:
             kwargs["use_resource"] = True
         with _without_scope(self._unnamed_scope):
-            variable = next_creator(**kwargs)
-        if self._paused:
-            return variable
-        self.variables.append(variable)
-        self._places.note(place, variable)
-        if self._as_copies:
-            _move_to_local(variable)
-        return variable
-
-    def _take(self, kwargs: dict[str, Any]) -> Any:
-        main = [] if self._takes_from is None else [self._takes_from._places]
-        variable = self._places.take(kwargs.get("name"), kwargs.get("initial_value"), self.owner, made_by=main)
-        self.variables.append(variable)
-        return variable
+            return creator(**kwargs)
 
 
-@contextmanager
-def _without_scope(unnamed: str) -> Iterator[None]:
-    """Leave a name scope, and stay in those that were opened inside it."""
-    current = tf.get_default_graph().get_name_scope()
-    if not unnamed or not f"{current}/".startswith(f"{unnamed}/"):
-        yield
-        return
-    inner = current[len(unnamed) + 1 :]
-    with tf.name_scope(f"{inner}/" if inner else None):
-        yield
-
-
-def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[Any, Any]]:
+def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Variable, tf.Variable]]:
     """Pair each variable of the main tower with its copy in another tower.
 
     Args:
@@ -126,6 +113,7 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
 
     Returns:
         (main, copy) pairs in the order of creation.
+
 
     Raises:
         TowerMismatchError: One tower created more variables than the other, or a pair differs in shape or dtype.
@@ -147,6 +135,193 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
     return list(zip(main.variables, copy.variables, strict=True))
 
 
+class Ownership(ABC):
+    """Whose the variables of a tower are: how each comes about, and what becomes of the tower's collections.
+
+    Args:
+        policy: what becomes of the tower's part of the collections.
+    """
+
+    def __init__(self, policy: CollectionPolicy) -> None:
+        self.policy = policy
+
+    @property
+    def updates_variables(self) -> bool:
+        """Whether layers update variables such as moving averages: in training, once for each set of variables."""
+        return self.policy.keeps_updates
+
+    @abstractmethod
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Return the variable that a tower asks for.
+
+        Args:
+            recorder: the tower's.
+            creator: makes a variable.
+            kwargs: its arguments.
+        """
+
+
+class Own(Ownership):
+    """A tower makes its variables as they are asked for: the first one, or one for prediction in a new graph."""
+
+    def __init__(self, policy: CollectionPolicy = KEEP_ALL) -> None:
+        super().__init__(policy)
+
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Make it."""
+        return recorder.make(creator, kwargs)
+
+
+class Copies(Ownership):
+    """A training tower makes copies of the first one's variables, in LOCAL_VARIABLES in place of GLOBAL_VARIABLES.
+
+    A copy is not saved: a checkpoint holds the main tower's variables and loads into any number of towers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(KEEP_UPDATES.with_own_variables())
+
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Make it, as a local one if it would be global."""
+        variable = recorder.make(creator, kwargs)
+        _move_to_local(variable)
+        return variable
+
+
+class Shared(Ownership):
+    """A tower makes no variable but local ones, and takes the others that were made in the same variable scope.
+
+    Those it takes are not its own, and are not recorded.
+    """
+
+    def __init__(self, policy: CollectionPolicy = KEEP_VARIABLES) -> None:
+        super().__init__(policy)
+
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Take it, or make it if it is a local one."""
+        return recorder.take(kwargs) if _will_be_global(kwargs) else recorder.make(creator, kwargs)
+
+
+class Mirrored(Ownership):
+    """A tower takes all variables, local ones too, from the first tower, which made each for all devices.
+
+    They are its own as well, since it has a part of each. So its update operations are kept.
+
+    Args:
+        main: the first tower's recorder.
+    """
+
+    def __init__(self, main: VariableRecorder) -> None:
+        super().__init__(KEEP_UPDATES)
+        self._main = main
+
+    def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
+        """Take it, and record it."""
+        variable = recorder.take(kwargs, self._main)
+        recorder.variables.append(variable)
+        return variable
+
+
+def ownership_of(*, is_training: bool, is_main: bool, has_own_variables: bool, reuse: bool) -> Ownership:
+    """Choose whose the variables of a tower are by what `TowerContext` is told.
+
+    Args:
+        is_training: whether it is built for training.
+        is_main: whether it is the first one.
+        has_own_variables: whether it has variables apart from the first one's.
+        reuse: whether it takes the variables that exist.
+    """
+    policy = KEEP_VARIABLES
+    if is_training and is_main:
+        policy = KEEP_ALL
+    elif is_training and has_own_variables:
+        policy = KEEP_UPDATES
+    if is_training and has_own_variables:
+        policy = policy.with_own_variables()
+    if reuse:
+        return Shared(policy)
+    return Copies() if is_training and has_own_variables and not is_main else Own(policy)
+
+
+class VariablePaths:
+    """Where in the tower function the variables are that one tower makes or takes: their names inside the tower."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[str, tf.Variable]] = []
+        self._taken: Counter[str] = Counter()
+        self._name_scope = ""
+        self._variable_scope = ""
+
+    def begin(self) -> None:
+        """Note the scopes of the tower, which are the current ones: paths are relative to them."""
+        self._name_scope = tf.get_default_graph().get_name_scope()
+        self._variable_scope = tf.get_variable_scope().name
+        known = _paths.here()
+        if not any(paths is self for paths in known):
+            known.append(self)
+
+    def path(self, name: str | None) -> str:
+        """Return the path of a variable of this name that is made now."""
+        current = tf.get_default_graph().get_name_scope()
+        if f"{current}/".startswith(f"{self._name_scope}/"):
+            current = current[len(self._name_scope) :].lstrip("/")
+        return join_scope(current, name or "Variable")
+
+    def note(self, path: str, variable: tf.Variable) -> None:
+        """Remember a variable that this tower made."""
+        self._made.append((path, variable))
+
+    def take(
+        self, name: str | None, initial_value: Any, owner: str, made_by: "Sequence[VariablePaths] | None" = None
+    ) -> tf.Variable:
+        """Return the variable that another tower made on the path where this one is.
+
+        Args:
+            name: what the variable would be called.
+            initial_value: what it would hold; its shape is compared if that is known without computing it.
+            owner: this tower, for messages.
+            made_by: the paths of the other tower, or of several to look through; None for all of the graph that are in
+                the same variable scope.
+
+        Raises:
+            TowerMismatchError: There is none, or it has another shape. The message lists near names.
+        """
+        path = self.path(name)
+        if made_by is None:
+            made_by = [paths for paths in _paths.here() if paths._variable_scope == self._variable_scope]
+        towers = [[(where, made) for where, made in paths._made if not is_in_variable_store(made)] for paths in made_by]
+        for made in towers:
+            here = [variable for where, variable in made if where == path]
+            if self._taken[path] < len(here):
+                variable = here[self._taken[path]]
+                _check_shape(variable, initial_value, owner)
+                self._taken[path] += 1
+                return variable
+        near = get_close_matches(path, {where for made in towers for where, _ in made}, n=5)
+        hint = f"; near names: {', '.join(near)}" if near else ""
+        raise TowerMismatchError(
+            f"{owner} creates the variable {path!r}, which the main training tower did not: a tower function must use "
+            "the same variables in every tower, in training and in prediction. What tf.Variable and Keras layers make "
+            f"is found by its name and its name scopes{hint}"
+        )
+
+
+_paths: PerGraph[list[VariablePaths]] = PerGraph(list)
+"""Those of all towers of a graph."""
+
+
+@contextmanager
+def _without_scope(unnamed: str) -> Iterator[None]:
+    """Leave a name scope, and stay in those that were opened inside it."""
+    current = tf.get_default_graph().get_name_scope()
+    if not unnamed or not f"{current}/".startswith(f"{unnamed}/"):
+        yield
+        return
+    inner = current[len(unnamed) + 1 :]
+    with tf.name_scope(f"{inner}/" if inner else None):
+        yield
+
+
 def _likely_extra(more: VariableRecorder, fewer: VariableRecorder) -> list[str]:
     """Return names that have no like in the other tower, to help who reads the message; the last ones if all have."""
     others = [f"/{variable.op.name}" for variable in fewer.variables]
@@ -161,7 +336,7 @@ def _will_be_global(kwargs: dict[str, Any]) -> bool:
     return collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
 
 
-def _move_to_local(variable: Any) -> None:
+def _move_to_local(variable: tf.Variable) -> None:
     global_variables = variable.graph.get_collection_ref(tf.GraphKeys.GLOBAL_VARIABLES)
     for position in range(len(global_variables) - 1, -1, -1):
         if global_variables[position] is variable:
@@ -170,74 +345,7 @@ def _move_to_local(variable: Any) -> None:
             return
 
 
-class VariablePlaces:
-    """The places of the variables that one tower makes or takes."""
-
-    def __init__(self) -> None:
-        self._made: list[tuple[str, Any]] = []
-        self._taken: Counter[str] = Counter()
-        self._name_scope = ""
-        self._variable_scope = ""
-
-    def begin(self) -> None:
-        """Note the scopes of the tower, which are the current ones: places are relative to them."""
-        graph = tf.get_default_graph()
-        self._name_scope = graph.get_name_scope()
-        self._variable_scope = tf.get_variable_scope().name
-        known = graph.get_collection_ref(_PLACES_KEY)
-        if not any(places is self for places in known):
-            known.append(self)
-
-    def place(self, name: str | None) -> str:
-        """Return the place of a variable of this name that is made now."""
-        current = tf.get_default_graph().get_name_scope()
-        if f"{current}/".startswith(f"{self._name_scope}/"):
-            current = current[len(self._name_scope) :].lstrip("/")
-        return join_scope(current, name or "Variable")
-
-    def note(self, place: str, variable: Any) -> None:
-        """Remember a variable that this tower made."""
-        self._made.append((place, variable))
-
-    def take(
-        self, name: str | None, initial_value: Any, owner: str, made_by: "Sequence[VariablePlaces] | None" = None
-    ) -> Any:
-        """Return the variable that another tower made at the place where this one is.
-
-        Args:
-            name: what the variable would be called.
-            initial_value: what it would hold; its shape is compared if that is known without computing it.
-            owner: this tower, for messages.
-            made_by: the places of the other tower, or of several to look through; None for all of the graph that are
-                in the same variable scope.
-
-        Raises:
-            TowerMismatchError: There is none, or it has another shape. The message lists near names.
-        """
-        place = self.place(name)
-        if made_by is None:
-            known = tf.get_default_graph().get_collection(_PLACES_KEY)
-            made_by = [places for places in known if places._variable_scope == self._variable_scope]
-        towers = [
-            [(where, made) for where, made in places._made if not is_in_variable_store(made)] for places in made_by
-        ]
-        for made in towers:
-            here = [variable for where, variable in made if where == place]
-            if self._taken[place] < len(here):
-                variable = here[self._taken[place]]
-                _check_shape(variable, initial_value, owner)
-                self._taken[place] += 1
-                return variable
-        near = get_close_matches(place, {where for made in towers for where, _ in made}, n=5)
-        hint = f"; near names: {', '.join(near)}" if near else ""
-        raise TowerMismatchError(
-            f"{owner} creates the variable {place!r}, which the main training tower did not: a tower function must use "
-            "the same variables in every tower, in training and in prediction. What tf.Variable and Keras layers make "
-            f"is found by its name and its name scopes{hint}"
-        )
-
-
-def _check_shape(variable: Any, initial_value: Any, owner: str) -> None:
+def _check_shape(variable: tf.Variable, initial_value: Any, owner: str) -> None:
     if initial_value is None or callable(initial_value):
         return
     shape = initial_value.shape if hasattr(initial_value, "shape") else np.shape(initial_value)

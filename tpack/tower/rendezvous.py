@@ -5,8 +5,6 @@ Towers are built one after the other, by one thread, as long as they do not need
 call's function runs, and the first tower goes on to the next. So there is one order in which things are built, always
 the same, and the towers' variables, names and collections are those that they have when nobody meets.
 
-A function that can be left in the middle and taken up again, however deep its calls are.
-
 A generator can only be left by its own ``yield``. Model code is left inside a layer inside a function inside the tower
 function, so it needs a stack of its own: a thread. The thread never runs beside anything else. It runs while `resume`
 waits for it, and it waits while the caller of `resume` runs, so what is done has one order in every run.
@@ -16,18 +14,21 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BuildState, swap_graph_state
 from tpack.errors import ConfigError, TowerMismatchError
-from tpack.tower.context import TowerContext
+from tpack.tower.context import TowerContext, current_frame, entered
 from tpack.tower.keras_names import keep_keras_policy
 from tpack.tower.merging import MergeCall, merge, part_of_tower
 
+T = TypeVar("T")
 
-def call_in_towers(contexts: Sequence[TowerContext], func: Callable[[], Any]) -> list[Any]:
+
+def call_in_towers(contexts: Sequence[TowerContext], func: Callable[[], T]) -> list[T]:
     """Call a function once in each of K towers, which may meet by `TowerContext.merge_call`.
 
     Args:
@@ -45,37 +46,54 @@ def call_in_towers(contexts: Sequence[TowerContext], func: Callable[[], Any]) ->
     """
     if not contexts or any((c.index, c.total) != (k, len(contexts)) for k, c in enumerate(contexts)):
         raise ConfigError(f"wanted all towers in the order of their indices, got {list(contexts)!r}")
-    return _Towers(contexts, func).run()
+    return _Rendezvous(contexts, func).run()
 
 
-class _Towers:
-    """K towers while they are built. The first is built by the calling thread, in which all control stays."""
+# Tower 0 is built by the calling thread, in which all control stays. Towers 1 to K - 1 are built by it as well if tower
+# 0 never meets; else each has a coroutine. One of them moves at a time:
+#
+#                enter             return
+#     tower 0  --------> building --------> built, and towers 1 to K - 1 are resumed once more, to their ends
+#             merge_call |      ^ its part of the result
+#                        v      |
+#                        meeting            resumes towers 1 to K - 1 in turn, then calls the function outside of towers
+#
+#                resume            return
+#     tower k  --------> building --------> built
+#             merge_call |      ^ resume with its part of the result
+#                        v      |
+#                        waiting --------> left by `CoroutineExit`, when any tower or the function has raised
+#                                  close
+
+
+class _Rendezvous:
+    """K towers while they are built."""
 
     def __init__(self, contexts: Sequence[TowerContext], func: Callable[[], Any]) -> None:
         self._contexts = list(contexts)
         self._func = func
         self._graph = tf.get_default_graph()
         self._session = tf.get_default_session()
+        # What the towers are entered in, whichever thread builds them.
+        self._frame = replace(current_frame(), meet=self._meet)
         self._scopes = BuildState(self._graph)
         self._variables = contextvars.copy_context()
         self._install_keras_policy = keep_keras_policy()
         self._state_around = swap_graph_state(self._graph)
         self._states = [self._state_around] * len(self._contexts)
-        self._strands: dict[int, Coroutine] = {}
+        self._coroutines: dict[int, Coroutine] = {}
         self._num_meetings = 0
         self._merged: Any = None
         self._error: BaseException | None = None
 
     def run(self) -> list[Any]:
-        for context in self._contexts:
-            context.meet = self._meet
+        """Build all towers; return what the function returned in each."""
         try:
-            first = self._build_first()
-            return [first, *(self._finish(index) for index in range(1, len(self._contexts)))]
+            with entered(self._frame):
+                first = self._build_first()
+                return [first, *(self._finish(index) for index in range(1, len(self._contexts)))]
         finally:
             self._close()
-            for context in self._contexts:
-                context.meet = None
 
     def _build_first(self) -> Any:
         output = None
@@ -91,11 +109,11 @@ class _Towers:
         return output
 
     def _finish(self, index: int) -> Any:
-        if not self._strands:
+        if not self._coroutines:
             with self._contexts[index]:
                 return self._func()
         result = self._resume(index)
-        if not self._strands[index].is_over:
+        if not self._coroutines[index].is_over:
             raise TowerMismatchError(
                 f"towers must meet equally often: tower 0 ended after {self._num_meetings} call(s) of merge_call, "
                 f"tower {index} makes one more, with {result}"
@@ -104,8 +122,8 @@ class _Towers:
 
     def _meet(self, index: int, call: MergeCall) -> Any:
         """Be called by tower ``index`` with its part; return its part of the result."""
-        if index in self._strands:
-            return self._strands[index].pause(call)
+        if index in self._coroutines:
+            return self._coroutines[index].pause(call)
         if index > 0:
             raise TowerMismatchError(
                 f"towers must meet equally often: tower 0 ended without a call of merge_call, tower {index} makes one, "
@@ -122,9 +140,9 @@ class _Towers:
         return part_of_tower(self._merged, 0)
 
     def _start(self) -> None:
-        if not self._strands:
+        if not self._coroutines:
             for index, context in list(enumerate(self._contexts))[1:]:
-                self._strands[index] = Coroutine(
+                self._coroutines[index] = Coroutine(
                     self._building(context), f"tpack-{context.name or index}", self._variables.copy()
                 )
 
@@ -135,6 +153,7 @@ class _Towers:
                     scopes.enter_context(self._session.as_default())
                 self._scopes.install()
                 self._install_keras_policy()
+                scopes.enter_context(entered(self._frame))
                 scopes.enter_context(context)
                 return self._func()
 
@@ -142,10 +161,10 @@ class _Towers:
 
     def _merge(self, call: MergeCall) -> Any:
         main = self._contexts[0]
-        with self._first_aside(), ExitStack() as shown:
+        with self._first_paused(), ExitStack() as shown:
             shown.enter_context(main.collections.shown())
             calls = [call]
-            for index in self._strands:
+            for index in self._coroutines:
                 calls.append(self._advance(index, call))
                 shown.enter_context(self._contexts[index].collections.shown())
             self._num_meetings += 1
@@ -160,7 +179,7 @@ class _Towers:
             # The first tower is ended like the others, so that its code does not take this for an error of its own.
             self._error = error
             raise CoroutineExit from None
-        if self._strands[index].is_over:
+        if self._coroutines[index].is_over:
             raise TowerMismatchError(
                 f"towers must meet equally often: tower {index} ended after {self._num_meetings} call(s) of "
                 f"merge_call, tower 0 makes one more, with {call}"
@@ -169,40 +188,40 @@ class _Towers:
 
     def _resume(self, index: int) -> Any:
         part = part_of_tower(self._merged, index)
-        with self._brought_back(index):
-            return self._strands[index].resume(part)
+        with self._resumed(index):
+            return self._coroutines[index].resume(part)
 
     @contextmanager
-    def _first_aside(self) -> Iterator[None]:
+    def _first_paused(self) -> Iterator[None]:
         collections = self._contexts[0].collections
-        collections.put_aside()
+        collections.pause()
         state = swap_graph_state(self._graph, self._state_around)
         try:
             yield
         finally:
             swap_graph_state(self._graph, state)
-            collections.bring_back()
+            collections.resume()
 
     @contextmanager
-    def _brought_back(self, index: int) -> Iterator[None]:
-        """Bring back what tower ``index`` had open and collected, for a block in which its coroutine runs."""
+    def _resumed(self, index: int) -> Iterator[None]:
+        """Put back what tower ``index`` had open and collected, for a block in which its coroutine runs."""
         collections = self._contexts[index].collections
         if collections.is_open:
-            collections.bring_back()
+            collections.resume()
         state = swap_graph_state(self._graph, self._states[index])
         try:
             yield
         finally:
             self._states[index] = swap_graph_state(self._graph, state)
             if collections.is_open:
-                collections.put_aside()
+                collections.pause()
 
     def _close(self) -> None:
         """End all coroutines that have not ended."""
-        for index, strand in self._strands.items():
-            if not strand.is_over:
-                with self._brought_back(index):
-                    strand.close()
+        for index, coroutine in self._coroutines.items():
+            if not coroutine.is_over:
+                with self._resumed(index):
+                    coroutine.close()
 
 
 class CoroutineExit(BaseException):

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable
-from tpack.distribute.contexts import CrossTowerMode, current_mode
 from tpack.distribute.values import PerDevice, Value
 from tpack.distribute.variables.distributed import Change, DistributedVariable, TensorOrArray, assign_to_components
 from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.sums import on_device
+from tpack.tower.context import current_frame
 
 _SUM, _MEAN = tf.VariableAggregation.SUM, tf.VariableAggregation.MEAN
 
@@ -73,7 +73,7 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
         return [value - share * others, *([share] * others)]
 
     def _key_in_tower(self) -> str | None:
-        return None if isinstance(current_mode(), CrossTowerMode) else self._key_here()
+        return None if current_frame().strategy is not None else self._key_here()
 
     def _get_cross_tower(self) -> tf.Tensor:
         values = [component.value() for component in self.components]

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import TowerMismatchError
 from tpack.graph_builder.towers import build_towers
 from tpack.tower.context import PredictTowerContext, TrainTowerContext
-from tpack.tower.recorder import VariablePlaces
+from tpack.tower.recorder import VariablePaths
 
 
 def names(variables):
@@ -23,7 +23,7 @@ def make_variables():
 
 
 @pytest.mark.parametrize("main_name", ["", "tower0"])
-def test_a_prediction_tower_finds_each_variable_by_its_place(graph, main_name):
+def test_a_prediction_tower_finds_each_variable_by_its_path(graph, main_name):
     with tf.name_scope("around") if not main_name else tf.name_scope(None), TrainTowerContext(main_name):
         made = make_variables()
     with PredictTowerContext("predict", reuse=True) as tower:
@@ -68,12 +68,12 @@ def test_a_variable_too_many_is_an_error_that_lists_near_names(graph):
             tf.Variable(1.0, name="weights")
 
 
-def test_places_are_relative_to_where_they_begin(graph):
-    places = VariablePlaces()
+def test_paths_are_relative_to_where_they_begin(graph):
+    paths = VariablePaths()
     with tf.name_scope("a"):
-        places.begin()
+        paths.begin()
         with tf.name_scope("b"):
-            assert places.place("w") == "b/w"
-        assert places.place(None) == "Variable"
+            assert paths.path("w") == "b/w"
+        assert paths.path(None) == "Variable"
     with tf.name_scope("ab"):
-        assert places.place("w") == "ab/w"
+        assert paths.path("w") == "ab/w"

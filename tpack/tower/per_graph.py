@@ -1,0 +1,60 @@
+"""What tpack remembers about a graph, for as long as the graph and whoever remembers it are there.
+
+The graph holds the values, under the `PerGraph` that they belong to, which it holds weakly. So a value may refer to its
+graph, which a weak dictionary of graphs would then keep for ever. Being in none of the graph's collections, a value is
+not saved in a MetaGraph, and no backup of collections takes it back.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+import tensorflow.compat.v1 as tf
+
+T = TypeVar("T")
+
+_VALUES = "_tpack_values"
+"""The attribute of a graph that holds its values."""
+
+_lock = threading.Lock()
+
+
+class PerGraph(Generic[T]):
+    """One value for each graph, made where it is first asked for.
+
+    Args:
+        make: makes the value of a graph. One that is a ``threading.local`` is another in each thread.
+
+    Example:
+        _names: PerGraph[set[str]] = PerGraph(set)
+
+        _names.here().add("fc1")
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+
+    def here(self) -> T:
+        """Return the value of the graph that is being built; see `built_graph`."""
+        return self.of(built_graph())
+
+    def of(self, graph: tf.Graph) -> T:
+        """Return the value of one graph; the graph of a loop, condition or function has a value of its own."""
+        if not hasattr(graph, _VALUES):
+            with _lock:
+                if not hasattr(graph, _VALUES):
+                    setattr(graph, _VALUES, WeakKeyDictionary())
+        values: WeakKeyDictionary[PerGraph[T], T] = getattr(graph, _VALUES)
+        try:
+            return values[self]
+        except KeyError:
+            return values.setdefault(self, self._make())
+
+
+def built_graph() -> tf.Graph:
+    """Return the graph that is being built: in code of a loop, condition or function, the one that this belongs to."""
+    graph = tf.get_default_graph()
+    while (outer := getattr(graph, "outer_graph", None)) is not None:
+        graph = outer
+    return graph
