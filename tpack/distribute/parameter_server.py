@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
@@ -16,6 +15,7 @@ from tpack.distribute.variables.distributed import replace_in_collections
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.tower.devices import LeastLoadedDeviceSetter
+from tpack.tower.per_graph import PerGraph
 from tpack.types import GradsAndVars
 
 _CPU = "/device:CPU:0"
@@ -62,7 +62,7 @@ class ParameterServerStrategy(DeviceListStrategy):
             parameter_devices = self._worker_devices if len(self._worker_devices) == 1 else [_CPU]
         self._parameter_devices = different_devices(parameter_devices)
         # One for each graph, so that where variables go depends on nothing outside of it.
-        self._setters: WeakKeyDictionary[tf.Graph, LeastLoadedDeviceSetter] = WeakKeyDictionary()
+        self._setters = PerGraph(lambda: LeastLoadedDeviceSetter(self._parameter_devices[0], self._parameter_devices))
 
     @property
     def worker_devices(self) -> list[str]:
@@ -98,10 +98,7 @@ class ParameterServerStrategy(DeviceListStrategy):
         """Return the device of a variable, or the device function that chooses one."""
         if colocate_with is not None:
             return devices_for(colocate_with, [])[0]
-        graph = tf.get_default_graph()
-        if graph not in self._setters:
-            self._setters[graph] = LeastLoadedDeviceSetter(self._parameter_devices[0], self._parameter_devices)
-        return self._setters[graph]
+        return self._setters.here()
 
     def _update_by_optimizer(
         self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str

@@ -7,10 +7,11 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tower.context import current_tower_context
+from tpack.tower.per_graph import PerGraph
 from tpack.tower.tower_func import check_signature
 
-_OPTIMIZERS_KEY = ("tpack_optimizers",)
-"""A graph's optimizers, each with its model. A tuple as the key, which TensorFlow's own stores have, is never saved."""
+_optimizers: PerGraph[list[tuple["ModelDesc", tf.train.Optimizer]]] = PerGraph(list)
+"""A graph's optimizers, each with its model."""
 
 
 class ModelDescBase:
@@ -117,7 +118,7 @@ class ModelDesc(ModelDescBase):
             The method of the same name in tensorpack.
         """
         # Kept by the graph: an optimizer knows its graph, so a model that kept it would keep all its graphs alive.
-        known = tf.get_default_graph().get_collection_ref(_OPTIMIZERS_KEY)
+        known = _optimizers.here()
         for model, optimizer in known:
             if model is self:
                 return optimizer

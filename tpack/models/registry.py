@@ -13,7 +13,6 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
@@ -23,6 +22,7 @@ from tpack.tfutils.argscope import complete_arguments, disable_layer_logging, lo
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.getters import CastVariable
+from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register"]
@@ -38,7 +38,7 @@ WEIGHT_ALIASES = {"nl": "activation", "W_init": "kernel_initializer", "b_init": 
 
 _layers: dict[str, list[Layer]] = {}
 # The keys of the layers that were built in each graph.
-_built: WeakKeyDictionary[tf.Graph, set[str]] = WeakKeyDictionary()
+_built: PerGraph[set[str]] = PerGraph(set)
 
 
 def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Callable[[F], F]:
@@ -181,7 +181,7 @@ def layer_scope(kind: str, name: str | None) -> Iterator[tf.VariableScope]:
     with _ask_in_current_scope(guard) if name is None else tf.variable_scope(name, custom_getter=guard) as scope:
         guard.key = scope.name if name is not None else f"{scope.name}:{kind}"
         yield scope
-        _built.setdefault(tf.get_default_graph(), set()).add(guard.key)
+        _built.of(tf.get_default_graph()).add(guard.key)
 
 
 @contextmanager
@@ -236,7 +236,7 @@ class _Guard:
             raise
 
     def _was_built(self) -> bool:
-        return self.key in _built.get(tf.get_default_graph(), ())
+        return self.key in _built.of(tf.get_default_graph())
 
     def _used_twice(self, variable_name: str) -> str:
         if self._name is None:

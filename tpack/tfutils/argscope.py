@@ -17,17 +17,17 @@ from difflib import get_close_matches
 from threading import Event
 from types import ModuleType
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tower.context import get_current_tower_context
+from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
 
 F = TypeVar("F", bound=Callable[..., Any])
 _IN_FORCE: ContextVar[Mapping[str, Mapping[str, Any]]] = ContextVar("tpack_argscope")
-_logged_layers: WeakKeyDictionary[tf.Graph, set[str]] = WeakKeyDictionary()
+_logged_layers: PerGraph[set[str]] = PerGraph(set)
 _logging_disabled = Event()
 
 
@@ -186,7 +186,7 @@ def log_shapes(name: str, inputs: object, outputs: object) -> None:
     tower = get_current_tower_context()
     if _logging_disabled.is_set() or (tower is not None and not tower.is_main_tower):
         return
-    logged = _logged_layers.setdefault(tf.get_default_graph(), set())
+    logged = _logged_layers.of(tf.get_default_graph())
     if name not in logged:
         logged.add(name)
         logger.info(f"{name:<20} {_shapes(inputs)} --> {_shapes(outputs)}")

@@ -8,13 +8,13 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
 from tpack.tower.collections import log_dropped_summaries
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.names import join_scope
+from tpack.tower.per_graph import PerGraph
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,12 +34,12 @@ def auto_reuse_variable_scope(func: F) -> F:
             real = discriminator(image)
             fake = discriminator(generated)
     """
-    seen: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+    seen: PerGraph[set[str]] = PerGraph(set)
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         scope = tf.get_variable_scope()
-        called_in = seen.setdefault(tf.get_default_graph(), set())
+        called_in = seen.of(tf.get_default_graph())
         reuse = True if scope.name in called_in else None
         with tf.variable_scope(scope, reuse=reuse, auxiliary_name_scope=False):
             result = func(*args, **kwargs)
