@@ -8,7 +8,7 @@ cross-tower context. A trainer's tower is a tower context too.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import tensorflow.compat.v1 as tf
 
@@ -20,9 +20,17 @@ from tpack.distribute.contexts import (
     strategy_of,
     tower_context_of,
 )
-from tpack.distribute.strategy import DistributionStrategy
+from tpack.distribute.strategy import DatasetFn, DistributionStrategy, VariableCreator
 from tpack.distribute.trainer_towers import context_of_tower
-from tpack.distribute.values import DistributedValues, update_on_devices
+from tpack.distribute.values import (
+    Aggregation,
+    Destinations,
+    DistributedValues,
+    Structure,
+    Value,
+    Variable,
+    update_on_devices,
+)
 from tpack.errors import StrategyError
 from tpack.tower.context import current_frame
 
@@ -103,11 +111,12 @@ class DefaultStrategy(DistributionStrategy):
         with current_strategy(self, _create_as_it_is):
             yield self
 
-    def _read_var(self, v: Any) -> Any:
+    def read_var(self, v: Variable) -> tf.Tensor:
+        """Return the value of a variable, on the current device."""
         return tf.identity(v)
 
     @contextmanager
-    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+    def colocate_vars_with(self, colocate_with_variable: Destinations) -> Iterator[None]:
         """Make variables in a block on the device of another one; a scope is not needed.
 
         Raises:
@@ -117,28 +126,30 @@ class DefaultStrategy(DistributionStrategy):
         with tf.colocate_with(colocate_with_variable):
             yield
 
-    def _distribute_dataset(self, dataset_fn: Callable[[], Any]) -> Any:
+    def _distribute_dataset(self, dataset_fn: DatasetFn) -> tf.compat.v2.data.Dataset:
         return self._call_dataset_fn(dataset_fn)
 
-    def _broadcast(self, tensor: Any, destinations: Any) -> Any:
+    def _broadcast(self, tensor: Value, destinations: Destinations | None) -> Value:
         if destinations is not None:
             raise StrategyError(f"the default strategy has no devices to broadcast to, got {destinations!r}")
         return tensor
 
-    def _call_for_each_tower(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
         with DEFAULT_TOWER_CONTEXT:
             return fn(*args, **kwargs)
 
-    def _reduce(self, aggregation: Any, value: Any, destinations: Any) -> Any:
+    def _reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None) -> Value:
         return value
 
-    def _update(self, var: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _update(self, var: Variable, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
         if isinstance(var, DistributedValues):
             return update_on_devices(fn, {device: (part,) for device, part in var.index.items()}, args, kwargs)
         with tf.colocate_with(var), UpdateContext(var.device):
             return fn(var, *args, **kwargs)
 
-    def _update_non_slot(self, colocate_with: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _update_non_slot(
+        self, colocate_with: Any, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure
+    ) -> Structure:
         if isinstance(colocate_with, DistributedValues):
             return update_on_devices(fn, {device: () for device in colocate_with.devices}, args, kwargs)
         with tf.colocate_with(colocate_with), UpdateContext(colocate_with.device):
@@ -159,15 +170,15 @@ class DefaultStrategy(DistributionStrategy):
         """Refused with a `StrategyError`: variables are wherever their code puts them."""
         raise _has_no("parameter_devices")
 
-    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
+    def non_slot_devices(self, var_list: Sequence[Variable]) -> Variable:
         """Return the variable whose name comes first, so that it is the same one in every build."""
         return min(var_list, key=lambda variable: variable.name)
 
-    def _worker_device_index(self) -> Any:
+    def _worker_device_index(self) -> NoReturn:
         raise _has_no("worker_device_index")
 
 
-def _create_as_it_is(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+def _create_as_it_is(next_creator: VariableCreator, **kwargs: object) -> Variable:
     return next_creator(**kwargs)
 
 

@@ -81,7 +81,8 @@ class DeviceListStrategy(DistributionStrategy):
             return 0
         return PerDevice({device: number for number, device in enumerate(self.worker_devices)})
 
-    def _read_var(self, v: Variable) -> tf.Tensor:
+    def read_var(self, v: Variable) -> tf.Tensor:
+        """Return the value of a variable, on the current device; of a tower-local one, the aggregate over towers."""
         return tf.identity(v._get_cross_tower() if isinstance(v, PerDevice) else v)
 
     def _distribute_dataset(self, dataset_fn: DatasetFn) -> PerDeviceDataset:

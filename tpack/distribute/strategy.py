@@ -1,11 +1,7 @@
 """What a distribution strategy offers: where towers run, where variables live, and how values move between them.
 
 Values have a *locality*: T, another value in each tower (`PerDevice`); M, the same value in each tower (`Mirrored`);
-V(v), mirrored over the devices of the variable v; N, mirrored over the devices of non-slot variables. The methods say
-which they take and give.
-
-The public methods check that they are called where they may be, and call the method of the same name with an
-underscore, which is what a strategy implements.
+V(v), mirrored over the devices of the variable v; N, over those of non-slot variables. Methods say which they take.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,8 +52,8 @@ class DistributionStrategy:
     default one is current, which changes nothing, so that layers can be written for all cases at once.
 
     Methods that move values or call functions are for the strategy's cross-tower context, and raise a `StrategyError`
-    anywhere else. A subclass implements the properties, `non_slot_devices` and the methods with an underscore; the
-    latter are called in the context that they need, with arguments that were checked.
+    anywhere else. A subclass implements the properties, `non_slot_devices`, and in place of a public method the one of
+    the same name with an underscore, which is called in the context that it needs, with arguments that were checked.
 
     Attributes:
         is_default: whether it is the default strategy.
@@ -135,7 +131,7 @@ class DistributionStrategy:
 
     def read_var(self, v: Variable) -> tf.Tensor:
         """Return the value of a variable, on the current device; of a tower-local one, the aggregate over towers."""
-        return self._read_var(v)
+        raise NotImplementedError
 
     @contextmanager
     def colocate_vars_with(self, colocate_with_variable: Destinations) -> Iterator[None]:
@@ -266,19 +262,13 @@ class DistributionStrategy:
     def update_non_slot(
         self, colocate_with: Destinations, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure
     ) -> Structure:
-        """Call ``fn(*args, **kwargs)`` once on each device that non-slot variables are on.
+        """Call ``fn(*args, **kwargs)`` once on each device that non-slot variables are on, as `update` does for one.
 
         Args:
             colocate_with: what `non_slot_devices` returned.
             fn: updates them on one device.
-            *args: of locality N.
+            *args: of locality N, as is what this method returns.
             **kwargs: more of them.
-
-        Returns:
-            What `regroup` makes of the results, with locality N.
-
-        Raises:
-            StrategyError: An argument differs between towers.
         """
         require_cross_tower_context(self)
         return self._update_non_slot(colocate_with, fn, *args, **kwargs)
@@ -331,7 +321,7 @@ class DistributionStrategy:
     def unwrap(self, value: Value) -> list[Any]:
         """Return the values of all devices, which a value or a variable holds; one alone as a list of one."""
         require_cross_tower_context(self)
-        return self._unwrap(value)
+        return list(value.index.values()) if isinstance(value, DistributedValues) else [value]
 
     def group(self, value: Structure, name: str | None = None) -> tf.Operation:
         """Return one operation that runs what `unwrap` returns; a single one as it is, unless it is to have a name.
@@ -341,7 +331,7 @@ class DistributionStrategy:
             name: the name of the operation.
         """
         require_cross_tower_context(self)
-        values = tf.nest.flatten([self._unwrap(part) for part in tf.nest.flatten(value)])
+        values = tf.nest.flatten([self.unwrap(part) for part in tf.nest.flatten(value)])
         if len(values) != 1 or name is not None:
             return tf.group(values, name=name)
         return getattr(values[0], "op", values[0])
@@ -351,9 +341,6 @@ class DistributionStrategy:
 
     def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> Variable:
         """Make a variable; ``colocate_with`` among the arguments is what `colocate_vars_with` was given."""
-        raise NotImplementedError
-
-    def _read_var(self, v: Variable) -> tf.Tensor:
         raise NotImplementedError
 
     def _distribute_dataset(self, dataset_fn: DatasetFn) -> Any:
@@ -393,11 +380,6 @@ class DistributionStrategy:
         """Apply reduced gradients to variables of one copy; return the operations."""
         return [optimizer.apply_gradients(list(grads_and_vars), name=name)]
 
-    def _unwrap(self, distributed_value: Value) -> list[Any]:
-        if isinstance(distributed_value, DistributedValues):
-            return list(distributed_value.index.values())
-        return [distributed_value]
-
     def _worker_device_index(self) -> PerDevice | int:
         raise NotImplementedError
 
@@ -426,11 +408,10 @@ class DistributionStrategy:
 
 
 def get_loss_reduction() -> Aggregation:
-    """Return how towers' gradients are aggregated, after the last loss of ``tf.losses`` in the current graph.
+    """Return how towers' gradients are aggregated, which the last loss of ``tf.losses`` in the current graph says.
 
     Returns:
-        ``tf.VariableAggregation.SUM`` if that loss was made with ``tf.losses.Reduction.SUM``, else, or if there is
-        none, ``tf.VariableAggregation.MEAN``.
+        ``tf.VariableAggregation.SUM`` for ``tf.losses.Reduction.SUM``; for others, and without a loss, ``MEAN``.
 
     Source:
         The function of the same name in the seed ``distribute``.
@@ -459,9 +440,8 @@ def _check_pair(grad: Value | None, variable: Variable) -> None:
     if isinstance(grad, DistributedValues):
         without = [device for device, part in grad.index.items() if part is None]
         if without:
-            raise TowerMismatchError(
-                f"{variable.op.name} has a gradient in some towers, and none on {', '.join(without)}"
-            )
+            name, devices = variable.op.name, ", ".join(without)
+            raise TowerMismatchError(f"{name} has a gradient in some towers, and none on {devices}")
 
 
 def _plain(grad: Value, variable: Variable) -> Value:
