@@ -243,19 +243,6 @@ class Callback:
         return type(self).__name__
 
 
-def training_towers(trainer: Trainer) -> Sequence[TowerHandle]:
-    """Return the training towers of a trainer, the main one first; none of a trainer that knows no towers."""
-    towers: TowerHandles | None = getattr(trainer, "towers", None)
-    return towers.training() if towers else ()
-
-
-def _overridden(callback: Callback, name: str) -> bool:
-    if not hasattr(Callback, name):
-        return False
-    method = getattr(callback, name)
-    return getattr(method, "__func__", method) is not getattr(Callback, name)
-
-
 class CallbackFactory(Callback):
     """Make a callback of functions; each takes the callback itself, and without functions nothing is done.
 
@@ -303,3 +290,16 @@ class CallbackFactory(Callback):
 
     def __str__(self) -> str:
         return f"CallbackFactory({', '.join(self._functions)})"
+
+
+def training_towers(trainer: Trainer) -> Sequence[TowerHandle]:
+    """Return the training towers of a trainer, the main one first; none of a trainer that knows no towers."""
+    towers: TowerHandles | None = getattr(trainer, "towers", None)
+    return towers.training() if towers else ()
+
+
+def _overridden(callback: Callback, name: str) -> bool:
+    if not hasattr(Callback, name):
+        return False
+    method = getattr(callback, name)
+    return getattr(method, "__func__", method) is not getattr(Callback, name)

@@ -89,10 +89,6 @@ class ProgressBar(Callback):
         return super().implements(hook)
 
 
-def _brief(value: np.ndarray) -> str:
-    return f"{float(value):.3g}" if np.ndim(value) == 0 else str(value)
-
-
 class ThroughputTracker(Callback):
     """Report the steps, or samples, per second of each epoch.
 
@@ -159,3 +155,7 @@ class EstimatedTimeLeft(Callback):
         epochs_left = self.trainer.max_epoch - self.epoch_num
         if epochs_left > 0:
             logger.info(f"Estimated time left: {humanize_time_delta(epochs_left * self._average(self._seconds))}.")
+
+
+def _brief(value: np.ndarray) -> str:
+    return f"{float(value):.3g}" if np.ndim(value) == 0 else str(value)
