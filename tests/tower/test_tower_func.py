@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerError
 from tpack.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
-from tpack.tower.tower_func import TowerFunc, check_signature
+from tpack.tower.tower_func import InputSignature, TowerFunc
 
 SIGNATURE = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
 
@@ -106,9 +106,21 @@ def test_what_is_no_function_is_an_error():
         ([SIGNATURE[0], SIGNATURE[0]], r"must differ, got \['image', 'image'\]"),
     ],
 )
-def test_check_signature_names_the_entry(signature, message):
+def test_a_signature_that_is_wrong_names_the_entry(signature, message):
     with pytest.raises(ConfigError, match=message):
-        check_signature(signature)
+        InputSignature(signature)
+
+
+def test_a_signature_is_checked_where_it_is_made_and_copied_after(monkeypatch):
+    signature = InputSignature(SIGNATURE)
+    assert signature == SIGNATURE
+    assert signature.names == ["image", "label"]
+    monkeypatch.setattr(InputSignature, "_check", lambda self: pytest.fail("checked again"))
+    func = TowerFunc(model, signature)
+    for copy in (func.input_signature, func.without_towers().input_signature):
+        assert (type(copy), copy) == (InputSignature, SIGNATURE)
+        copy.clear()
+    assert func.input_names == ["image", "label"]
 
 
 @pytest.mark.parametrize("renew", [lambda func: func.without_towers(), lambda func: pickle.loads(pickle.dumps(func))])

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tower.context import current_tower_context
 from tpack.tower.per_graph import PerGraph
-from tpack.tower.tower_func import check_signature
+from tpack.tower.tower_func import InputSignature
 
 _optimizers: PerGraph[list[tuple["ModelDesc", tf.train.Optimizer]]] = PerGraph(list)
 """A graph's optimizers, each with its model."""
@@ -44,7 +44,7 @@ class ModelDescBase:
             f"{type(self).__name__} must define build_graph(), which builds the model from {len(args)} tensors"
         )
 
-    def get_input_signature(self) -> list[Any]:
+    def get_input_signature(self) -> InputSignature:
         """Return the inputs as a list of ``tf.TensorSpec``, the same at each call.
 
         Returns:
@@ -59,18 +59,18 @@ class ModelDescBase:
         Source:
             The method of the same name in tensorpack.
         """
-        signature = vars(self).get("_input_signature")
+        signature: InputSignature | None = vars(self).get("_input_signature")
         if signature is None:
             # Placeholders are a way to write a signature; they must not end up in the graph that is trained.
             with tf.Graph().as_default():
-                signature = check_signature([_as_spec(item) for item in self.inputs()])
+                signature = InputSignature(_as_spec(item) for item in self.inputs())
             self._input_signature = signature
-        return list(signature)
+        return InputSignature(signature)
 
     @property
     def input_names(self) -> list[str]:
         """The names of the inputs."""
-        return [spec.name for spec in self.get_input_signature()]
+        return self.get_input_signature().names
 
     @property
     def training(self) -> bool:

@@ -15,7 +15,7 @@ from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataPointError, InputError
 from tpack.input_source.component import Component, Misfit
-from tpack.tower.tower_func import check_signature
+from tpack.tower.tower_func import InputSignature
 
 
 class InputSource:
@@ -46,7 +46,7 @@ class InputSource:
         """
         if self.setup_done():
             raise InputError(f"{self} was set up before: one input source serves one graph, create a new one")
-        specs = check_signature(signature)
+        specs = InputSignature(signature)
         # Opened here for the first time, so that it lies in no tower.
         with self.cached_name_scope():
             pass

@@ -1,18 +1,17 @@
 """A tower function: the user's model code, which remembers every tower that it was called in.
 
-Look up what a tower built: its tensors, variables and collections, by the names that the tower function used.
+Its `InputSignature` says what it takes and is checked once, where it is made. A `TowerHandle` looks up what one call
+built: tensors, variables and collections, by the names that the function used.
 
-Updates that Keras layers make while they are called: moving averages, and the state of random numbers.
-
-In a graph, an update is an operation that somebody has to run. Keras makes it and tells nobody
-(tensorflow/tensorflow#23873). What its layers made in a training tower is put into the collection UPDATE_OPS here,
+In a graph, an update of a Keras layer, such as that of a moving average, is an operation that somebody has to run.
+Keras 3 makes it and tells nobody. What its layers made in a training tower is put into the collection UPDATE_OPS here,
 which is run with each step.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import tensorflow.compat.v1 as tf
 
@@ -22,9 +21,117 @@ from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
 from tpack.tower.names import join_scope, op_and_tensor_name
 
+ModelFunction: TypeAlias = Callable[..., Any]
+"""Builds a model from one tensor for each input."""
+
 _UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 # Where a layer is called, in Keras 3 and tf_keras.
 _CALLS = ("/keras/src/layers/layer.py", "/tf_keras/src/engine/base_layer.py", "/tf_keras/src/engine/base_layer_v1.py")
+
+
+class TowerFunc:
+    """Wrap a function of input tensors; each call must happen inside a tower and adds a handle to `towers`.
+
+    Args:
+        tower_fn: builds the model from one tensor for each entry of the signature.
+        input_signature: what the inputs are: ``tf.TensorSpec`` each, with different names.
+
+    Raises:
+        ConfigError: The signature holds something else, an entry without a name, or a name twice.
+    """
+
+    def __init__(self, tower_fn: ModelFunction, input_signature: Iterable[tf.TensorSpec]) -> None:
+        if not callable(tower_fn):
+            raise ConfigError(f"a tower function must be callable, got {tower_fn!r}")
+        self._tower_fn = tower_fn
+        self._input_signature = InputSignature(input_signature)
+        self._handles: list[TowerHandle] = []
+
+    @property
+    def function(self) -> ModelFunction:
+        """The function that is wrapped."""
+        return self._tower_fn
+
+    @property
+    def input_signature(self) -> "InputSignature":
+        """What the inputs are, as ``tf.TensorSpec``."""
+        return InputSignature(self._input_signature)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the inputs."""
+        return self._input_signature.names
+
+    @property
+    def towers(self) -> "TowerHandles":
+        """A handle of each call so far."""
+        return TowerHandles(self._handles)
+
+    def without_towers(self) -> "TowerFunc":
+        """Return the same function and signature as a tower function that has built nothing yet."""
+        return TowerFunc(self._tower_fn, self._input_signature)
+
+    def __reduce__(self) -> tuple[type["TowerFunc"], tuple[ModelFunction, "InputSignature"]]:
+        # Towers belong to a graph, which stays in its process.
+        return TowerFunc, (self._tower_fn, self._input_signature)
+
+    def __call__(self, *inputs: tf.Tensor) -> Any:
+        """Build one tower.
+
+        Args:
+            *inputs: one tensor for each entry of the signature.
+
+        Returns:
+            What the wrapped function returns.
+
+        Raises:
+            TowerError: The number of inputs is not that of the signature, no tower is current, or an earlier tower has
+                the same name.
+        """
+        context = current_tower_context()
+        if context.name and context.name in [handle.name for handle in self._handles]:
+            raise TowerError(f"there is a tower {context.name!r} already: give this one another name")
+        if len(inputs) != len(self._input_signature):
+            raise TowerError(
+                f"the tower function takes {len(self._input_signature)} inputs ({', '.join(self.input_names)}), got "
+                f"{len(inputs)}"
+            )
+        updates = KerasUpdates(context.name)
+        output = self._tower_fn(*inputs)
+        if context.updates_variables:
+            updates.collect(context.recorder.variables)
+        self._handles.append(TowerHandle(context, inputs, output, self.input_names))
+        return output
+
+
+class InputSignature(list[tf.TensorSpec]):
+    """What the inputs of a tower function are; to make one of another one checks nothing again.
+
+    Args:
+        specs: ``tf.TensorSpec`` each, with different names.
+
+    Raises:
+        ConfigError: Something in it is not a ``tf.TensorSpec``, has no name, or has the name of another.
+    """
+
+    def __init__(self, specs: Iterable[tf.TensorSpec]) -> None:
+        super().__init__(specs)
+        if not isinstance(specs, InputSignature):
+            self._check()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the inputs."""
+        return [spec.name for spec in self]
+
+    def _check(self) -> None:
+        for position, spec in enumerate(self):
+            if not isinstance(spec, tf.TensorSpec) or not spec.name:
+                raise ConfigError(
+                    f"entry {position} of an input signature must be a tf.TensorSpec with a name, got {spec!r}"
+                )
+        if len(set(self.names)) < len(self):
+            raise ConfigError(f"the names in an input signature must differ, got {self.names}")
 
 
 class TowerHandle:
@@ -37,10 +144,12 @@ class TowerHandle:
         input_names: the names of the inputs in the signature.
     """
 
-    def __init__(self, context: TowerContext, inputs: Sequence[Any], output: Any, input_names: Sequence[str]) -> None:
+    def __init__(
+        self, context: TowerContext, inputs: Sequence[tf.Tensor], output: object, input_names: Sequence[str]
+    ) -> None:
         self.context = context
         self.inputs = list(inputs)
-        self.output = output
+        self.output: Any = output
         self._graph = tf.get_default_graph()
         self._inputs_by_name = dict(zip(input_names, self.inputs, strict=True))
 
@@ -64,7 +173,7 @@ class TowerHandle:
         """Whether the tower was built for training."""
         return self.context.is_training
 
-    def get_tensor(self, name: str) -> Any:
+    def get_tensor(self, name: str) -> tf.Tensor:
         """Return a tensor of this tower.
 
         Args:
@@ -84,11 +193,11 @@ class TowerHandle:
                 continue
         raise TowerError(f"no tensor {name!r} in {self.context!r} or in the graph{self._near_names(op_name)}")
 
-    def get_tensors(self, names: Iterable[str]) -> list[Any]:
+    def get_tensors(self, names: Iterable[str]) -> list[tf.Tensor]:
         """Return several tensors, as `get_tensor` does each."""
         return [self.get_tensor(name) for name in names]
 
-    def get_variable(self, name: str) -> Any:
+    def get_variable(self, name: str) -> tf.Variable:
         """Return a variable that this tower uses.
 
         Args:
@@ -106,7 +215,7 @@ class TowerHandle:
             raise TowerError(f"no variable {full_name!r} in {self.context!r}{hint}")
         return variables[full_name]
 
-    def get_variables(self, names: Iterable[str]) -> list[Any]:
+    def get_variables(self, names: Iterable[str]) -> list[tf.Variable]:
         """Return several variables, as `get_variable` does each."""
         return [self.get_variable(name) for name in names]
 
@@ -124,7 +233,7 @@ class TowerHandle:
             raise TowerError(f"wanted the key of one collection, got key={key!r} and name={name!r}")
         return self.context.get_collection_in_tower(key if key is not None else str(name))
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> tf.Tensor | tf.Variable:
         """Return the tensor ``name``, or else the variable of that name."""
         try:
             return self.get_tensor(name)
@@ -162,7 +271,13 @@ class TowerHandles(Sequence[TowerHandle]):
         """Return the towers built for prediction."""
         return TowerHandles([handle for handle in self._handles if not handle.is_training])
 
-    def __getitem__(self, which: Any) -> Any:
+    @overload
+    def __getitem__(self, which: int | str) -> TowerHandle: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> "TowerHandles": ...
+
+    def __getitem__(self, which: int | str | slice) -> "TowerHandle | TowerHandles":
         """Return one handle by its number or its tower's name, or several by a slice."""
         if isinstance(which, slice):
             return TowerHandles(self._handles[which])
@@ -183,102 +298,6 @@ class TowerHandles(Sequence[TowerHandle]):
         return f"TowerHandles({self._handles!r})"
 
 
-class TowerFunc:
-    """Wrap a function of input tensors; each call must happen inside a tower and adds a handle to `towers`.
-
-    Args:
-        tower_fn: builds the model from one tensor for each entry of the signature.
-        input_signature: what the inputs are: ``tf.TensorSpec`` each, with different names.
-
-    Raises:
-        ConfigError: The signature holds something else, an entry without a name, or a name twice.
-    """
-
-    def __init__(self, tower_fn: Callable[..., Any], input_signature: Sequence[Any]) -> None:
-        if not callable(tower_fn):
-            raise ConfigError(f"a tower function must be callable, got {tower_fn!r}")
-        self._tower_fn = tower_fn
-        self._input_signature = check_signature(input_signature)
-        self._handles: list[TowerHandle] = []
-
-    @property
-    def function(self) -> Callable[..., Any]:
-        """The function that is wrapped."""
-        return self._tower_fn
-
-    @property
-    def input_signature(self) -> list[Any]:
-        """What the inputs are, as ``tf.TensorSpec``."""
-        return list(self._input_signature)
-
-    @property
-    def input_names(self) -> list[str]:
-        """The names of the inputs."""
-        return [spec.name for spec in self._input_signature]
-
-    @property
-    def towers(self) -> TowerHandles:
-        """A handle of each call so far."""
-        return TowerHandles(self._handles)
-
-    def without_towers(self) -> "TowerFunc":
-        """Return the same function and signature as a tower function that has built nothing yet."""
-        return TowerFunc(self._tower_fn, self._input_signature)
-
-    def __reduce__(self) -> Any:
-        # Towers belong to a graph, which stays in its process.
-        return TowerFunc, (self._tower_fn, self._input_signature)
-
-    def __call__(self, *inputs: Any) -> Any:
-        """Build one tower.
-
-        Args:
-            *inputs: one tensor for each entry of the signature.
-
-        Returns:
-            What the wrapped function returns.
-
-        Raises:
-            TowerError: The number of inputs is not that of the signature, no tower is current, or an earlier tower has
-                the same name.
-        """
-        context = current_tower_context()
-        if context.name and context.name in [handle.name for handle in self._handles]:
-            raise TowerError(f"there is a tower {context.name!r} already: give this one another name")
-        if len(inputs) != len(self._input_signature):
-            raise TowerError(
-                f"the tower function takes {len(self._input_signature)} inputs ({', '.join(self.input_names)}), got "
-                f"{len(inputs)}"
-            )
-        updates = KerasUpdates(context.name)
-        output = self._tower_fn(*inputs)
-        if context.updates_variables:
-            updates.collect(context.recorder.variables)
-        self._handles.append(TowerHandle(context, inputs, output, self.input_names))
-        return output
-
-
-def check_signature(signature: Sequence[Any]) -> list[Any]:
-    """Return ``signature`` as a list after checking it.
-
-    Args:
-        signature: ``tf.TensorSpec`` each, with different names.
-
-    Raises:
-        ConfigError: Something in it is not a ``tf.TensorSpec``, has no name, or has the name of another.
-    """
-    specs = list(signature)
-    for position, spec in enumerate(specs):
-        if not isinstance(spec, tf.TensorSpec) or not spec.name:
-            raise ConfigError(
-                f"entry {position} of an input signature must be a tf.TensorSpec with a name, got {spec!r}"
-            )
-    names = [spec.name for spec in specs]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"the names in an input signature must differ, got {names}")
-    return specs
-
-
 class KerasUpdates:
     """The updates that Keras layers make in the current graph from now on, in one tower.
 
@@ -291,7 +310,7 @@ class KerasUpdates:
         self._graph = tf.get_default_graph()
         self._num_before = len(self._graph.get_operations()) if _is_keras_loaded() else 0
 
-    def collect(self, variables: Iterable[Any]) -> None:
+    def collect(self, variables: Iterable[tf.Variable]) -> None:
         """Add the updates to the collection UPDATE_OPS, each to run after what the tower read before it.
 
         What they update is part of the model, as moving averages of tpack's layers are.
@@ -308,7 +327,7 @@ class KerasUpdates:
         initializers = {part.initializer.name for part, _ in parts}
         by_handle = {part.handle.name: whole for part, whole in parts if hasattr(part, "handle")}
         known = {id(op) for op in self._graph.get_collection(tf.GraphKeys.UPDATE_OPS)}
-        reads: dict[str, list[Any]] = {}
+        reads: dict[str, list[tf.Operation]] = {}
         for op in self._graph.get_operations()[self._num_before :]:
             if not op.name.startswith(self._prefix):
                 continue
@@ -325,6 +344,6 @@ def _is_keras_loaded() -> bool:
     return "keras" in sys.modules or "tf_keras" in sys.modules
 
 
-def _is_made_by_keras(op: Any) -> bool:
+def _is_made_by_keras(op: tf.Operation) -> bool:
     """Tell whether an operation was made while a layer was called, and not by a user who assigns to its variable."""
     return any(frame.name == "__call__" and frame.filename.endswith(_CALLS) for frame in op.traceback)

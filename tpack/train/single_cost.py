@@ -72,8 +72,8 @@ class SingleCostTrainer(TowerTrainer):
         if not callable(get_opt_fn):
             raise ConfigError(f"get_opt_fn must be a function that returns the optimizer, got {get_opt_fn!r}")
         with self.graph.as_default():
-            names = TowerFunc(get_cost_fn, input_signature).input_names
-            self.tower_func = TowerFunc(self.precision.wrap(get_cost_fn, names), input_signature)
+            plain = TowerFunc(get_cost_fn, input_signature)
+            self.tower_func = TowerFunc(self.precision.wrap(get_cost_fn, plain.input_names), plain.input_signature)
             self.input_source = input
             self.register_callback(input.setup(self.tower_func.input_signature))
             optimizers = _Optimizers(get_opt_fn, self.precision.loss_scaling)
