@@ -1,14 +1,10 @@
 """Iterables of other libraries as flows, without importing any of them.
 
 What an object can do is what counts: be iterated, have a length, tell its position. That fits a PyTorch ``DataLoader``
-or data set, torchdata's ``StatefulDataLoader``, a grain data set or loader, and a Hugging Face data set.
-
-The ways to read a foreign iterable from a place on: by index, by the position it tells, or by dropping points.
-
-Positions that objects of other libraries tell, as bytes and back, without pickling and without importing anything.
-
-Such a position is made of dicts, lists, tuples, numbers, strings and now and then a tensor of PyTorch. Each comes back
-as what it was.
+or data set, torchdata's ``StatefulDataLoader``, a grain data set or loader, and a Hugging Face data set. Such a one is
+read from a place on by index, by the position that it tells, or by dropping points. The positions that they tell are
+made of dicts, lists, tuples, numbers, strings and now and then a tensor of PyTorch; they are kept as bytes without
+pickling, and each part comes back as what it was.
 """
 
 import copy
@@ -26,14 +22,14 @@ from tpack.utils import serialize
 _DICT, _LIST, _TUPLE, _TENSOR, _PLAIN = "dict", "list", "tuple", "tensor", "plain"
 
 
-def as_dataflow(obj: Any) -> DataFlow:
+def as_dataflow(obj: Iterable[Any]) -> DataFlow:
     """Return an object as a flow.
 
     Args:
         obj: a DataFlow, which is returned itself, or anything that `AdaptedData` takes.
 
     Raises:
-        ConfigError: It is no such object.
+        ConfigError: It is not such an object.
     """
     return obj if isinstance(obj, DataFlow) else AdaptedData(obj)
 
@@ -59,7 +55,7 @@ class AdaptedData(DataFlow):
 
     def __init__(self, iterable: Iterable[Any]) -> None:
         kind = type(iterable).__name__
-        can_be_read = hasattr(iterable, "__iter__") or is_indexed(iterable)
+        can_be_read = hasattr(iterable, "__iter__") or _is_indexed(iterable)
         if not can_be_read or isinstance(iterable, (str, bytes, Mapping)):
             raise ConfigError(f"AdaptedData got a {kind}: wanted an iterable of data points")
         if isinstance(iterable, Iterator):
@@ -67,7 +63,7 @@ class AdaptedData(DataFlow):
         self._iterable = iterable
         self._passes: Passes[int] = Passes(0)
         # What the newest pass reads from; None before the first and after one was given up.
-        self._reader: Reader | None = None
+        self._reader: _Reader | None = None
         # What the next pass begins with, if it was sent somewhere: the object's own position, and whether that is one
         # after the end of a pass.
         self._own: bytes | None = None
@@ -111,7 +107,7 @@ class AdaptedData(DataFlow):
 
     def _read(self, one: Pass[int], own: bytes | None) -> Iterator[Any]:
         """Yield the points from a place on."""
-        reader = self._reader = open_reader(self, self._iterable, one.value, own)
+        reader = self._reader = _open_reader(self, self._iterable, one.value, own)
         try:
             for point in reader.points:
                 converted = _to_arrays(point)
@@ -141,7 +137,7 @@ class AdaptedData(DataFlow):
         saved = StateReader(self, state, "index", "own", "has_ended")
         index, own, has_ended = saved.count("index"), saved["own"], saved.flag("has_ended")
         if own is not None:
-            thaw_state(self._iterable, own)
+            _thaw_state(self._iterable, own)
         self._passes.go_to(index)
         self._reader, self._own, self._has_ended = None, own, has_ended
 
@@ -151,22 +147,7 @@ class AdaptedData(DataFlow):
         self._reader, self._own, self._has_ended = None, None, False
 
 
-def _to_arrays(value: Any) -> Any:
-    """Turn tensors into arrays, also those in lists, tuples and dicts."""
-    if isinstance(value, Mapping):
-        return {key: _to_arrays(held) for key, held in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_to_arrays, value)) if type(value) in (list, tuple) else tuple(map(_to_arrays, value))
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value
-    if is_tensor(value):
-        return value.detach().cpu().numpy()
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    return value
-
-
-class Reader:
+class _Reader:
     """Points of one pass, read by an object that does not tell where it is."""
 
     def __init__(self, points: Iterator[Any]) -> None:
@@ -181,21 +162,21 @@ class Reader:
         return None
 
 
-class IteratorReader(Reader):
+class _IteratorReader(_Reader):
     """Points of an iterator with ``get_state`` and ``set_state``, such as one of grain."""
 
     def __init__(self, points: Any, own: bytes | None) -> None:
         super().__init__(points)
         self._iterator = points
         if own is not None:
-            points.set_state(thaw_state(points, own))
+            points.set_state(_thaw_state(points, own))
 
     def own(self) -> bytes | None:
         """Return the iterator's position."""
-        return freeze_state(self._iterator, self._iterator.get_state())
+        return _freeze_state(self._iterator, self._iterator.get_state())
 
 
-class LoaderReader(Reader):
+class _LoaderReader(_Reader):
     """Points of an iterable with ``state_dict`` and ``load_state_dict``, such as a ``StatefulDataLoader``.
 
     Of one with ``set_epoch``, as those of Hugging Face, it is a copy: they would begin all later passes there, too.
@@ -205,19 +186,19 @@ class LoaderReader(Reader):
         self._loader = iterable
         if own is not None:
             self._loader = copy.deepcopy(iterable) if hasattr(iterable, "set_epoch") else iterable
-            self._loader.load_state_dict(thaw_state(iterable, own))
+            self._loader.load_state_dict(_thaw_state(iterable, own))
         super().__init__(iter(self._loader))
 
     def own(self) -> bytes | None:
         """Return the iterable's position."""
-        return freeze_state(self._loader, self._loader.state_dict())
+        return _freeze_state(self._loader, self._loader.state_dict())
 
     def own_at_end(self) -> bytes | None:
         """Return the iterable's position: it may hold what the order of the next pass is drawn from."""
         return self.own()
 
 
-def open_reader(owner: Any, iterable: Any, start: int, own: bytes | None) -> Reader:
+def _open_reader(owner: DataFlow, iterable: Any, start: int, own: bytes | None) -> _Reader:
     """Begin a pass over a foreign iterable.
 
     Args:
@@ -227,20 +208,20 @@ def open_reader(owner: Any, iterable: Any, start: int, own: bytes | None) -> Rea
         own: the object's own position there, if it told one.
 
     Raises:
-        InputError: Points are to be dropped and there are too few, or ``own`` is none.
+        InputError: Points are to be dropped and there are too few, or ``own`` is not such a position.
     """
     if hasattr(iterable, "state_dict") and hasattr(iterable, "load_state_dict"):
-        return LoaderReader(iterable, own)
-    if is_indexed(iterable):
-        return Reader(iterable[index] for index in range(start, len(iterable)))
+        return _LoaderReader(iterable, own)
+    if _is_indexed(iterable):
+        return _Reader(iterable[index] for index in range(start, len(iterable)))
     points = iter(iterable)
     if hasattr(points, "get_state") and hasattr(points, "set_state"):
-        return IteratorReader(points, own)
+        return _IteratorReader(points, own)
     skip(owner, points, start)
-    return Reader(points)
+    return _Reader(points)
 
 
-def is_indexed(obj: Any) -> bool:
+def _is_indexed(obj: object) -> bool:
     """Tell whether data points can be read by their numbers."""
     if not (hasattr(obj, "__len__") and hasattr(obj, "__getitem__")):
         return False
@@ -248,7 +229,7 @@ def is_indexed(obj: Any) -> bool:
     return isinstance(obj, Sequence) or not hasattr(obj, "__iter__") or hasattr(obj, "__getitems__")
 
 
-def freeze_state(owner: Any, state: Any) -> bytes:
+def _freeze_state(owner: object, state: object) -> bytes:
     """Turn a foreign position into bytes.
 
     Args:
@@ -256,7 +237,7 @@ def freeze_state(owner: Any, state: Any) -> bytes:
         state: the position.
 
     Raises:
-        StatelessError: It holds something else than the above.
+        StatelessError: It holds something else than those kinds.
     """
     try:
         return serialize.dumps(_freeze(state))
@@ -264,13 +245,13 @@ def freeze_state(owner: Any, state: Any) -> bytes:
         raise StatelessError(f"the position of a {type(owner).__name__} cannot be kept: {error}") from error
 
 
-def thaw_state(owner: Any, frozen: Any) -> Any:
-    """Turn bytes from ``freeze_state`` back into a position.
+def _thaw_state(owner: object, frozen: object) -> Any:
+    """Turn bytes from ``_freeze_state`` back into a position.
 
     Raises:
         InputError: They are something else, or hold a tensor and PyTorch is not imported.
     """
-    message = f"the bytes that should be the position of a {type(owner).__name__} are none"
+    message = f"the bytes that should be the position of a {type(owner).__name__} are not one"
     if not isinstance(frozen, bytes):
         raise InputError(f"{message}, but a {type(frozen).__name__}")
     try:
@@ -282,31 +263,46 @@ def thaw_state(owner: Any, frozen: Any) -> Any:
 def _freeze(value: Any) -> list[Any]:
     """Return a pair of what a value is and what it holds."""
     if isinstance(value, Mapping):
-        return [_DICT, [[_freeze(key), _freeze(held)] for key, held in value.items()]]
+        return [_DICT, [[_freeze(key), _freeze(inner)] for key, inner in value.items()]]
     if isinstance(value, (list, tuple)):
-        return [_TUPLE if isinstance(value, tuple) else _LIST, [_freeze(held) for held in value]]
-    if is_tensor(value):
+        return [_TUPLE if isinstance(value, tuple) else _LIST, [_freeze(inner) for inner in value]]
+    if _is_tensor(value):
         return [_TENSOR, value.detach().cpu().numpy()]
     return [_PLAIN, value]
 
 
-def _thaw(pair: Any) -> Any:
+def _thaw(pair: Sequence[Any]) -> Any:
     """Return the value that a pair stands for."""
-    kind, held = pair
+    kind, content = pair
     if kind == _DICT:
-        return {_thaw(key): _thaw(value) for key, value in held}
+        return {_thaw(key): _thaw(value) for key, value in content}
     if kind in (_LIST, _TUPLE):
-        values = [_thaw(value) for value in held]
+        values = [_thaw(value) for value in content]
         return values if kind == _LIST else tuple(values)
-    return _make_tensor(held) if kind == _TENSOR else held
+    return _make_tensor(content) if kind == _TENSOR else content
 
 
-def is_tensor(value: Any) -> bool:
+def _to_arrays(value: Any) -> Any:
+    """Turn tensors into arrays, also those in lists, tuples and dicts."""
+    if isinstance(value, Mapping):
+        return {key: _to_arrays(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_to_arrays, value)) if type(value) in (list, tuple) else tuple(map(_to_arrays, value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value
+    if _is_tensor(value):
+        return value.detach().cpu().numpy()
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    return value
+
+
+def _is_tensor(value: object) -> bool:
     """Tell whether a value can do what a tensor of PyTorch can."""
     return hasattr(value, "detach") and hasattr(value, "numpy")
 
 
-def _make_tensor(array: np.ndarray) -> Any:
+def _make_tensor(array: np.ndarray) -> object:
     """Return an array as a tensor; what gets it has imported the library already."""
     torch = sys.modules.get("torch")
     if torch is None:

@@ -1,21 +1,16 @@
-"""Data points put together into batches.
+"""Data points put together into batches, all alike or by their shape.
 
-Batches of data points of one shape, for flows whose data points are of several.
-
-From a list of data points to one data point that is a batch.
-
-The points must be alike: the same components, each of one dtype and one shape. What differs is refused and named, and
-never cast or broadcast: a batch of other numbers than the data is found late.
-
-Data points on their way into a batch: large arrays are copied to their place in it as the points come.
+The points of a batch must be alike: the same components, each of one dtype and one shape. What differs is refused and
+named, and never cast or broadcast: a batch of other numbers than the data is found late.
 
 Until a batch is whole, its points have to be kept. Kept as they came, each array holds on to memory of its own: the
 next is made in memory that the system has to provide anew, page by page, which costs more than copying, and all of them
-have left the processor's cache when they are put together. So only the copies are kept. With small arrays it is the
-other way round: keeping them and copying all at once is faster.
+have left the processor's cache when they are put together. So large arrays are copied to their row in the batch as they
+come, and only the copies are kept. With small arrays it is the other way round: keeping them and copying all at once is
+faster.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,12 +21,10 @@ from tpack.errors import ConfigError, DataPointError, InputError
 
 # The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
 _DTYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
-
 _OBJECT = np.dtype(object)
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 # From this size on copying at once is faster.
 _LARGE_BYTES = 4096
-
 # A batch size may be far more than there are points, to have all of them in one batch.
 _MAX_ARRAY_BYTES = 1 << 30
 
@@ -39,8 +32,8 @@ _MAX_ARRAY_BYTES = 1 << 30
 class BatchData(ProxyDataFlow):
     """Yield batches: data points like those of ``ds``, whose components have one more dimension, the first.
 
-    See ``tpack.dataflow.batch`` for what a batch of each type is. Unlike in tensorpack, components of unlike dtype
-    are refused, where the dtype of the first would decide and cut the others' digits off.
+    See `aggregate` for what a batch of each type is. Unlike in tensorpack, components of unlike dtype are refused,
+    where the dtype of the first would decide and cut the others' digits off.
 
     Args:
         ds: a flow of lists, tuples or dicts.
@@ -86,19 +79,19 @@ class BatchData(ProxyDataFlow):
                 one unless given.
         """
         one = self._passes.begin()
-        held: list[Any] = []
+        points: list[Any] = []
         first_index = 0
         for point in () if one.value else self.ds:
-            if not held:
-                held = [] if begin is None else begin(point, self.batch_size)
-            held.append(point)
-            if len(held) == self.batch_size:
-                yield held, first_index
-                first_index += len(held)
-                held = []
-        if held and self.remainder:
+            if not points:
+                points = [] if begin is None else begin(point, self.batch_size)
+            points.append(point)
+            if len(points) == self.batch_size:
+                yield points, first_index
+                first_index += len(points)
+                points = []
+        if points and self.remainder:
             one.value = True
-            yield held, first_index
+            yield points, first_index
         self._passes.end(one)
 
     def reset_state(self) -> None:
@@ -127,8 +120,8 @@ class BatchData(ProxyDataFlow):
         self.ds.end_pass()
 
     @staticmethod
-    def aggregate_batch(data_holder: Sequence[Any], use_list: bool = False) -> Any:
-        """Make a batch of a list of data points, as ``tpack.dataflow.batch.aggregate`` does."""
+    def aggregate_batch(data_holder: Sequence[Any], use_list: bool = False) -> list[Any] | dict[Any, Any]:
+        """Make a batch of a list of data points, as `aggregate` does."""
         return aggregate(data_holder, use_list=use_list)
 
 
@@ -224,16 +217,16 @@ def aggregate(
     use_list: bool = False,
     first_index: int = 0,
     empty: Callable[..., np.ndarray] = np.empty,
-) -> Any:
+) -> list[Any] | dict[Any, Any]:
     """Make a batch of data points.
 
     Args:
-        points: the data points, at least one: all lists or tuples, or all dicts. In a `PlacedPoints` the arrays are
-            made already.
+        points: the data points, at least one: all lists or tuples, or all dicts. In a `PreallocatedPoints` the
+            arrays are made already.
         use_list: whether a component of the batch is the list of the points' components, and not an array; then they
             may be of any type and shape.
         first_index: the index of the first point in its pass, for messages.
-        empty: called with a shape and a dtype to get the memory of an array; not for arrays of numbers or of objects.
+        empty: called with a shape and a dtype to get the memory of an array; not for single numbers or objects.
 
     Returns:
         A list, or a dict with the keys of the points, of arrays with a new first dimension. Python's bool, int and
@@ -257,11 +250,69 @@ def aggregate(
         columns = [list(column) for column in zip(*points, strict=True)]
         keys = list(range(len(columns)))
     if not use_list:
-        placed = points.arrays if isinstance(points, PlacedPoints) else {}
+        filled = points.arrays if isinstance(points, PreallocatedPoints) else {}
         columns = [
-            _stack(column, key, first_index, placed.get(key), empty) for key, column in zip(keys, columns, strict=True)
+            _stack(column, key, first_index, filled.get(key), empty) for key, column in zip(keys, columns, strict=True)
         ]
     return dict(zip(keys, columns, strict=True)) if isinstance(points[0], Mapping) else columns
+
+
+def begin_batch(first: object, size: int, empty: Callable[..., np.ndarray] = np.empty) -> list[Any]:
+    """Return an empty list to gather the data points of a batch in.
+
+    Args:
+        first: the first of them, which is not put into the list. It may be anything: what is no data point is refused
+            when the batch is made.
+        size: how many points the batch has at most.
+        empty: called with a shape and a dtype to get the memory of an array.
+
+    Returns:
+        A `PreallocatedPoints` if there are large arrays of numbers in the point, and else a plain list.
+    """
+    items: Iterable[tuple[Any, Any]] = enumerate(first) if isinstance(first, (list, tuple)) else ()
+    if isinstance(first, Mapping):
+        items = first.items()
+    arrays = {key: empty((size, *value.shape), value.dtype) for key, value in items if _is_large(value, size)}
+    return PreallocatedPoints(arrays, are_dicts=isinstance(first, Mapping)) if arrays else []
+
+
+class PreallocatedPoints(list[Any]):
+    """A list of data points, to be given to `aggregate`; large arrays in them are rows of ``arrays``.
+
+    What is unlike the first point is kept as it came, so that it is refused as in any other list.
+
+    Args:
+        arrays: by place or key of a component, an array with a row for each point that is to come.
+        are_dicts: whether the points are dicts, and not lists or tuples.
+    """
+
+    def __init__(self, arrays: dict[Any, np.ndarray], *, are_dicts: bool) -> None:
+        super().__init__()
+        self.arrays = arrays
+        self._are_dicts = are_dicts
+
+    def append(self, point: object) -> None:
+        """Add a point; the arrays in it that were copied may be changed afterwards."""
+        is_like = isinstance(point, Mapping) if self._are_dicts else isinstance(point, (list, tuple))
+        super().append(self._with_rows(point) if is_like else point)
+
+    def _with_rows(self, point: Any) -> list[Any] | dict[Any, Any]:
+        """Return a point with rows in place of the arrays that are like them."""
+        copied: list[Any] | dict[Any, Any] = dict(point) if self._are_dicts else list(point)
+        for key, array in self.arrays.items():
+            is_there = key in copied if self._are_dicts else key < len(copied)
+            value = copied[key] if is_there else None
+            if isinstance(value, np.ndarray) and value.shape == array.shape[1:] and value.dtype == array.dtype:
+                copied[key] = array[len(self), ...]
+                copied[key][...] = value
+        return copied
+
+
+def _is_large(value: object, size: int) -> bool:
+    """Tell whether a component of so many points is copied when they come."""
+    if not isinstance(value, np.ndarray) or value.dtype.hasobject:
+        return False
+    return value.nbytes >= _LARGE_BYTES and value.nbytes * size <= _MAX_ARRAY_BYTES
 
 
 def _check_keys(points: Sequence[Any], first_index: int) -> None:
@@ -290,14 +341,14 @@ def _stack(
     values: list[Any],
     key: Hashable,
     first_index: int,
-    placed: np.ndarray | None,
+    filled: np.ndarray | None,
     empty: Callable[..., np.ndarray],
 ) -> np.ndarray:
-    """Make one array of a component of all points, unless it was placed: then those that are alike are rows of it."""
+    """Make one array of a component of all points, unless one was filled: those that are alike are rows of it."""
     if not _are_alike(values):
         _check_alike(values, key, first_index)
-    if placed is not None:
-        return placed[: len(values)]
+    if filled is not None:
+        return filled[: len(values)]
     dtype, shape = _kind(values[0], key, first_index)
     if not shape:
         return np.array(values, dtype)
@@ -329,7 +380,7 @@ def _check_alike(values: list[Any], key: Hashable, first_index: int) -> None:
             )
 
 
-def _kind(value: Any, key: Hashable, index: int) -> tuple[np.dtype, tuple[int, ...]]:
+def _kind(value: object, key: Hashable, index: int) -> tuple[np.dtype, tuple[int, ...]]:
     """Return dtype and shape that a component has in an array."""
     if isinstance(value, (str, bytes)):
         return _OBJECT, ()
@@ -343,61 +394,3 @@ def _kind(value: Any, key: Hashable, index: int) -> tuple[np.dtype, tuple[int, .
     if type(value) is int and not _INT32_MIN <= value <= _INT32_MAX:
         raise DataPointError(f"component {key!r} of data point {index} is {value}, which is no int32: use np.int64")
     return _DTYPES[type(value)], ()
-
-
-class PlacedPoints(list[Any]):
-    """A list of data points, to be given to ``tpack.dataflow.batch``; large arrays in them are rows of ``arrays``.
-
-    What is unlike the first point is kept as it came, so that it is refused as in any other list.
-
-    Args:
-        arrays: by place or key of a component, an array with a row for each point that is to come.
-        are_dicts: whether the points are dicts, and not lists or tuples.
-    """
-
-    def __init__(self, arrays: dict[Any, np.ndarray], *, are_dicts: bool) -> None:
-        super().__init__()
-        self.arrays = arrays
-        self._are_dicts = are_dicts
-
-    def append(self, point: Any) -> None:
-        """Add a point; the arrays in it that were copied may be changed afterwards."""
-        is_like = isinstance(point, Mapping) if self._are_dicts else isinstance(point, (list, tuple))
-        super().append(self._place(point) if is_like else point)
-
-    def _place(self, point: Any) -> Any:
-        """Return a point with rows in the place of arrays that they are like."""
-        placed: Any = dict(point) if self._are_dicts else list(point)
-        for key, array in self.arrays.items():
-            is_there = key in placed if self._are_dicts else key < len(placed)
-            value = placed[key] if is_there else None
-            if isinstance(value, np.ndarray) and value.shape == array.shape[1:] and value.dtype == array.dtype:
-                placed[key] = array[len(self), ...]
-                placed[key][...] = value
-        return placed
-
-
-def begin_batch(first: Any, size: int, empty: Callable[..., np.ndarray] = np.empty) -> list[Any]:
-    """Return an empty list to gather the data points of a batch in.
-
-    Args:
-        first: the first of them, which is not put into the list. It may be anything: what is no data point is refused
-            when the batch is made.
-        size: how many points the batch has at most.
-        empty: called with a shape and a dtype to get the memory of an array.
-
-    Returns:
-        A `PlacedPoints` if there are large arrays of numbers in the point, and else a plain list.
-    """
-    are_dicts = isinstance(first, Mapping)
-    items: Any = first.items() if are_dicts else enumerate(first) if isinstance(first, (list, tuple)) else ()
-    large = [(key, value) for key, value in items if _is_large(value, size)]
-    if not large:
-        return []
-    return PlacedPoints({key: empty((size, *value.shape), value.dtype) for key, value in large}, are_dicts=are_dicts)
-
-
-def _is_large(value: Any, size: int) -> bool:
-    """Tell whether a component of so many points is copied when they come."""
-    is_array = isinstance(value, np.ndarray) and not value.dtype.hasobject
-    return is_array and value.nbytes >= _LARGE_BYTES and value.nbytes * size <= _MAX_ARRAY_BYTES

@@ -1,13 +1,4 @@
-"""What the flows that combine several flows share: the list of them, and their positions.
-
-Flows one after the other.
-
-Flows side by side.
-
-Each data point from a flow that is drawn for it.
-
-All data points of several flows, evenly mixed.
-"""
+"""Several flows made one: one after the other, side by side, drawn point by point, or evenly mixed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,13 +12,13 @@ from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputE
 
 
 class FlowList(DataFlow):
-    """The base of flows that wrap several flows, ``self.df_lists``.
+    """The base of flows that wrap several flows, ``self.df_lists``, and tell the positions of all of them.
 
     Args:
         df_lists: the flows, at least one. One that stands there more than once is reset once.
 
     Raises:
-        ConfigError: It is no list of DataFlows, or an empty one.
+        ConfigError: It is not a list of DataFlows, or an empty one.
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
@@ -109,15 +100,6 @@ class FlowList(DataFlow):
         return list({id(ds): ds for ds in self.df_lists}.values())
 
 
-def _parts(ds: DataFlow) -> Iterator[DataFlow]:
-    """Yield a flow and all that it wraps."""
-    yield ds
-    inside = [getattr(ds, "ds", None), *getattr(ds, "df_lists", ())]
-    for part in inside:
-        if isinstance(part, DataFlow):
-            yield from _parts(part)
-
-
 class ConcatData(FlowList):
     """Yield all data points of the first flow, then all of the second, and so on.
 
@@ -125,7 +107,7 @@ class ConcatData(FlowList):
         df_lists: the flows.
 
     Raises:
-        ConfigError: It is no list of DataFlows, or an empty one.
+        ConfigError: It is not a list of DataFlows, or an empty one.
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
@@ -180,7 +162,7 @@ class JoinData(FlowList):
         df_lists: the flows.
 
     Raises:
-        ConfigError: It is no list of DataFlows, or an empty one.
+        ConfigError: It is not a list of DataFlows, or an empty one.
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
@@ -233,19 +215,6 @@ class JoinData(FlowList):
         super().end_pass()
 
 
-def _join(parts: Sequence[Any], number: int) -> Any:
-    """Make one data point of several."""
-    if all(isinstance(part, (list, tuple)) for part in parts):
-        return [component for part in parts for component in part]
-    if not all(isinstance(part, Mapping) for part in parts):
-        kinds = [type(part).__name__ for part in parts]
-        raise DataPointError(f"data points {number} of the flows are {kinds}: wanted lists and tuples, or dicts alone")
-    joined = {key: component for part in parts for key, component in part.items()}
-    if len(joined) < sum(map(len, parts)):
-        raise DataPointError(f"data points {number} of the flows have keys in common: {[list(part) for part in parts]}")
-    return joined
-
-
 class RandomChooseData(FlowList, RNGDataFlow):
     """Draw a flow for each data point, and end when the flow that was drawn has ended.
 
@@ -261,7 +230,7 @@ class RandomChooseData(FlowList, RNGDataFlow):
     def __init__(self, df_lists: Sequence[DataFlow] | Sequence[tuple[DataFlow, float]]) -> None:
         flows, probabilities = _split(df_lists)
         super().__init__(flows)
-        # What is no number is neither less nor more than another.
+        # NaN is neither less nor more than another number.
         if not (min(probabilities) >= 0 and abs(sum(probabilities) - 1) <= 1e-6):
             raise ConfigError(f"RandomChooseData got the probabilities {probabilities}: wanted such that sum up to 1")
         # Divided by the sum, so that no draw lies behind the last.
@@ -311,21 +280,6 @@ class RandomChooseData(FlowList, RNGDataFlow):
         super().end_pass()
 
 
-def _split(df_lists: Any) -> tuple[list[Any], list[float]]:
-    """Return flows and their probabilities; what is neither a flow nor a pair is taken for a flow."""
-    if not isinstance(df_lists, (list, tuple)) or not df_lists:
-        raise ConfigError(f"RandomChooseData got {df_lists!r:.100}: wanted a list of at least one DataFlow")
-    pairs = [entry for entry in df_lists if isinstance(entry, (list, tuple)) and len(entry) == 2]
-    if not pairs:
-        return list(df_lists), [1 / len(df_lists)] * len(df_lists)
-    if len(pairs) < len(df_lists):
-        raise ConfigError("RandomChooseData got flows with and without a probability: wanted it for all or none")
-    try:
-        return [ds for ds, _ in pairs], [float(probability) for _, probability in pairs]
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"RandomChooseData got a probability that is no number: {error}") from error
-
-
 class RandomMixData(FlowList, RNGDataFlow):
     """Yield the data points of all flows, in a random order that keeps the order of those of one flow.
 
@@ -336,7 +290,7 @@ class RandomMixData(FlowList, RNGDataFlow):
         df_lists: the flows, each of known length.
 
     Raises:
-        ConfigError: It is no list of DataFlows, or an empty one.
+        ConfigError: It is not a list of DataFlows, or an empty one.
         UnknownLengthError: A flow does not know its length.
     """
 
@@ -398,7 +352,7 @@ class RandomMixData(FlowList, RNGDataFlow):
         self.rng.shuffle(order)
         return order
 
-    def _next(self, points: Iterator[Any], which: int) -> Any:
+    def _next(self, points: Iterator[Any], which: int) -> object:
         """Return the next data point of a flow."""
         for point in points:
             return point
@@ -406,3 +360,40 @@ class RandomMixData(FlowList, RNGDataFlow):
             f"RandomMixData: the {type(self.df_lists[which]).__name__} at place {which} ended before the "
             f"{self._lengths[which]} data points that its length promised"
         )
+
+
+def _parts(ds: DataFlow) -> Iterator[DataFlow]:
+    """Yield a flow and all that it wraps."""
+    yield ds
+    inside = [getattr(ds, "ds", None), *getattr(ds, "df_lists", ())]
+    for part in inside:
+        if isinstance(part, DataFlow):
+            yield from _parts(part)
+
+
+def _join(parts: Sequence[Any], number: int) -> list[Any] | dict[Any, Any]:
+    """Make one data point of several."""
+    if all(isinstance(part, (list, tuple)) for part in parts):
+        return [component for part in parts for component in part]
+    if not all(isinstance(part, Mapping) for part in parts):
+        kinds = [type(part).__name__ for part in parts]
+        raise DataPointError(f"data points {number} of the flows are {kinds}: wanted lists and tuples, or dicts alone")
+    joined = {key: component for part in parts for key, component in part.items()}
+    if len(joined) < sum(map(len, parts)):
+        raise DataPointError(f"data points {number} of the flows have keys in common: {[list(part) for part in parts]}")
+    return joined
+
+
+def _split(df_lists: object) -> tuple[list[Any], list[float]]:
+    """Return flows and their probabilities; what is neither a flow nor a pair is taken for a flow."""
+    if not isinstance(df_lists, (list, tuple)) or not df_lists:
+        raise ConfigError(f"RandomChooseData got {df_lists!r:.100}: wanted a list of at least one DataFlow")
+    pairs = [entry for entry in df_lists if isinstance(entry, (list, tuple)) and len(entry) == 2]
+    if not pairs:
+        return list(df_lists), [1 / len(df_lists)] * len(df_lists)
+    if len(pairs) < len(df_lists):
+        raise ConfigError("RandomChooseData got flows with and without a probability: wanted it for all or none")
+    try:
+        return [ds for ds, _ in pairs], [float(probability) for _, probability in pairs]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"RandomChooseData got a probability that is no number: {error}") from error

@@ -1,15 +1,13 @@
-"""Images read from files.
+"""Images in data points: read from files, and augmented.
 
-Flows that augment the images in data points, and what belongs to them.
-
-Their position is that of the wrapped flow together with the generators of the augmentors, so that a run that goes on
-sees the very images that it would have seen.
+The position of a flow that augments is that of the wrapped flow together with the generators of the augmentors, so that
+a run that goes on sees the very images that it would have seen.
 """
 
 import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +22,9 @@ from tpack.dataflow.state import StateReader, make_state
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
 
+_Augmentors: TypeAlias = Sequence[ImageAugmentor] | ImageAugmentor
+
+# How many exceptions are logged each, and how many of the later ones make one line.
 _ALL_LOGGED = 10
 _LOGGED_EVERY = 100
 
@@ -67,33 +68,10 @@ class ImageFromFile(IndexedDataFlow):
         return [image if self.resize is None else self.resize.augment(image)]
 
 
-def read_image(path: str, channel: int = 3) -> np.ndarray:
-    """Return the image in a file.
-
-    Args:
-        path: the file, in any format that OpenCV reads.
-        channel: 3 for the channels blue, green and red; 1 for one, with the shape (H, W, 1).
-
-    Raises:
-        InputError: The file is missing, or holds no image that can be read.
-    """
-    cv2 = opencv()
-    try:
-        content = np.fromfile(path, dtype=np.uint8)
-    except OSError as error:
-        raise InputError(f"{path}: the image cannot be read: {error}") from error
-    image = None
-    if content.size:
-        image = cv2.imdecode(content, cv2.IMREAD_GRAYSCALE if channel == 1 else cv2.IMREAD_COLOR)
-    if image is None:
-        raise InputError(f"{path}: its {content.size} bytes are no image that OpenCV can read")
-    return image[:, :, np.newaxis] if channel == 1 else image
-
-
 class _AugmentingDataFlow(ProxyDataFlow):
     """The base of the three flows: augmentors, their generators, and what happens when they fail."""
 
-    def __init__(self, ds: DataFlow, augmentors: Any, copy: bool, catch_exceptions: bool) -> None:
+    def __init__(self, ds: DataFlow, augmentors: _Augmentors, copy: bool, catch_exceptions: bool) -> None:
         super().__init__(ds)
         self.augs = _as_list(augmentors)
         self._copy = copy
@@ -112,7 +90,7 @@ class _AugmentingDataFlow(ProxyDataFlow):
                 yield augmented
 
     @abstractmethod
-    def _augment(self, point: Point) -> Any:
+    def _augment(self, point: Point) -> list[Any] | dict[Any, Any]:
         """Return the data point augmented."""
 
     def _own(self, image: Any) -> Any:
@@ -158,7 +136,7 @@ class AugmentImageComponent(_AugmentingDataFlow):
     def __init__(
         self,
         ds: DataFlow,
-        augmentors: Sequence[ImageAugmentor] | ImageAugmentor,
+        augmentors: _Augmentors,
         index: int | str = 0,
         copy: bool = True,
         catch_exceptions: bool = False,
@@ -166,7 +144,7 @@ class AugmentImageComponent(_AugmentingDataFlow):
         super().__init__(ds, augmentors, copy, catch_exceptions)
         self.index = index
 
-    def _augment(self, point: Point) -> Any:
+    def _augment(self, point: Point) -> list[Any] | dict[Any, Any]:
         return point.replace({self.index: self.augs.augment(self._own(point.get(self.index)))})
 
 
@@ -185,7 +163,7 @@ class AugmentImageCoordinates(_AugmentingDataFlow):
     def __init__(
         self,
         ds: DataFlow,
-        augmentors: Sequence[ImageAugmentor] | ImageAugmentor,
+        augmentors: _Augmentors,
         img_index: int | str = 0,
         coords_index: int | str = 1,
         copy: bool = True,
@@ -195,7 +173,7 @@ class AugmentImageCoordinates(_AugmentingDataFlow):
         self.img_index = img_index
         self.coords_index = coords_index
 
-    def _augment(self, point: Point) -> Any:
+    def _augment(self, point: Point) -> list[Any] | dict[Any, Any]:
         coords = point.get(self.coords_index)
         image, transform = self.augs.augment_return_params(self._own(point.get(self.img_index)))
         return point.replace({self.img_index: image, self.coords_index: transform.apply_coords(coords)})
@@ -221,7 +199,7 @@ class AugmentImageComponents(_AugmentingDataFlow):
     def __init__(
         self,
         ds: DataFlow,
-        augmentors: Sequence[ImageAugmentor] | ImageAugmentor,
+        augmentors: _Augmentors,
         index: Sequence[int | str] = (0, 1),
         coords_index: int | str | Sequence[int | str] = (),
         copy: bool = True,
@@ -233,7 +211,7 @@ class AugmentImageComponents(_AugmentingDataFlow):
         if not self.index:
             raise ConfigError("AugmentImageComponents got index=(): wanted at least one component that is an image")
 
-    def _augment(self, point: Point) -> Any:
+    def _augment(self, point: Point) -> list[Any] | dict[Any, Any]:
         first, *others = self.index
         coords = {place: point.get(place) for place in self.coords_index}
         image, transform = self.augs.augment_return_params(self._own(point.get(first)))
@@ -242,13 +220,36 @@ class AugmentImageComponents(_AugmentingDataFlow):
         return point.replace({first: image, **images, **moved})
 
 
-def _as_list(augmentors: Any) -> AugmentorList:
+def read_image(path: str, channel: int = 3) -> np.ndarray:
+    """Return the image in a file.
+
+    Args:
+        path: the file, in any format that OpenCV reads.
+        channel: 3 for the channels blue, green and red; 1 for one, with the shape (H, W, 1).
+
+    Raises:
+        InputError: The file is missing, or is not an image that can be read.
+    """
+    cv2 = opencv()
+    try:
+        content = np.fromfile(path, dtype=np.uint8)
+    except OSError as error:
+        raise InputError(f"{path}: the image cannot be read: {error}") from error
+    image = None
+    if content.size:
+        image = cv2.imdecode(content, cv2.IMREAD_GRAYSCALE if channel == 1 else cv2.IMREAD_COLOR)
+    if image is None:
+        raise InputError(f"{path}: its {content.size} bytes are no image that OpenCV can read")
+    return image[:, :, np.newaxis] if channel == 1 else image
+
+
+def _as_list(augmentors: _Augmentors) -> AugmentorList:
     """Return augmentors as one."""
     if isinstance(augmentors, AugmentorList):
         return augmentors
     return AugmentorList([augmentors] if isinstance(augmentors, ImageAugmentor) else augmentors)
 
 
-def _as_tuple(index: Any) -> tuple[Any, ...]:
+def _as_tuple(index: int | str | Sequence[int | str]) -> tuple[int | str, ...]:
     """Return places of components as a tuple."""
     return (index,) if isinstance(index, (int, str)) else tuple(index)

@@ -42,7 +42,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         self._repeated = RepeatedData(ds, -1)
         self._points: Iterator[Any] | None = None
         self._buffer: deque[Any] = deque()
-        self._newest: Any = None
+        self._newest: object = None
         # How many more times the newest point enters the buffer, and how many points came since it was shuffled.
         self._num_copies = 0
         self._num_taken = 0
@@ -117,7 +117,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     def end_pass(self) -> None:
         """Do nothing: there is no end, and the next iteration goes on where the last one stopped."""
 
-    def _take(self) -> Any:
+    def _take(self) -> object:
         """Take a point from the wrapped flow, and shuffle the buffer if it is time."""
         if self._points is None:
             self._points = iter(self._repeated)

@@ -1,9 +1,4 @@
-"""Data points changed, or dropped, by a function.
-
-Some components of each data point, in a chosen order.
-
-Data points whose components are read and replaced, and what is said where a point has no such component.
-"""
+"""Data points changed or dropped by a function, or reduced to some of their components."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -64,18 +59,18 @@ class MapDataComponent(ProxyDataFlow):
             is_there = is_list and type(self.index) is int and 0 <= self.index < len(point)
             mapped = self.func(point[self.index] if is_there else Point(number, point).get(self.index))
             if mapped is not None:
-                copied: Any = list(point) if is_list else dict(point)
-                copied[self.index] = mapped
+                copied: list[Any] | dict[Any, Any] = list(point) if is_list else dict(point)
+                copied[self.index] = mapped  # type: ignore[index]
                 yield copied
 
 
-def _check_callable(owner: DataFlow, func: Any) -> Callable[[Any], Any]:
+def _check_callable(owner: DataFlow, func: Callable[[Any], Any]) -> Callable[[Any], Any]:
     if not callable(func):
         raise ConfigError(f"{type(owner).__name__} got func={func!r}: wanted a function of one argument")
     return func
 
 
-def SelectComponent(ds: DataFlow, idxs: Sequence[int]) -> DataFlow:  # noqa: N802 (the name that scripts use)
+def SelectComponent(ds: DataFlow, idxs: Sequence[int | str]) -> DataFlow:  # noqa: N802 (the name that scripts use)
     """Return a flow of lists of some components of each data point, in the order given.
 
     Args:
@@ -83,8 +78,8 @@ def SelectComponent(ds: DataFlow, idxs: Sequence[int]) -> DataFlow:  # noqa: N80
         idxs: which components: their places, or their keys in a dict. One may come more than once.
 
     Raises:
-        ConfigError: ``idxs`` is no list or is empty. A data point without such a component raises DataPointError when
-            it is reached.
+        ConfigError: ``idxs`` is not a list or is empty. A data point without such a component raises DataPointError
+            when it is reached.
 
     Example:
         SelectComponent(ds, [1, 0])  # of [image, label] to [label, image]
@@ -94,7 +89,7 @@ def SelectComponent(ds: DataFlow, idxs: Sequence[int]) -> DataFlow:  # noqa: N80
     return MapData(ds, partial(_select, list(idxs)))
 
 
-def _select(idxs: list[Any], point: Any) -> list[Any]:
+def _select(idxs: list[int | str], point: Any) -> list[Any]:
     """Return a list of components."""
     try:
         return [point[index] for index in idxs]
@@ -104,17 +99,17 @@ def _select(idxs: list[Any], point: Any) -> list[Any]:
 
 
 class Point:
-    """A data point, and its number in the pass for messages.
+    """A data point whose components are read and replaced, and its number in the pass for messages.
 
     Args:
         number: its number in the pass.
         components: the point.
 
     Raises:
-        DataPointError: It is no list, tuple or dict.
+        DataPointError: It is not a list, a tuple or a dict.
     """
 
-    def __init__(self, number: int, components: Any) -> None:
+    def __init__(self, number: int, components: object) -> None:
         if not isinstance(components, (list, tuple, Mapping)):
             kind = type(components).__name__
             raise DataPointError(f"data point {number} is a {kind}: wanted a list, a tuple or a dict")
@@ -128,7 +123,7 @@ class Point:
             index: its place, or its key in a dict.
 
         Raises:
-            DataPointError: There is none such.
+            DataPointError: There is no such component.
         """
         try:
             return self._components[index]
@@ -137,10 +132,10 @@ class Point:
             has = f"the keys {list(self._components)}" if is_dict else f"{len(self._components)} components"
             raise DataPointError(f"data point {self._number} has no component {index!r}: it has {has}") from error
 
-    def replace(self, components: Mapping[Any, Any]) -> Any:
+    def replace(self, components: Mapping[Any, Any]) -> list[Any] | dict[Any, Any]:
         """Return a new point, a list or a dict, with other components in some places."""
         is_dict = isinstance(self._components, Mapping)
-        changed: Any = dict(self._components) if is_dict else list(self._components)
+        changed: list[Any] | dict[Any, Any] = dict(self._components) if is_dict else list(self._components)
         for index, value in components.items():
             changed[index] = value
         return changed

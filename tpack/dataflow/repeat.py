@@ -237,7 +237,7 @@ class FixedSizeData(ProxyDataFlow):
             self._points = None
             self.ds.end_pass()
 
-    def _next(self) -> Any:
+    def _next(self) -> object:
         """Return the next data point, from the beginning if the end is reached."""
         points, self._points = self._points, None
         # While the flow is asked it is not kept: if it raises, the next pass begins it anew.

@@ -1,22 +1,11 @@
-"""Data points that are in memory already.
+"""Where data points come from: lists, iterables, generator functions, queues, and random numbers to try things with."""
 
-Data points from anything that Python can iterate.
-
-Data points from a generator function.
-
-Data points from a queue that somebody else fills.
-
-Flows over data that can be read at any place: a list, an array in a file.
-
-Such a flow says how many data points there are and reads one of them; order, passes and positions are the same for all.
-
-Data points made of random numbers, to try and to time what comes after the data.
-"""
+from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,12 +13,17 @@ from tpack.dataflow.base import DataFlow, RNGDataFlow, UnknownLengthError, check
 from tpack.dataflow.state import Passes, StateReader, leave, make_state, skip
 from tpack.errors import ConfigError, DataExhaustedError, InputError
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 
 class IndexedDataFlow(RNGDataFlow):
     """Yield numbered data points, in a new random order on each pass or in their own.
 
-    Its position is the number of points taken and, with ``shuffle``, the generator as it was when the pass began: going
-    to one costs one shuffle, however far it is.
+    The base of flows over data that can be read at any place, such as a list or an array in a file: a subclass says how
+    many data points there are and reads one of them. Order, passes and positions are the same for all. Its position is
+    the number of points taken and, with ``shuffle``, the generator as it was when the pass began: going to one costs
+    one shuffle, however far it is.
 
     Args:
         shuffle: whether each pass has a new order.
@@ -44,7 +38,7 @@ class IndexedDataFlow(RNGDataFlow):
         """Return the number of data points."""
 
     @abstractmethod
-    def _read(self, index: int) -> Any:
+    def _read(self, index: int) -> object:
         """Return a data point."""
 
     def reset_state(self) -> None:
@@ -120,7 +114,7 @@ class DataFromList(IndexedDataFlow):
     def __len__(self) -> int:
         return len(self.lst)
 
-    def _read(self, index: int) -> Any:
+    def _read(self, index: int) -> object:
         return self.lst[index]
 
 
@@ -310,19 +304,6 @@ class DataFromQueue(DataFlow):
             yield self.queue.get()
 
 
-@dataclass(frozen=True)
-class _Component:
-    """Shape, type and range of one component."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    domain: tuple[float, float]
-
-    def draw(self, rng: np.random.RandomState) -> np.ndarray:
-        """Draw an array uniformly from the range, its upper end excluded (but for rounding)."""
-        return np.asarray(rng.uniform(*self.domain, size=self.shape)).astype(self.dtype)
-
-
 class FakeData(RNGDataFlow):
     """Yield lists of uniform random arrays of given shapes and types.
 
@@ -343,8 +324,8 @@ class FakeData(RNGDataFlow):
         shapes: Sequence[Sequence[int]],
         size: int = 1000,
         random: bool = True,
-        dtype: Any = "float32",
-        domain: Any = (0, 1),
+        dtype: DTypeLike | Sequence[DTypeLike] = "float32",
+        domain: tuple[float, float] | Sequence[tuple[float, float]] = (0, 1),
     ) -> None:
         self._size = check_at_least(self, "size", size)
         self._random = random
@@ -401,7 +382,20 @@ class FakeData(RNGDataFlow):
         return [component.draw(self.rng) for component in self._components]
 
 
-def _make(index: int, shape: Sequence[int], dtype: Any, domain: Sequence[float]) -> _Component:
+@dataclass(frozen=True)
+class _Component:
+    """Shape, type and range of one component."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    domain: tuple[float, float]
+
+    def draw(self, rng: np.random.RandomState) -> np.ndarray:
+        """Draw an array uniformly from the range, its upper end excluded (but for rounding)."""
+        return np.asarray(rng.uniform(*self.domain, size=self.shape)).astype(self.dtype)
+
+
+def _make(index: int, shape: Sequence[int], dtype: DTypeLike, domain: Sequence[float]) -> _Component:
     """Check and gather what is known of one component."""
     try:
         component = _Component(tuple(map(int, shape)), np.dtype(dtype), (float(domain[0]), float(domain[1])))

@@ -201,7 +201,7 @@ def _where(path: str, offset: int, index: int) -> str:
     return f"record {index} of the TFRecord file {path}, at byte {offset},"
 
 
-def _crc32c(data: bytes) -> int:
+def _crc32c(data: bytes | bytearray | memoryview) -> int:
     """Return the CRC-32C (Castagnoli) of bytes, a number of 32 bits.
 
     Source:
@@ -211,7 +211,7 @@ def _crc32c(data: bytes) -> int:
     return _of_few(octets.tobytes()) if len(octets) < _SMALL_SIZE_BYTES else _of_many(octets)
 
 
-def _masked_crc32c(data: bytes) -> int:
+def _masked_crc32c(data: bytes | bytearray | memoryview) -> int:
     """Return the CRC-32C of bytes as TFRecord files hold it: rotated, and moved on by a constant."""
     crc = _crc32c(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _ALL_ONES

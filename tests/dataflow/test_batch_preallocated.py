@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tpack.dataflow.batch import PlacedPoints, aggregate, begin_batch
+from tpack.dataflow.batch import PreallocatedPoints, aggregate, begin_batch
 from tpack.errors import DataPointError
 
 LARGE = (64, 64)
@@ -46,7 +46,7 @@ def test_batch_is_that_of_the_points_as_they_came(dtype, rng):
     arrays = [rng.integers(0, 9, LARGE).astype("int32").astype(dtype) for _ in range(3)]
     points = [[k, array, array[:2, :2]] for k, array in enumerate(arrays)]
     gathered = gather(points)
-    assert isinstance(gathered, PlacedPoints)
+    assert isinstance(gathered, PreallocatedPoints)
     for found, wanted in zip(aggregate(gathered), aggregate(points), strict=True):
         assert found.dtype == wanted.dtype
         np.testing.assert_array_equal(found, wanted)
