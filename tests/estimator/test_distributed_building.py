@@ -11,10 +11,10 @@ from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.errors import StrategyError, TowerMismatchError
+from tpack.estimator.building import WarmStartSettings
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
-from tpack.estimator.warm_start import WarmStartSettings
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.dropout import Dropout
 from tpack.tower.context import current_tower_context

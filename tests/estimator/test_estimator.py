@@ -10,13 +10,13 @@ from tests.helpers.event_files import scalars_in
 from tests.helpers.log_lines import captured_log
 from tests.helpers.replicated_models import batch, devices, regression, train
 from tpack.errors import CheckpointError, ConfigError
+from tpack.estimator.building import WarmStartSettings
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import build_raw_serving_input_receiver_fn
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer
-from tpack.estimator.warm_start import WarmStartSettings
 
 DATA = batch(np.random.default_rng(7))
 

@@ -8,7 +8,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.sessions import cpu_session
 from tpack.errors import CheckpointError, ConfigError
 from tpack.estimator.run_config import RunConfig
-from tpack.estimator.training import CheckpointWriter, add_default_saver
+from tpack.estimator.session import add_default_saver
+from tpack.estimator.training import CheckpointWriter
 
 
 class Listener(tf.train.CheckpointSaverListener):

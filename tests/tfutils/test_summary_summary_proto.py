@@ -1,13 +1,15 @@
 """Summaries made of numpy values."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.event_files import scalars_in
 from tpack.errors import ConfigError
-from tpack.tfutils.summary import create_image_summary, create_scalar_summary
+from tpack.tfutils.summary import create_image_summary, create_scalar_summary, event_writer
 
 
 def decode(value: Any) -> Any:
@@ -40,3 +42,10 @@ def test_floats_are_rounded_into_the_range() -> None:
 def test_other_shapes_are_rejected(shape: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError, match="image summary 'x' wants an array of shape"):
         create_image_summary("x", np.zeros(shape))
+
+
+def test_event_writer_is_closed_and_takes_the_place_of_none(graph: tf.Graph, tmp_path: Path) -> None:
+    for step in range(3):
+        with event_writer(str(tmp_path)) as writer:
+            writer.add_summary(create_scalar_summary("a", step / 2), step)
+    assert scalars_in(tmp_path) == {"a": [(0, 0.0), (1, 0.5), (2, 1.0)]}

@@ -1,5 +1,6 @@
 """Estimators: a model as one function that is trained, evaluated, used and exported, on one device or several."""
 
+from tpack.estimator.building import WarmStartSettings
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.exporters import BestExporter, Exporter, FinalExporter, LatestExporter
 from tpack.estimator.inputs import (
@@ -20,7 +21,6 @@ from tpack.estimator.spec import (
 )
 from tpack.estimator.tower_optimizer import TowerOptimizer
 from tpack.estimator.train_and_evaluate import EvalSpec, TrainSpec, train_and_evaluate
-from tpack.estimator.warm_start import WarmStartSettings
 
 __all__ = [
     "BestExporter",

@@ -1,17 +1,37 @@
-"""Build the graph of one run of an Estimator: its input and its model."""
+"""Build the graph of one run of an Estimator: its input, its model, and other first values than the model's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ConfigError
 from tpack.estimator.inputs import Inputs
 from tpack.estimator.model_fn import ModelFn, call_model_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
+from tpack.tfutils.checkpoint import resolve_checkpoint
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.context import TowerContext
+from tpack.utils import logger
+
+
+class WarmStartSettings(NamedTuple):
+    """Which variables begin with values of which checkpoint, that of another model.
+
+    Attributes:
+        ckpt_to_initialize_from: a checkpoint, or a directory of them.
+        vars_to_warm_start: a regular expression for names of trainable variables, a list of such for any variables, or
+            None for those alone that are renamed.
+        var_name_to_vocab_info: name to ``tf.train.VocabInfo``, for embeddings whose vocabulary has changed.
+        var_name_to_prev_var_name: name to the name in the checkpoint, for variables that have another there.
+    """
+
+    ckpt_to_initialize_from: str
+    vars_to_warm_start: str | Sequence[str] | Sequence[tf.Variable] | None = ".*"
+    var_name_to_vocab_info: Mapping[str, tf.train.VocabInfo] | None = None
+    var_name_to_prev_var_name: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -19,7 +39,7 @@ class ModelParts:
     """What an Estimator builds each of its graphs from."""
 
     model_fn: ModelFn
-    params: Any
+    params: object
     config: RunConfig
     model_dir: str
 
@@ -30,7 +50,7 @@ class BuiltModel:
 
     inputs: Inputs
     spec: EstimatorSpec
-    global_step: Any
+    global_step: tf.Variable
 
 
 def build_model(parts: ModelParts, mode: str, make_inputs: Callable[[], Inputs]) -> BuiltModel:
@@ -52,3 +72,33 @@ def build_model(parts: ModelParts, mode: str, make_inputs: Callable[[], Inputs])
     with TowerContext("", is_training=mode == ModeKeys.TRAIN, device=parts.config.device_fn):
         spec = call_model_fn(parts.model_fn, inputs.features, labels, mode, params=parts.params, config=parts.config)
     return BuiltModel(inputs, spec, global_step)
+
+
+def make_warm_start_settings(warm_start_from: str | WarmStartSettings | None) -> WarmStartSettings | None:
+    """Return the settings for what people give.
+
+    Args:
+        warm_start_from: settings, the path of a checkpoint, from which all trainable variables begin, or None.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if warm_start_from is None or isinstance(warm_start_from, WarmStartSettings):
+        return warm_start_from
+    if isinstance(warm_start_from, str):
+        return WarmStartSettings(warm_start_from)
+    raise ConfigError(f"warm_start_from must be a path or WarmStartSettings, got {warm_start_from!r}")
+
+
+def warm_start(settings: WarmStartSettings) -> None:
+    """Change the initialisers of the current graph's variables to read a checkpoint.
+
+    Args:
+        settings: which variables and which checkpoint.
+
+    Raises:
+        CheckpointError: There is no such checkpoint.
+    """
+    path = resolve_checkpoint(settings.ckpt_to_initialize_from)
+    logger.info(f"The model begins with values from {path}.")
+    tf.train.warm_start(path, *settings[1:])

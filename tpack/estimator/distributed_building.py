@@ -6,11 +6,9 @@ variables, on the devices of the strategy, and adds up their metrics. A checkpoi
 run without a strategy.
 """
 
-from typing import Any
-
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.strategy import get_loss_reduction
+from tpack.distribute.strategy import DistributionStrategy, get_loss_reduction
 from tpack.distribute.values import select_device
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.inputs import InputFn, call_distributed_input_fn
@@ -25,13 +23,13 @@ from tpack.tower.context import current_tower_context
 _RESULTS = "/device:CPU:0"
 
 
-def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: Any) -> BuiltModel:
+def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: DistributionStrategy) -> BuiltModel:
     """Build input and model for training into the current graph, in the towers of a strategy.
 
     Args:
         parts: the model, whose optimizers are a `TowerOptimizer` or a ``DistributedOptimizer``.
         input_fn: returns a Dataset.
-        strategy: the ``DistributionStrategy``.
+        strategy: under which it trains.
 
     Returns:
         The model. Its loss is the mean over the towers, or the sum if losses are summed; its train op is those of all
@@ -50,7 +48,7 @@ def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: A
     """
     specs: dict[int, EstimatorSpec] = {}
 
-    def build_tower(features: Any, labels: Any) -> None:
+    def build_tower(features: object, labels: object) -> None:
         specs[current_tower_context().index] = call_model_fn(
             parts.model_fn, features, labels, ModeKeys.TRAIN, params=parts.params, config=parts.config
         )
@@ -68,13 +66,13 @@ def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: A
     return BuiltModel(inputs, towers[0]._replace(loss=loss, train_op=train_op), global_step)
 
 
-def build_distributed_evaluation(parts: ModelParts, input_fn: InputFn, strategy: Any) -> BuiltModel:
+def build_distributed_evaluation(parts: ModelParts, input_fn: InputFn, strategy: DistributionStrategy) -> BuiltModel:
     """Build input and model for evaluation into the current graph, in a tower on each device of a strategy.
 
     Args:
         parts: the model.
         input_fn: returns a Dataset. Of its batches, those that are left at the end for fewer than K towers are dropped.
-        strategy: the ``DistributionStrategy``.
+        strategy: on whose devices it is evaluated.
 
     Returns:
         The model. Its loss is the mean over the towers, or the sum if losses are summed; its metrics are those of all
@@ -106,6 +104,6 @@ def build_distributed_evaluation(parts: ModelParts, input_fn: InputFn, strategy:
     return BuiltModel(inputs, spec._replace(loss=_whole_loss(spec.loss, len(towers))), global_step)
 
 
-def _whole_loss(total: Any, num_towers: int) -> Any:
+def _whole_loss(total: tf.Tensor, num_towers: int) -> tf.Tensor:
     """Return the loss of all towers, made of its sum."""
     return total if get_loss_reduction() == tf.VariableAggregation.SUM else total / num_towers

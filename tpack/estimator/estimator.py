@@ -6,21 +6,27 @@ all that an Estimator keeps.
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError
 from tpack.estimator import evaluation, exporting
-from tpack.estimator.building import BuiltModel, ModelParts, build_model
+from tpack.estimator.building import (
+    BuiltModel,
+    ModelParts,
+    WarmStartSettings,
+    build_model,
+    make_warm_start_settings,
+    warm_start,
+)
 from tpack.estimator.distributed_building import build_distributed_evaluation, build_distributed_training
-from tpack.estimator.inputs import InputFn, Inputs, call_input_fn, warn_if_endless
+from tpack.estimator.inputs import InputFn, Inputs, ServingInputReceiver, call_input_fn, warn_if_endless
 from tpack.estimator.model_fn import ModelFn, check_model_fn
 from tpack.estimator.run_config import RunConfig, number_of_steps
 from tpack.estimator.spec import ModeKeys, checked_hooks
 from tpack.estimator.training import TrainLimits, train_model
-from tpack.estimator.warm_start import make_warm_start_settings, warm_start
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint, resolve_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
@@ -58,7 +64,7 @@ class Estimator:
         model_dir: str | None = None,
         config: RunConfig | None = None,
         params: Any = None,
-        warm_start_from: Any = None,
+        warm_start_from: str | WarmStartSettings | None = None,
     ) -> None:
         check_model_fn(model_fn, params)
         config = RunConfig() if config is None else config
@@ -100,10 +106,10 @@ class Estimator:
     def train(
         self,
         input_fn: InputFn,
-        hooks: Sequence[Any] | None = None,
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
         steps: int | None = None,
         max_steps: int | None = None,
-        saving_listeners: Sequence[Any] | None = None,
+        saving_listeners: Sequence[tf.train.CheckpointSaverListener] | None = None,
     ) -> "Estimator":
         """Train, from the newest checkpoint in the directory on.
 
@@ -146,7 +152,7 @@ class Estimator:
         self,
         input_fn: InputFn,
         steps: int | None = None,
-        hooks: Sequence[Any] | None = None,
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
         checkpoint_path: str | None = None,
         name: str | None = None,
     ) -> dict[str, Any]:
@@ -181,8 +187,8 @@ class Estimator:
     def predict(
         self,
         input_fn: InputFn,
-        predict_keys: Any = None,
-        hooks: Sequence[Any] | None = None,
+        predict_keys: str | Iterable[str] | None = None,
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
     ) -> Iterator[Any]:
@@ -216,7 +222,7 @@ class Estimator:
     def export_saved_model(
         self,
         export_dir_base: str,
-        serving_input_receiver_fn: Any,
+        serving_input_receiver_fn: Callable[[], ServingInputReceiver],
         assets_extra: Mapping[str, str] | None = None,
         as_text: bool = False,
         checkpoint_path: str | None = None,

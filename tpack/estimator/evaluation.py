@@ -1,11 +1,8 @@
-"""Evaluate: run the metrics of a model over an input, and return their values.
-
-Predict: run a model over an input, and give out what it says of each example.
-"""
+"""Run a trained model over an input: evaluate it, which gives the values of its metrics, or have it predict."""
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,17 +10,18 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError
 from tpack.estimator.building import BuiltModel, ModelParts
-from tpack.estimator.session import SessionPlan, model_session
-from tpack.estimator.spec import operation_of
-from tpack.estimator.training import add_default_saver, write_results
+from tpack.estimator.session import SessionPlan, add_default_saver, model_session
+from tpack.estimator.spec import Tensors, operation_of
 from tpack.tfutils.step.hooked_session import HookedSession
+from tpack.tfutils.summary import create_scalar_summary, event_writer
+from tpack.types import Fetches
 from tpack.utils import logger
 
 _RESERVED = ("loss", "global_step")
 
 
 def evaluate_model(
-    parts: ModelParts, model: BuiltModel, checkpoint: str, steps: int | None, hooks: Sequence[Any]
+    parts: ModelParts, model: BuiltModel, checkpoint: str, steps: int | None, hooks: Sequence[tf.train.SessionRunHook]
 ) -> dict[str, Any]:
     """Evaluate a model that was built into the current graph.
 
@@ -64,59 +62,12 @@ def evaluate_model(
     return results
 
 
-def evaluation_dir(model_dir: str, name: str | None) -> str:
-    """Return where the results of evaluations with this name go."""
-    return os.path.join(model_dir, f"eval_{name}" if name else "eval")
-
-
-def report(directory: str, results: dict[str, Any]) -> None:
-    """Write results to the log and for TensorBoard."""
-    write_results(directory, results, int(results["global_step"]))
-    shown = ", ".join(f"{name} = {value}" for name, value in sorted(results.items()))
-    logger.info(f"Evaluation: {shown}")
-
-
-def _warn_of_left_batches(num_left: int) -> None:
-    if num_left > 0:
-        logger.warning(f"The last {num_left} batch(es) are too few for all towers, and are not evaluated.")
-
-
-def _run_updates(session: HookedSession, update: Any, steps: int | None) -> int:
-    for num_batches in itertools.count() if steps is None else range(steps):
-        if session.should_stop():
-            return num_batches
-        try:
-            session.run(update)
-        except DataExhaustedError as error:
-            if num_batches == 0:
-                raise DataExhaustedError("there is nothing to evaluate: the input has no batch at all") from error
-            return num_batches
-    return steps or 0
-
-
-def chosen_predictions(predictions: Any, predict_keys: Any) -> Any:
-    """Return those predictions that a user wants.
-
-    Args:
-        predictions: a tensor or a dict of tensors.
-        predict_keys: a name, names, or None for all.
-
-    Raises:
-        ConfigError: There is one tensor without a name, or none of the names.
-    """
-    if not predict_keys:
-        return predictions
-    names = [predict_keys] if isinstance(predict_keys, str) else list(predict_keys)
-    if not isinstance(predictions, dict):
-        raise ConfigError(f"predict_keys={predict_keys!r} wants predictions by name, and they are {predictions!r}")
-    chosen = {name: tensor for name, tensor in predictions.items() if name in names}
-    if not chosen:
-        raise ConfigError(f"none of predict_keys={predict_keys!r} is a prediction: there are {', '.join(predictions)}")
-    return chosen
-
-
 def predict_model(
-    parts: ModelParts, model: BuiltModel, checkpoint: str, predictions: Any, hooks: Sequence[Any]
+    parts: ModelParts,
+    model: BuiltModel,
+    checkpoint: str,
+    predictions: Fetches,
+    hooks: Sequence[tf.train.SessionRunHook],
 ) -> Iterator[Any]:
     """Yield the predictions of a model for each batch.
 
@@ -144,7 +95,57 @@ def predict_model(
             yield values
 
 
-def each_example(values: Any) -> Iterator[Any]:
+def evaluation_dir(model_dir: str, name: str | None) -> str:
+    """Return where the results of evaluations with this name go."""
+    return os.path.join(model_dir, f"eval_{name}" if name else "eval")
+
+
+def report(directory: str, results: dict[str, Any]) -> None:
+    """Write results to the log and for TensorBoard."""
+    write_results(directory, results, int(results["global_step"]))
+    shown = ", ".join(f"{name} = {value}" for name, value in sorted(results.items()))
+    logger.info(f"Evaluation: {shown}")
+
+
+def write_results(directory: str, results: Mapping[str, Any], step: int) -> None:
+    """Write the numbers among the results of an evaluation to an event file, as one event.
+
+    Args:
+        directory: where to; it is made.
+        results: name to value.
+        step: the global step of the model.
+    """
+    os.makedirs(directory, exist_ok=True)
+    summary = tf.Summary()
+    for name, value in results.items():
+        if np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number) and name != "global_step":
+            summary.MergeFrom(create_scalar_summary(name, float(value)))
+    with tf.Graph().as_default(), event_writer(directory) as writer:
+        writer.add_summary(summary, step)
+
+
+def chosen_predictions(predictions: Tensors, predict_keys: str | Iterable[str] | None) -> Tensors:
+    """Return those predictions that a user wants.
+
+    Args:
+        predictions: a tensor or a dict of tensors.
+        predict_keys: a name, names, or None for all.
+
+    Raises:
+        ConfigError: There is one tensor without a name, or none of the names.
+    """
+    if not predict_keys:
+        return predictions
+    names = [predict_keys] if isinstance(predict_keys, str) else list(predict_keys)
+    if not isinstance(predictions, dict):
+        raise ConfigError(f"predict_keys={predict_keys!r} wants predictions by name, and they are {predictions!r}")
+    chosen = {name: tensor for name, tensor in predictions.items() if name in names}
+    if not chosen:
+        raise ConfigError(f"none of predict_keys={predict_keys!r} is a prediction: there are {', '.join(predictions)}")
+    return chosen
+
+
+def each_example(values: np.ndarray | dict[str, np.ndarray]) -> Iterator[Any]:
     """Yield the rows of a batch of predictions.
 
     Args:
@@ -162,3 +163,21 @@ def each_example(values: Any) -> Iterator[Any]:
         )
     for row in range(next(iter(shapes.values()))[0]):
         yield {name: value[row] for name, value in named.items()} if isinstance(values, dict) else values[row]
+
+
+def _warn_of_left_batches(num_left: int) -> None:
+    if num_left > 0:
+        logger.warning(f"The last {num_left} batch(es) are too few for all towers, and are not evaluated.")
+
+
+def _run_updates(session: HookedSession, update: tf.Operation, steps: int | None) -> int:
+    for num_batches in itertools.count() if steps is None else range(steps):
+        if session.should_stop():
+            return num_batches
+        try:
+            session.run(update)
+        except DataExhaustedError as error:
+            if num_batches == 0:
+                raise DataExhaustedError("there is nothing to evaluate: the input has no batch at all") from error
+            return num_batches
+    return steps or 0

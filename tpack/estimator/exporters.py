@@ -1,9 +1,4 @@
-"""Exporters of the last model, and of each model.
-
-What `train_and_evaluate` does with a model after each evaluation: export it, or not.
-
-The exporter of the best model so far.
-"""
+"""What `train_and_evaluate` does with a model after each evaluation: export it always, at the end, or if it is best."""
 
 import abc
 import glob
@@ -15,6 +10,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.estimator.estimator import Estimator
+from tpack.estimator.inputs import ServingInputReceiver
 
 Results = Mapping[str, Any]
 
@@ -34,10 +31,10 @@ class Exporter(abc.ABC):
     @abc.abstractmethod
     def export(
         self,
-        estimator: Any,
+        estimator: Estimator,
         export_path: str,
         checkpoint_path: str,
-        eval_result: Mapping[str, Any],
+        eval_result: Results,
         is_the_final_export: bool,
     ) -> str | None:
         """Export the model, or leave it.
@@ -74,7 +71,7 @@ class LatestExporter(Exporter):
     def __init__(
         self,
         name: str,
-        serving_input_receiver_fn: Any,
+        serving_input_receiver_fn: Callable[[], ServingInputReceiver],
         assets_extra: Mapping[str, str] | None = None,
         as_text: bool = False,
         exports_to_keep: int | None = 5,
@@ -85,7 +82,8 @@ class LatestExporter(Exporter):
             raise ConfigError(f"exports_to_keep must be positive, got {exports_to_keep!r}")
         self._name = name
         self._receive = serving_input_receiver_fn
-        self._options = {"assets_extra": assets_extra, "as_text": as_text}
+        self._assets_extra = assets_extra
+        self._as_text = as_text
         self._exports_to_keep = exports_to_keep
 
     @property
@@ -94,11 +92,20 @@ class LatestExporter(Exporter):
         return self._name
 
     def export(
-        self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Results, is_the_final_export: bool
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Results,
+        is_the_final_export: bool,
     ) -> str | None:
         """Export the model, and delete those that are too many."""
         path: str = estimator.export_saved_model(
-            export_path, self._receive, checkpoint_path=checkpoint_path, **self._options
+            export_path,
+            self._receive,
+            assets_extra=self._assets_extra,
+            as_text=self._as_text,
+            checkpoint_path=checkpoint_path,
         )
         exports = sorted((int(name), name) for name in os.listdir(export_path) if name.isdigit())
         if self._exports_to_keep is not None:
@@ -126,14 +133,19 @@ class FinalExporter(LatestExporter):
     def __init__(
         self,
         name: str,
-        serving_input_receiver_fn: Any,
+        serving_input_receiver_fn: Callable[[], ServingInputReceiver],
         assets_extra: Mapping[str, str] | None = None,
         as_text: bool = False,
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep=None)
 
     def export(
-        self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Results, is_the_final_export: bool
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Results,
+        is_the_final_export: bool,
     ) -> str | None:
         """Export the model if it is the last one."""
         if not is_the_final_export:
@@ -147,9 +159,6 @@ def loss_smaller(best_eval_result: Results, current_eval_result: Results) -> boo
     Args:
         best_eval_result: the best so far.
         current_eval_result: the one that is new.
-
-    Shapes:
-        No tensors.
 
     Raises:
         ConfigError: One has no loss.
@@ -201,7 +210,12 @@ class BestExporter(LatestExporter):
         self._best: Results | None = None
 
     def export(
-        self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Results, is_the_final_export: bool
+        self,
+        estimator: Estimator,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Results,
+        is_the_final_export: bool,
     ) -> str | None:
         """Export the model if its result is the best."""
         if self._best is None and self._pattern is not None:

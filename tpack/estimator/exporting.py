@@ -1,12 +1,12 @@
 """Export a model of an Estimator as a SavedModel, in a directory that is named by the time.
 
-The signatures of an exported model: each of its outputs from each way to feed it.
+It has a signature for each of the model's outputs from each way to feed it.
 """
 
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.inputs import ServingInputReceiver, receiver_tensors_by_name
-from tpack.estimator.session import restore
+from tpack.estimator.session import add_default_saver, restore
 from tpack.estimator.spec import ExportOutput, PredictOutput
-from tpack.estimator.training import add_default_saver
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.utils import logger
 from tpack.utils.fs import atomic_path
@@ -38,26 +37,6 @@ class ExportTarget:
     path: str
     assets_extra: Mapping[str, str] | None = None
     as_text: bool = False
-
-
-def call_receiver_fn(serving_input_receiver_fn: Any) -> ServingInputReceiver:
-    """Return what the function builds into the current graph.
-
-    Args:
-        serving_input_receiver_fn: takes nothing.
-
-    Raises:
-        ConfigError: It is no function, or returns something else.
-    """
-    if not callable(serving_input_receiver_fn):
-        raise ConfigError(
-            "serving_input_receiver_fn must be a function that returns a ServingInputReceiver, got "
-            f"{serving_input_receiver_fn!r}"
-        )
-    receiver = serving_input_receiver_fn()
-    if not isinstance(receiver, ServingInputReceiver):
-        raise ConfigError(f"serving_input_receiver_fn must return a ServingInputReceiver, got {receiver!r}")
-    return receiver
 
 
 def export_model(
@@ -112,6 +91,26 @@ def export_model(
     logger.info(f"Exported the model to {target.path}: {', '.join(sorted(signatures))}")
 
 
+def call_receiver_fn(serving_input_receiver_fn: Callable[[], ServingInputReceiver]) -> ServingInputReceiver:
+    """Return what the function builds into the current graph.
+
+    Args:
+        serving_input_receiver_fn: takes nothing.
+
+    Raises:
+        ConfigError: It is no function, or returns something else.
+    """
+    if not callable(serving_input_receiver_fn):
+        raise ConfigError(
+            "serving_input_receiver_fn must be a function that returns a ServingInputReceiver, got "
+            f"{serving_input_receiver_fn!r}"
+        )
+    receiver = serving_input_receiver_fn()
+    if not isinstance(receiver, ServingInputReceiver):
+        raise ConfigError(f"serving_input_receiver_fn must return a ServingInputReceiver, got {receiver!r}")
+    return receiver
+
+
 def new_export_dir(base: str) -> str:
     """Return the path of a directory that does not exist yet, named by the seconds since 1970.
 
@@ -121,13 +120,6 @@ def new_export_dir(base: str) -> str:
     while os.path.exists(os.path.join(base, str(number))):
         number += 1
     return os.path.join(os.path.abspath(base), str(number))
-
-
-def _copy_extra(assets: Mapping[str, str], directory: str) -> None:
-    for name, source in assets.items():
-        target = os.path.join(directory, _ASSETS_EXTRA, name)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        shutil.copyfile(source, target)
 
 
 def signature_defs(receiver: ServingInputReceiver, export_outputs: Mapping[str, ExportOutput]) -> dict[str, Any]:
@@ -164,3 +156,10 @@ def signature_defs(receiver: ServingInputReceiver, export_outputs: Mapping[str, 
     for reason in reasons:
         logger.warning(f"Not exported: {reason}")
     return signatures
+
+
+def _copy_extra(assets: Mapping[str, str], directory: str) -> None:
+    for name, source in assets.items():
+        target = os.path.join(directory, _ASSETS_EXTRA, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copyfile(source, target)

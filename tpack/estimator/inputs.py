@@ -1,10 +1,7 @@
-"""What an input_fn gives: features and labels as tensors, and what has to be run before the first step.
+"""What a model is fed: the features and labels of an input_fn, or what a server gives to a model that was exported.
 
 An input_fn returns a ``tf.data.Dataset`` or tensors. Both have features alone, or a pair of features and labels.
-
-What a server feeds to an exported model, and how the model's features come of it.
-
-Call a user's function with those of the optional arguments that it takes.
+Functions of the user's are called with those of the optional arguments that they take.
 """
 
 import functools
@@ -13,123 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError
-from tpack.estimator.spec import ModeKeys
+from tpack.estimator.run_config import RunConfig
+from tpack.estimator.spec import AnyTensor, ModeKeys, Tensors
 from tpack.utils import logger
 
 InputFn = Callable[..., Any]
-RECEIVER_NAME = "input"
+_RECEIVER_NAME = "input"
 _EXAMPLES_NAME = "examples"
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The input of a model.
-
-    Attributes:
-        features: tensors.
-        labels: tensors, or None.
-        initializer: an operation that opens the dataset, or None.
-        num_left: how many batches at the end are not enough for all towers, or -1 if that is unknown: a tensor, or None
-            where no batch can be left.
-    """
-
-    features: Any
-    labels: Any
-    initializer: Any = None
-    num_left: Any = None
-
-
-def call_input_fn(input_fn: InputFn, mode: str, *, params: Any, config: Any) -> Inputs:
-    """Call an input_fn in the current graph, on the CPU.
-
-    Args:
-        input_fn: takes any of ``mode``, ``params`` and ``config``.
-        mode: one of `ModeKeys`.
-        params: the parameters of the model.
-        config: the `RunConfig`.
-
-    Returns:
-        The input. In prediction, only the first part of a sequence is looked at.
-
-    Raises:
-        ConfigError: It is no function, or returns a sequence that is not a pair.
-    """
-    with tf.device("/device:CPU:0"):
-        result = _call(input_fn, mode, params=params, config=config)
-        initializer = None
-        if isinstance(result, tf.compat.v2.data.Dataset):
-            iterator = tf.data.make_initializable_iterator(result)
-            result, initializer = iterator.get_next(), iterator.initializer
-    return _parted(result, initializer, mode)
-
-
-def call_distributed_input_fn(input_fn: InputFn, mode: str, strategy: Any, *, params: Any, config: Any) -> Inputs:
-    """Call an input_fn in the current graph and give each tower of a strategy batches of its own.
-
-    Args:
-        input_fn: returns a Dataset; takes any of ``mode``, ``params`` and ``config``.
-        mode: one of `ModeKeys`.
-        strategy: the ``DistributionStrategy``.
-        params: the parameters of the model.
-        config: the `RunConfig`.
-
-    Returns:
-        The input, of which each tower has its part.
-
-    Shapes:
-        [B, ...] in the Dataset, and for each tower.
-
-    Raises:
-        ConfigError: It is no function, or returns something else than a Dataset, or one of sequences that are no pairs.
-
-    Source:
-        The input of TensorFlow 1's estimators under a strategy.
-    """
-    with tf.device("/device:CPU:0"):
-        dataset = _call(input_fn, mode, params=params, config=config)
-        if not isinstance(dataset, tf.compat.v2.data.Dataset):
-            raise ConfigError(
-                f"under a distribution strategy an input_fn must return a tf.data.Dataset, got {dataset!r}"
-            )
-        size = tf.data.experimental.cardinality(dataset)
-        num_left = tf.where(size < 0, tf.constant(-1, size.dtype), size % strategy.num_towers)
-    iterator = strategy.distribute_dataset(lambda: dataset).make_initializable_iterator()
-    inputs = _parted(iterator.get_next(), iterator.initializer, mode)
-    return replace(inputs, num_left=num_left)
-
-
-def _call(input_fn: InputFn, mode: str, *, params: Any, config: Any) -> Any:
-    if not callable(input_fn):
-        raise ConfigError(f"input_fn must be a function that returns a Dataset or tensors, got {input_fn!r}")
-    return call_with_accepted(input_fn, {"mode": mode, "params": params, "config": config})
-
-
-def _parted(result: Any, initializer: Any, mode: str) -> Inputs:
-    """Return features and labels of what an input_fn or its Dataset gave."""
-    if isinstance(result, tuple | list) and result and mode == ModeKeys.PREDICT:
-        result = result[0]
-    if not isinstance(result, tuple | list):
-        return Inputs(result, None, initializer)
-    if len(result) != 2:
-        raise ConfigError(f"an input_fn gives features, or a pair of features and labels; got {len(result)}: {result}")
-    return Inputs(result[0], result[1], initializer)
-
-
-def warn_if_endless(inputs: Inputs, doing: str) -> None:
-    """Log a warning when nothing in the current graph can make the input end.
-
-    Args:
-        inputs: the input.
-        doing: what goes on until the end.
-    """
-    has_queues = bool(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS))
-    types = {operation.type for operation in tf.get_default_graph().get_operations()}
-    if inputs.initializer is None and not has_queues and not types & {"IteratorGetNext", "OneShotIterator"}:
-        logger.warning(f"The input is neither a Dataset nor a queue, so it does not end, and {doing} goes on for ever.")
 
 
 class ServingInputReceiver(NamedTuple):
@@ -143,13 +36,13 @@ class ServingInputReceiver(NamedTuple):
             offered for each of them too, as ``<output>:<name>``.
     """
 
-    features: Any
-    receiver_tensors: Any
-    receiver_tensors_alternatives: Any = None
+    features: Tensors
+    receiver_tensors: Tensors
+    receiver_tensors_alternatives: Mapping[str, Tensors] | None = None
 
 
 def build_raw_serving_input_receiver_fn(
-    features: Mapping[str, Any], default_batch_size: int | None = None
+    features: Mapping[str, tf.Tensor | tf.TensorSpec | np.ndarray], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
     """Return a function that makes a placeholder for each feature.
 
@@ -209,7 +102,7 @@ def build_parsing_serving_input_receiver_fn(
     return receive
 
 
-def receiver_tensors_by_name(tensors: Any) -> dict[str, Any]:
+def receiver_tensors_by_name(tensors: Tensors) -> dict[str, AnyTensor]:
     """Return the tensors that are fed, as a dict.
 
     Args:
@@ -218,11 +111,108 @@ def receiver_tensors_by_name(tensors: Any) -> dict[str, Any]:
     Raises:
         ConfigError: It is something else.
     """
-    named = dict(tensors) if isinstance(tensors, Mapping) else {RECEIVER_NAME: tensors}
+    named = dict(tensors) if isinstance(tensors, Mapping) else {_RECEIVER_NAME: tensors}
     for name, tensor in named.items():
         if not isinstance(tensor, tf.Tensor | tf.SparseTensor):
             raise ConfigError(f"receiver_tensors must be tensors, and {name!r} is {tensor!r}")
     return named
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The input of a model.
+
+    Attributes:
+        features: any nest of tensors.
+        labels: the same, or None.
+        initializer: an operation that opens the dataset, or None.
+        num_left: how many batches at the end are not enough for all towers, or -1 if that is unknown: a tensor, or None
+            where no batch can be left.
+    """
+
+    features: object
+    labels: object
+    initializer: tf.Operation | None = None
+    num_left: tf.Tensor | None = None
+
+
+def call_input_fn(input_fn: InputFn, mode: str, *, params: object, config: RunConfig) -> Inputs:
+    """Call an input_fn in the current graph, on the CPU.
+
+    Args:
+        input_fn: takes any of ``mode``, ``params`` and ``config``.
+        mode: one of `ModeKeys`.
+        params: the parameters of the model.
+        config: the `RunConfig`.
+
+    Returns:
+        The input. In prediction, only the first part of a sequence is looked at.
+
+    Raises:
+        ConfigError: It is no function, or returns a sequence that is not a pair.
+    """
+    with tf.device("/device:CPU:0"):
+        result = _call(input_fn, mode, params=params, config=config)
+        initializer = None
+        if isinstance(result, tf.compat.v2.data.Dataset):
+            iterator = tf.data.make_initializable_iterator(result)
+            result, initializer = iterator.get_next(), iterator.initializer
+    return _parted(result, initializer, mode)
+
+
+def call_distributed_input_fn(
+    input_fn: InputFn, mode: str, strategy: DistributionStrategy, *, params: object, config: RunConfig
+) -> Inputs:
+    """Call an input_fn in the current graph and give each tower of a strategy batches of its own.
+
+    Args:
+        input_fn: returns a Dataset; takes any of ``mode``, ``params`` and ``config``.
+        mode: one of `ModeKeys`.
+        strategy: the ``DistributionStrategy``.
+        params: the parameters of the model.
+        config: the `RunConfig`.
+
+    Returns:
+        The input, of which each tower has its part.
+
+    Shapes:
+        [B, ...] in the Dataset, and for each tower.
+
+    Raises:
+        ConfigError: It is no function, or returns something else than a Dataset, or one of sequences that are no pairs.
+
+    Source:
+        The input of TensorFlow 1's estimators under a strategy.
+    """
+    with tf.device("/device:CPU:0"):
+        dataset = _call(input_fn, mode, params=params, config=config)
+        if not isinstance(dataset, tf.compat.v2.data.Dataset):
+            raise ConfigError(
+                f"under a distribution strategy an input_fn must return a tf.data.Dataset, got {dataset!r}"
+            )
+        size = tf.data.experimental.cardinality(dataset)
+        num_left = tf.where(size < 0, tf.constant(-1, size.dtype), size % strategy.num_towers)
+    iterator = strategy.distribute_dataset(lambda: dataset).make_initializable_iterator()
+    inputs = _parted(iterator.get_next(), iterator.initializer, mode)
+    return replace(inputs, num_left=num_left)
+
+
+def warn_if_endless(inputs: Inputs, doing: str) -> None:
+    """Log a warning when nothing in the current graph can make the input end.
+
+    Args:
+        inputs: the input.
+        doing: what goes on until the end.
+    """
+    has_queues = bool(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS))
+    types = {operation.type for operation in tf.get_default_graph().get_operations()}
+    if inputs.initializer is None and not has_queues and not types & {"IteratorGetNext", "OneShotIterator"}:
+        logger.warning(f"The input is neither a Dataset nor a queue, so it does not end, and {doing} goes on for ever.")
+
+
+def call_with_accepted(fn: Callable[..., Any], optional: Mapping[str, Any], **arguments: Any) -> Any:
+    """Call ``fn`` with ``arguments``, and with those of ``optional`` that it takes."""
+    return fn(**arguments, **{name: value for name, value in optional.items() if takes_argument(fn, name)})
 
 
 def takes_argument(fn: Callable[..., Any], name: str) -> bool:
@@ -244,6 +234,18 @@ def required_arguments(fn: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in _NAMED and p.default is inspect.Parameter.empty]
 
 
-def call_with_accepted(fn: Callable[..., Any], optional: Mapping[str, Any], **arguments: Any) -> Any:
-    """Call ``fn`` with ``arguments``, and with those of ``optional`` that it takes."""
-    return fn(**arguments, **{name: value for name, value in optional.items() if takes_argument(fn, name)})
+def _call(input_fn: InputFn, mode: str, *, params: object, config: RunConfig) -> object:
+    if not callable(input_fn):
+        raise ConfigError(f"input_fn must be a function that returns a Dataset or tensors, got {input_fn!r}")
+    return call_with_accepted(input_fn, {"mode": mode, "params": params, "config": config})
+
+
+def _parted(result: object, initializer: tf.Operation | None, mode: str) -> Inputs:
+    """Return features and labels of what an input_fn or its Dataset gave."""
+    if isinstance(result, tuple | list) and result and mode == ModeKeys.PREDICT:
+        result = result[0]
+    if not isinstance(result, tuple | list):
+        return Inputs(result, None, initializer)
+    if len(result) != 2:
+        raise ConfigError(f"an input_fn gives features, or a pair of features and labels; got {len(result)}: {result}")
+    return Inputs(result[0], result[1], initializer)

@@ -3,15 +3,13 @@
 Losses are added: they were scaled before where they are to be averaged. Predictions and export outputs are
 concatenated, metrics reduced. All else is the first tower's.
 
-Add up the variables in which towers accumulate metrics.
-
 A metric of TensorFlow is a few sums, of hits and of examples for instance, from which its value is computed. Each tower
 has its own; added together they are the sums over the whole batch. They are added to those of the first tower, and the
 others are set to zero, so that doing it once more changes nothing.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -19,12 +17,14 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.estimator.replicated import BuiltTower
 from tpack.estimator.spec import (
+    AnyTensor,
     ClassificationOutput,
     EstimatorSpec,
     ExportOutput,
     ModeKeys,
     PredictOutput,
     RegressionOutput,
+    Tensors,
     operation_of,
 )
 from tpack.reduction.sums import sum_tensors
@@ -68,6 +68,32 @@ def join_towers(towers: Sequence[BuiltTower], mode: str, device: str) -> Estimat
     return specs[0]._replace(**changes)
 
 
+def reduce_metric_variables(tower_variables: Sequence[Sequence[tf.Variable]]) -> tf.Operation:
+    """Add all towers' metric variables to those of the first tower, and set the others to zero.
+
+    Args:
+        tower_variables: K lists of N variables, each list in the order of creation.
+
+    Returns:
+        An operation. It runs after the control dependencies that are open.
+
+    Shapes:
+        K x N variables; the n-th of all towers have the same shape.
+
+    Raises:
+        ConfigError: Towers have different numbers of variables, or of different shapes or dtypes.
+
+    Source:
+        The reduction of metrics in the seeds of ``replicate_model_fn``, which knows the towers' variables by their
+        positions in one collection.
+    """
+    if len(tower_variables) == 1:
+        return tf.no_op(name="no_eval_metric_reduction")
+    _check_alike(tower_variables)
+    with tf.name_scope("reduce_metrics"):
+        return tf.group(*(_reduce(*column) for column in zip(*tower_variables, strict=True)))
+
+
 def _join_metrics(towers: Sequence[BuiltTower]) -> dict[str, Any]:
     metrics = [tower.spec.eval_metric_ops for tower in towers]
     _check_same_names("eval_metric_ops", metrics)
@@ -78,7 +104,7 @@ def _join_metrics(towers: Sequence[BuiltTower]) -> dict[str, Any]:
     return {name: (value, reduced) for name, (value, _) in metrics[0].items()}
 
 
-def _join_predictions(predictions: Sequence[Any]) -> Any:
+def _join_predictions(predictions: Sequence[Tensors]) -> Tensors:
     if not isinstance(predictions[0], dict):
         return _concat(predictions)
     _check_same_names("predictions", predictions)
@@ -114,13 +140,13 @@ def _join_output(name: str, outputs: Sequence[Any]) -> ExportOutput:
     raise ConfigError(f"do not know how to concatenate the export output {name!r} of {type(first).__name__}")
 
 
-def _concat(tensors: Sequence[Any], name: str = "concat") -> Any:
+def _concat(tensors: Sequence[AnyTensor], name: str = "concat") -> AnyTensor:
     if isinstance(tensors[0], tf.SparseTensor):
         return tf.sparse.concat(axis=0, sp_inputs=list(tensors))
     return tf.concat(list(tensors), axis=0, name=re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", name).lstrip("_/\\>-") or "concat")
 
 
-def _check_same_names(what: str, named: Sequence[Any]) -> None:
+def _check_same_names(what: str, named: Sequence[Mapping[str, Any]]) -> None:
     for index, one in enumerate(named):
         if set(one) != set(named[0]):
             raise ConfigError(
@@ -129,33 +155,7 @@ def _check_same_names(what: str, named: Sequence[Any]) -> None:
             )
 
 
-def reduce_metric_variables(tower_variables: Sequence[Sequence[Any]]) -> Any:
-    """Add all towers' metric variables to those of the first tower, and set the others to zero.
-
-    Args:
-        tower_variables: K lists of N variables, each list in the order of creation.
-
-    Returns:
-        An operation. It runs after the control dependencies that are open.
-
-    Shapes:
-        K x N variables; the n-th of all towers have the same shape.
-
-    Raises:
-        ConfigError: Towers have different numbers of variables, or of different shapes or dtypes.
-
-    Source:
-        The reduction of metrics in the seeds of ``replicate_model_fn``, which knows the towers' variables by their
-        positions in one collection.
-    """
-    if len(tower_variables) == 1:
-        return tf.no_op(name="no_eval_metric_reduction")
-    _check_alike(tower_variables)
-    with tf.name_scope("reduce_metrics"):
-        return tf.group(*(_reduce(*column) for column in zip(*tower_variables, strict=True)))
-
-
-def _reduce(main: Any, *others: Any) -> Any:
+def _reduce(main: tf.Variable, *others: tf.Variable) -> tf.Operation:
     with tf.device(main.device):
         values = [variable.read_value() for variable in others]
         added = main.assign_add(sum_tensors(values) if len(values) > 1 else values[0], read_value=False)
@@ -167,7 +167,7 @@ def _reduce(main: Any, *others: Any) -> Any:
     return tf.group(*zeroed)
 
 
-def _check_alike(tower_variables: Sequence[Sequence[Any]]) -> None:
+def _check_alike(tower_variables: Sequence[Sequence[tf.Variable]]) -> None:
     main = tower_variables[0]
     for index, variables in enumerate(tower_variables):
         if len(variables) != len(main):

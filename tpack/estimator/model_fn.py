@@ -6,10 +6,10 @@ EstimatorSpec.
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 from tpack.errors import ConfigError
 from tpack.estimator.inputs import call_with_accepted, required_arguments, takes_argument
+from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
 
 ModelFn = Callable[..., EstimatorSpec]
@@ -17,7 +17,7 @@ ModelFn = Callable[..., EstimatorSpec]
 ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
 
-def check_model_fn(model_fn: Any, params: Any = None) -> None:
+def check_model_fn(model_fn: ModelFn, params: object = None) -> None:
     """Check the arguments of a model_fn.
 
     Args:
@@ -40,14 +40,20 @@ def check_model_fn(model_fn: Any, params: Any = None) -> None:
 
 
 def call_model_fn(
-    model_fn: ModelFn, features: Any, labels: Any, mode: str, *, params: Any = None, config: Any = None
+    model_fn: ModelFn,
+    features: object,
+    labels: object,
+    mode: str,
+    *,
+    params: object = None,
+    config: RunConfig | None = None,
 ) -> EstimatorSpec:
     """Call a model_fn with those of its arguments that it takes.
 
     Args:
         model_fn: the function.
         features: the input.
-        labels: what goes with it; None for none.
+        labels: what goes with it, if there are any.
         mode: one of `ModeKeys`.
         params: the function gets a copy, so that it can change it.
         config: the `RunConfig`.

@@ -1,10 +1,7 @@
-"""Replicate a model_fn over the GPUs of one machine, with the optimizers of the model_fn's own.
+"""Replicate a model_fn over the GPUs of one machine, with optimizers of its own or with one that stands beside it.
 
-Replicate a model_fn over the GPUs of one machine, with one optimizer that stands beside it.
-
-Cut a batch into as many equal parts as there are towers.
-
-A batch is a tensor, a sparse tensor, or dicts, lists and tuples of such. The first dimension counts the examples.
+Each tower gets its part of the batch: a tensor, a sparse tensor, or dicts, lists and tuples of such, whose first
+dimension counts the examples.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +21,12 @@ from tpack.estimator.replicated import (
     outside_of_towers,
     replication_over,
 )
-from tpack.estimator.spec import EstimatorSpec, ModeKeys
+from tpack.estimator.run_config import RunConfig
+from tpack.estimator.spec import AnyTensor, EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer, sum_tower_gradients
+from tpack.types import GradsAndVars
 
-OptimizerFn = Callable[..., Any]
+OptimizerFn = Callable[..., tf.train.Optimizer]
 
 
 def replicate_model_fn(
@@ -78,7 +77,7 @@ def replicate_model_fn(
     averages_losses = loss_reduction != tf.losses.Reduction.SUM
 
     def replicated_model_fn(
-        features: Any, labels: Any, mode: str, params: Any = None, config: Any = None
+        features: object, labels: object, mode: str, params: object = None, config: RunConfig | None = None
     ) -> EstimatorSpec:
         shards = shard_inputs(features, labels, replication)
 
@@ -92,38 +91,6 @@ def replicate_model_fn(
         return join_towers(towers, mode, replication.consolidation_device)
 
     return replicated_model_fn
-
-
-def shard_inputs(features: Any, labels: Any, replication: Replication) -> list[tuple[Any, Any]]:
-    """Return (features, labels) for each tower; those of the whole batch where there is one tower.
-
-    Args:
-        features: a batch.
-        labels: a batch, or None.
-        replication: the towers.
-
-    Shapes:
-        [B, ...] to K times [B / K, ...].
-
-    Raises:
-        ConfigError: K does not divide a batch.
-
-    Source:
-        The seeds of ``replicate_model_fn``.
-    """
-    if replication.num_towers == 1:
-        return [(features, labels)]
-    with tf.name_scope("split_inputs"), tf.device(replication.consolidation_device):
-        parts = [split_batch(batch, replication.num_towers) for batch in (features, labels)]
-    return list(zip(*parts, strict=True))
-
-
-def _check_optimizer(spec: EstimatorSpec, num_towers: int) -> None:
-    if spec.mode == ModeKeys.TRAIN and num_towers > 1 and not TowerOptimizer.has_been_used():
-        raise ConfigError(
-            "wrap the optimizers of a model_fn by TowerOptimizer to replicate it over several devices: its train_op, "
-            f"{spec.train_op!r}, was made without one"
-        )
 
 
 def replicate_model_fn_with_optimizer_fn(
@@ -164,10 +131,10 @@ def replicate_model_fn_with_optimizer_fn(
     replication = replication_over(devices, variable_placement)
 
     def replicated_model_fn(
-        features: Any, labels: Any, mode: str, params: Any = None, config: Any = None
+        features: object, labels: object, mode: str, params: object = None, config: RunConfig | None = None
     ) -> EstimatorSpec:
         shards = shard_inputs(features, labels, replication)
-        tower_grads: list[Any] = []
+        tower_grads: list[GradsAndVars] = []
 
         def call(index: int) -> EstimatorSpec:
             spec = call_model_fn(model_fn, *shards[index], mode, params=params, config=config)
@@ -189,12 +156,31 @@ def replicate_model_fn_with_optimizer_fn(
     return replicated_model_fn
 
 
-def _gradients(loss: Any) -> list[tuple[Any, Any]]:
-    variables = tf.trainable_variables()
-    return list(zip(tf.gradients(loss, variables), variables, strict=True))
+def shard_inputs(features: object, labels: object, replication: Replication) -> list[tuple[object, object]]:
+    """Return (features, labels) for each tower; those of the whole batch where there is one tower.
+
+    Args:
+        features: a batch.
+        labels: a batch, or None.
+        replication: the towers.
+
+    Shapes:
+        [B, ...] to K times [B / K, ...].
+
+    Raises:
+        ConfigError: K does not divide a batch.
+
+    Source:
+        The seeds of ``replicate_model_fn``.
+    """
+    if replication.num_towers == 1:
+        return [(features, labels)]
+    with tf.name_scope("split_inputs"), tf.device(replication.consolidation_device):
+        parts = [split_batch(batch, replication.num_towers) for batch in (features, labels)]
+    return list(zip(*parts, strict=True))
 
 
-def split_batch(batch: Any, num_shards: int) -> list[Any]:
+def split_batch(batch: object, num_shards: int) -> list[Any]:
     """Cut a batch along its first dimension, on the current device.
 
     Args:
@@ -220,12 +206,25 @@ def split_batch(batch: Any, num_shards: int) -> list[Any]:
     return [tf.nest.pack_sequence_as(batch, [shards[k] for shards in leaves]) for k in range(num_shards)]
 
 
-def _split(leaf: Any, num_shards: int) -> list[Any]:
+def _check_optimizer(spec: EstimatorSpec, num_towers: int) -> None:
+    if spec.mode == ModeKeys.TRAIN and num_towers > 1 and not TowerOptimizer.has_been_used():
+        raise ConfigError(
+            "wrap the optimizers of a model_fn by TowerOptimizer to replicate it over several devices: its train_op, "
+            f"{spec.train_op!r}, was made without one"
+        )
+
+
+def _gradients(loss: tf.Tensor) -> GradsAndVars:
+    variables = tf.trainable_variables()
+    return list(zip(tf.gradients(loss, variables), variables, strict=True))
+
+
+def _split(leaf: AnyTensor, num_shards: int) -> list[AnyTensor]:
     if isinstance(leaf, tf.SparseTensor):
         _check_known_size(leaf, num_shards)
         with tf.control_dependencies(_guards(leaf.dense_shape[0], leaf.shape, num_shards, leaf.op.name)):
             guarded = tf.SparseTensor(tf.identity(leaf.indices), tf.identity(leaf.values), leaf.dense_shape)
-        guarded_split: list[Any] = tf.sparse.split(sp_input=guarded, num_split=num_shards, axis=0)
+        guarded_split: list[AnyTensor] = tf.sparse.split(sp_input=guarded, num_split=num_shards, axis=0)
         return guarded_split
     leaf = tf.convert_to_tensor(leaf)
     _check_known_size(leaf, num_shards)
@@ -233,7 +232,7 @@ def _split(leaf: Any, num_shards: int) -> list[Any]:
         return list(tf.split(leaf, num_shards))
 
 
-def _check_known_size(leaf: Any, num_shards: int) -> None:
+def _check_known_size(leaf: AnyTensor, num_shards: int) -> None:
     shape = leaf.shape
     if shape.rank == 0:
         raise ConfigError(f"{leaf!r} has no batch dimension, and is to be split over {num_shards} towers")
@@ -245,7 +244,7 @@ def _check_known_size(leaf: Any, num_shards: int) -> None:
         )
 
 
-def _guards(size: Any, shape: Any, num_shards: int, name: str) -> list[Any]:
+def _guards(size: tf.Tensor, shape: tf.TensorShape, num_shards: int, name: str) -> list[tf.Operation]:
     """Return the check that is left for when the graph runs."""
     if shape.rank is not None and shape[0] is not None:
         return []

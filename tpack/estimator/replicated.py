@@ -1,18 +1,14 @@
-"""Call a model_fn once for each tower, on its part of the batch.
+"""Call a model_fn once for each tower, on its part of the batch: over which devices, and with variables on which.
 
 The towers share their variables, and the first one's names have no prefix. They are towers of `tpack.tower`, so layers
 find out whether they train, and may meet by ``merge_call``.
-
-Over which devices a model_fn is replicated, and what its towers share.
-
-Where the towers of a replicated model_fn put the variables that they share.
 """
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -24,45 +20,14 @@ from tpack.tower.rendezvous import call_in_towers
 from tpack.utils import logger
 
 
-class ModelFnTower(TowerContext):
-    """The tower that one call of a replicated model_fn builds.
+class VariablePlacement(enum.Enum):
+    """The rules for shared variables."""
 
-    Args:
-        index: which of the K towers.
-        total: K.
-        device: a device function.
-        is_training: whether it is built for training.
-        averages_losses: whether the loss of K towers is their mean; else it is their sum.
+    ONE_DEVICE = "one device"
+    """All on one: the GPU where there is one tower, else the CPU."""
 
-    Attributes:
-        num_optimizer_calls: how often a `TowerOptimizer` applied gradients in this tower.
-    """
-
-    def __init__(self, index: int, total: int, *, device: Any, is_training: bool, averages_losses: bool) -> None:
-        super().__init__(
-            f"tower_{index}" if index else "",
-            is_training,
-            index=index,
-            total=total,
-            device=device,
-            has_own_variables=False,
-            reuse=index > 0,
-        )
-        self.averages_losses = averages_losses
-        self.num_optimizer_calls = 0
-
-    def scale_loss(self, loss: Any) -> Any:
-        """Return this tower's part of the loss, so that the sum of the parts is the loss of the whole batch."""
-        if loss is None or self.total == 1 or not self.averages_losses:
-            return loss
-        return loss / self.total
-
-
-class BuiltTower(NamedTuple):
-    """What a tower is known by after it was built."""
-
-    context: ModelFnTower
-    spec: EstimatorSpec
+    ROUND_ROBIN = "round robin"
+    """Each on the device after that of the variable before it."""
 
 
 class RoundRobin:
@@ -112,6 +77,73 @@ class Replication:
         return RoundRobin(self.variable_devices)
 
 
+def replication_over(
+    devices: Sequence[str] | None, placement: VariablePlacement = VariablePlacement.ONE_DEVICE
+) -> Replication:
+    """Plan towers on these devices.
+
+    Args:
+        devices: names; none means all GPUs of this machine, or its CPU if it has no GPU.
+        placement: where variables go.
+
+    Raises:
+        DeviceError: There are GPUs, and one that is asked for is not among them.
+        ConfigError: A name cannot be read.
+    """
+    resolved = tuple(resolve_device(device) for device in devices or list_gpus() or ["/device:CPU:0"])
+    is_one_gpu = len(resolved) == 1 and "GPU" in resolved[0].upper()
+    consolidation = resolved[0] if is_one_gpu else "/device:CPU:0"
+    variable_devices = resolved if placement is VariablePlacement.ROUND_ROBIN else (consolidation,)
+    logger.info(
+        f"The model_fn is replicated over {', '.join(resolved)}, with variables on {', '.join(variable_devices)}; "
+        f"results meet on {consolidation}."
+    )
+    return Replication(resolved, variable_devices, consolidation)
+
+
+class ModelFnTower(TowerContext):
+    """The tower that one call of a replicated model_fn builds.
+
+    Args:
+        index: which of the K towers.
+        total: K.
+        device: a device function.
+        is_training: whether it is built for training.
+        averages_losses: whether the loss of K towers is their mean; else it is their sum.
+
+    Attributes:
+        num_optimizer_calls: how often a `TowerOptimizer` applied gradients in this tower.
+    """
+
+    def __init__(
+        self, index: int, total: int, *, device: Callable[[tf.Operation], str], is_training: bool, averages_losses: bool
+    ) -> None:
+        super().__init__(
+            f"tower_{index}" if index else "",
+            is_training,
+            index=index,
+            total=total,
+            device=device,
+            has_own_variables=False,
+            reuse=index > 0,
+        )
+        self.averages_losses = averages_losses
+        self.num_optimizer_calls = 0
+
+    def scale_loss(self, loss: tf.Tensor | None) -> tf.Tensor | None:
+        """Return this tower's part of the loss, so that the sum of the parts is the loss of the whole batch."""
+        if loss is None or self.total == 1 or not self.averages_losses:
+            return loss
+        return loss / self.total
+
+
+class BuiltTower(NamedTuple):
+    """What a tower is known by after it was built."""
+
+    context: ModelFnTower
+    spec: EstimatorSpec
+
+
 def build_towers(
     call: Callable[[int], EstimatorSpec], replication: Replication, mode: str, *, averages_losses: bool
 ) -> list[BuiltTower]:
@@ -152,6 +184,12 @@ def build_towers(
     return [BuiltTower(context, spec) for context, spec in zip(contexts, specs, strict=True)]
 
 
+def current_model_fn_tower() -> ModelFnTower | None:
+    """Return the tower of a replicated model_fn that is being built here, or None."""
+    context = get_current_tower_context()
+    return context if isinstance(context, ModelFnTower) else None
+
+
 @contextmanager
 def outside_of_towers() -> Iterator[None]:
     """Leave the tower that an Estimator calls a model_fn in, if there is one, for a block that builds several."""
@@ -161,51 +199,6 @@ def outside_of_towers() -> Iterator[None]:
         return
     with context.left():
         yield
-
-
-def current_model_fn_tower() -> ModelFnTower | None:
-    """Return the tower of a replicated model_fn that is being built here, or None."""
-    context = get_current_tower_context()
-    return context if isinstance(context, ModelFnTower) else None
-
-
-def _index_of_current() -> int:
-    context = current_model_fn_tower()
-    return 0 if context is None else context.index
-
-
-class VariablePlacement(enum.Enum):
-    """The rules for shared variables."""
-
-    ONE_DEVICE = "one device"
-    """All on one: the GPU where there is one tower, else the CPU."""
-
-    ROUND_ROBIN = "round robin"
-    """Each on the device after that of the variable before it."""
-
-
-def replication_over(
-    devices: Sequence[str] | None, placement: VariablePlacement = VariablePlacement.ONE_DEVICE
-) -> Replication:
-    """Plan towers on these devices.
-
-    Args:
-        devices: names; none means all GPUs of this machine, or its CPU if it has no GPU.
-        placement: where variables go.
-
-    Raises:
-        DeviceError: There are GPUs, and one that is asked for is not among them.
-        ConfigError: A name cannot be read.
-    """
-    resolved = tuple(resolve_device(device) for device in devices or list_gpus() or ["/device:CPU:0"])
-    is_one_gpu = len(resolved) == 1 and "GPU" in resolved[0].upper()
-    consolidation = resolved[0] if is_one_gpu else "/device:CPU:0"
-    variable_devices = resolved if placement is VariablePlacement.ROUND_ROBIN else (consolidation,)
-    logger.info(
-        f"The model_fn is replicated over {', '.join(resolved)}, with variables on {', '.join(variable_devices)}; "
-        f"results meet on {consolidation}."
-    )
-    return Replication(resolved, variable_devices, consolidation)
 
 
 class SharedVariablesSetter:
@@ -225,8 +218,13 @@ class SharedVariablesSetter:
         self.worker_device = worker_device
         self.variable_devices = variable_devices
 
-    def __call__(self, op: Any) -> str:
+    def __call__(self, op: tf.Operation) -> str:
         """Return the device for ``op``."""
         device = self.variable_devices.take() if op.type in VARIABLE_OP_TYPES else self.worker_device
         merged = tf.DeviceSpec.from_string(device).make_merged_spec(tf.DeviceSpec.from_string(op.device or ""))
         return str(merged.to_string())
+
+
+def _index_of_current() -> int:
+    context = current_model_fn_tower()
+    return 0 if context is None else context.index

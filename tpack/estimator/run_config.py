@@ -1,7 +1,4 @@
-"""How an Estimator runs: where its checkpoints go, how often it writes what, and its sessions' configuration.
-
-Numbers of steps, as people write them.
-"""
+"""How an Estimator runs: where its checkpoints go, how often it writes what, and its sessions' configuration."""
 
 import dataclasses
 import numbers
@@ -51,12 +48,12 @@ class RunConfig:
     save_summary_steps: int | None = 100
     save_checkpoints_steps: int | None = _UNSET
     save_checkpoints_secs: float | None = _UNSET
-    session_config: Any = None
+    session_config: tf.ConfigProto | None = None
     keep_checkpoint_max: int | None = 5
     keep_checkpoint_every_n_hours: float = 10000
     log_step_count_steps: int | None = 100
     train_distribute: DistributionStrategy | None = None
-    device_fn: Callable[[Any], str] | None = None
+    device_fn: Callable[[tf.Operation], str] | None = None
     eval_distribute: DistributionStrategy | None = None
 
     def __post_init__(self) -> None:
@@ -133,21 +130,15 @@ class RunConfig:
         return ""
 
 
-def number_of_steps(name: str, value: Any) -> int | None:
+def number_of_steps(name: str, value: float | None) -> int | None:
     """Return a number of steps as an integer, and None for None.
 
     Args:
         name: what it is called in the message.
         value: an integer, or a float such as 1e4.
 
-    Shapes:
-        No tensors.
-
     Raises:
         ConfigError: It is something else, or not positive.
-
-    Source:
-        Written for tpack.
     """
     if value is None:
         return None

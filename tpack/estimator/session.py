@@ -2,12 +2,9 @@
 
 While it is open, the steps are those of a `HookedSession`: hooks say what they want of a step, and what all want is run
 as one callable.
-
-A session hook as a member of a `HookedSession`, which asks callbacks.
-
-The saver of a model that has none of its own: all variables, and only into variables of their shapes.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +13,14 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError
+from tpack.estimator.run_config import RunConfig
 from tpack.tfutils.checkpoint import CheckpointReader
 from tpack.tfutils.initialize import order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.step.hooked_session import HookAdapter, HookedSession
 from tpack.utils import logger
 
-STOP_GRACE_SECS = 30
+_STOP_GRACE_SECS = 30
 """How long queue runners may take to end after the last step."""
 
 
@@ -31,20 +29,22 @@ class SessionPlan:
     """How the session of a graph comes to be.
 
     Attributes:
-        scaffold: a ``tf.train.Scaffold`` of the graph.
+        scaffold: that of the graph.
         checkpoint: the prefix of what is restored; None for initial values.
-        session_config: a ``tf.ConfigProto`` or None.
-        input_initializer: opens the dataset; None for none.
+        session_config: None for tpack's own.
+        input_initializer: opens the dataset; None where there is no dataset.
     """
 
-    scaffold: Any
+    scaffold: tf.train.Scaffold
     checkpoint: str | None
-    session_config: Any
-    input_initializer: Any = None
+    session_config: tf.ConfigProto | None
+    input_initializer: tf.Operation | None = None
 
 
 @contextmanager
-def model_session(graph: Any, plan: SessionPlan, hooks: Sequence[Any]) -> Iterator[HookedSession]:
+def model_session(
+    graph: tf.Graph, plan: SessionPlan, hooks: Sequence[tf.train.SessionRunHook]
+) -> Iterator[HookedSession]:
     """Open a session on a graph for a block, and finalize the graph.
 
     Inside the block neither the graph nor the session is made the default one. When the block ends well, hooks are
@@ -68,7 +68,7 @@ def model_session(graph: Any, plan: SessionPlan, hooks: Sequence[Any]) -> Iterat
         plan.scaffold.finalize()
         session = creator.create_session()
     coordinator = tf.train.Coordinator()
-    threads: list[Any] = []
+    threads: list[threading.Thread] = []
     try:
         with graph.as_default(), session.as_default():
             initialize(session, plan)
@@ -85,10 +85,25 @@ def model_session(graph: Any, plan: SessionPlan, hooks: Sequence[Any]) -> Iterat
         coordinator.request_stop()
         # Threads that wait for something inside of TensorFlow only end when it is taken from them.
         session.close()
-        coordinator.join(threads, stop_grace_period_secs=STOP_GRACE_SECS)
+        coordinator.join(threads, stop_grace_period_secs=_STOP_GRACE_SECS)
 
 
-def initialize(session: Any, plan: SessionPlan) -> None:
+def add_default_saver(scaffold: tf.train.Scaffold, config: RunConfig) -> None:
+    """Add a saver of all variables to the current graph, unless the model has a saver of its own.
+
+    Args:
+        scaffold: the model's, which takes up the saver when it is finalized.
+        config: says how many checkpoints are kept.
+    """
+    if scaffold.saver is None and not tf.get_collection(tf.GraphKeys.SAVERS):
+        saver = WholeModelSaver(
+            max_to_keep=config.keep_checkpoint_max,
+            keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+        )
+        tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
+
+
+def initialize(session: tf.Session, plan: SessionPlan) -> None:
     """Give variables, tables and datasets of a session their values.
 
     Args:
@@ -114,7 +129,7 @@ def initialize(session: Any, plan: SessionPlan) -> None:
         raise ConfigError(f"the operations of the model's scaffold left variables without a value: {names}")
 
 
-def restore(session: Any, saver: Any, checkpoint: str) -> None:
+def restore(session: tf.Session, saver: tf.train.Saver, checkpoint: str) -> None:
     """Restore a checkpoint.
 
     Args:
@@ -145,7 +160,7 @@ class WholeModelSaver(tf.train.Saver):
     def __init__(self, **options: Any) -> None:
         super().__init__(save_relative_paths=True, defer_build=True, **options)
 
-    def restore(self, sess: Any, save_path: str) -> None:
+    def restore(self, sess: tf.Session, save_path: str) -> None:
         """Restore a checkpoint.
 
         Args:

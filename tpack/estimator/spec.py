@@ -1,47 +1,54 @@
-"""What a model_fn returns: tensors and operations for one of the three modes.
+"""What a model_fn returns: tensors and operations for one of the three modes, and what the model offers when exported.
 
 The fields are those that people know from TensorFlow 1's estimators. All are checked when a spec is made, since what is
 wrong in one shows much later otherwise, and somewhere else.
-
-The checks of the fields of an EstimatorSpec: each takes what was given and returns what is kept.
-
-What a model_fn is called for: training, evaluation or prediction.
-
-What a model offers when it is exported, and the signature that a server sees of each kind.
-
-A classification and a regression take serialized examples, one string for each; a prediction takes whatever the model
-does.
-
-The operation behind what people call an op: a tensor, an operation, or a variable that is being assigned.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 
+AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor
+Tensors: TypeAlias = AnyTensor | Mapping[str, AnyTensor]
+"""One tensor, or several by name."""
+Runnable: TypeAlias = tf.Tensor | tf.Operation | tf.Variable
+"""What people call an op; of a variable, it is the assignment that returned it."""
+Metrics: TypeAlias = Mapping[str, tuple[Runnable, Runnable]]
+"""Name to value and update op."""
+
 _TENSORS = (tf.Tensor, tf.SparseTensor)
 # What assigning a variable returns looks like one, and like that of TensorFlow 2 only.
 _RUNNABLE = (tf.Tensor, tf.Operation, tf.compat.v2.Variable)
-
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _CONSTANTS = tf.saved_model.signature_constants
 
 
+class ModeKeys:
+    """The three values of the argument ``mode`` of a model_fn."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+    PREDICT = "infer"
+
+
+MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
+
+
 class _Fields(NamedTuple):
     mode: str
-    predictions: Any
-    loss: Any
-    train_op: Any
-    eval_metric_ops: Any
-    export_outputs: Any
-    training_chief_hooks: Any
-    training_hooks: Any
-    scaffold: Any
-    evaluation_hooks: Any
-    prediction_hooks: Any
+    predictions: Tensors
+    loss: tf.Tensor | None
+    train_op: Runnable | None
+    eval_metric_ops: dict[str, tuple[Runnable, Runnable]]
+    export_outputs: "dict[str, ExportOutput] | None"
+    training_chief_hooks: tuple[tf.train.SessionRunHook, ...]
+    training_hooks: tuple[tf.train.SessionRunHook, ...]
+    scaffold: tf.train.Scaffold
+    evaluation_hooks: tuple[tf.train.SessionRunHook, ...]
+    prediction_hooks: tuple[tf.train.SessionRunHook, ...]
 
 
 class EstimatorSpec(_Fields):
@@ -75,16 +82,16 @@ class EstimatorSpec(_Fields):
     def __new__(
         cls,
         mode: str,
-        predictions: Any = None,
-        loss: Any = None,
-        train_op: Any = None,
-        eval_metric_ops: Any = None,
-        export_outputs: Any = None,
-        training_chief_hooks: Any = None,
-        training_hooks: Any = None,
-        scaffold: Any = None,
-        evaluation_hooks: Any = None,
-        prediction_hooks: Any = None,
+        predictions: Tensors | None = None,
+        loss: tf.Tensor | None = None,
+        train_op: Runnable | None = None,
+        eval_metric_ops: Metrics | None = None,
+        export_outputs: "Mapping[str, ExportOutput] | None" = None,
+        training_chief_hooks: Sequence[tf.train.SessionRunHook] | None = None,
+        training_hooks: Sequence[tf.train.SessionRunHook] | None = None,
+        scaffold: tf.train.Scaffold | None = None,
+        evaluation_hooks: Sequence[tf.train.SessionRunHook] | None = None,
+        prediction_hooks: Sequence[tf.train.SessionRunHook] | None = None,
     ) -> "EstimatorSpec":
         """Check all fields."""
         check_mode(mode)
@@ -115,127 +122,10 @@ class EstimatorSpec(_Fields):
         return EstimatorSpec(**{**self._asdict(), **changes})
 
 
-def check_mode(mode: Any) -> None:
-    """Refuse anything but a mode."""
-    if mode not in MODES:
-        raise ConfigError(f"an EstimatorSpec wants a mode out of {', '.join(MODES)}, got {mode!r}")
-
-
-def checked_predictions(predictions: Any, mode: str) -> Any:
-    """Return a tensor or a dict of tensors; refuse anything else, and nothing where predictions are wanted."""
-    if predictions is None:
-        if mode == ModeKeys.PREDICT:
-            raise ConfigError("an EstimatorSpec to predict wants predictions, and they are missing")
-        return {}
-    for value in predictions.values() if isinstance(predictions, Mapping) else [predictions]:
-        if not isinstance(value, _TENSORS):
-            raise ConfigError(f"predictions must be a tensor or a dict of tensors, got {predictions!r}")
-        _check_graph("a prediction", value)
-    return predictions
-
-
-def checked_loss(loss: Any, mode: str) -> Any:
-    """Return the loss as a scalar tensor; refuse one with several elements, and none where it is wanted."""
-    if loss is None:
-        if mode != ModeKeys.PREDICT:
-            raise ConfigError(f"an EstimatorSpec of mode {mode!r} wants a loss, and it is missing")
-        return None
-    loss = tf.convert_to_tensor(loss)
-    _check_graph("the loss", loss)
-    if loss.shape.num_elements() not in (None, 1):
-        raise ConfigError(f"the loss must have one element, got {loss.name} of shape {loss.shape}")
-    return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
-
-
-def checked_train_op(train_op: Any, mode: str) -> Any:
-    """Return the train op; refuse none where it is wanted, and what cannot be run."""
-    if train_op is None:
-        if mode == ModeKeys.TRAIN:
-            raise ConfigError("an EstimatorSpec to train wants a train_op, and it is missing")
-        return None
-    if not isinstance(train_op, _RUNNABLE):
-        raise ConfigError(f"train_op must be an operation or a tensor, got {train_op!r}")
-    _check_graph("the train_op", train_op)
-    return train_op
-
-
-def checked_metrics(metrics: Any) -> dict[str, Any]:
-    """Return name to (value, update op); refuse anything else."""
-    metrics = {} if metrics is None else metrics
-    if not isinstance(metrics, Mapping):
-        raise ConfigError(f"eval_metric_ops must be a dict, got {metrics!r}")
-    for name, pair in metrics.items():
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise ConfigError(f"eval_metric_ops must be pairs (value, update_op), and {name!r} is {pair!r}")
-        if not all(isinstance(item, _RUNNABLE) for item in pair):
-            raise ConfigError(f"eval_metric_ops must be tensors or operations, and {name!r} is {pair!r}")
-        for item in pair:
-            _check_graph(f"the metric {name!r}", item)
-    return dict(metrics)
-
-
-def checked_export_outputs(outputs: Any, predictions: Any, mode: str) -> dict[str, Any] | None:
-    """Return signature name to output, one of them the default one where there are any; refuse anything else."""
-    if outputs is None:
-        can_export = mode == ModeKeys.PREDICT and not _has_sparse(predictions)
-        return {_DEFAULT_SIGNATURE: PredictOutput(predictions)} if can_export else None
-    if not isinstance(outputs, Mapping):
-        raise ConfigError(f"export_outputs must be a dict, got {outputs!r}")
-    for name, output in outputs.items():
-        if not isinstance(output, ExportOutput):
-            raise ConfigError(f"export_outputs must be ExportOutput objects, and {name!r} is {output!r}")
-    if _DEFAULT_SIGNATURE in outputs or not outputs:
-        return dict(outputs)
-    if len(outputs) > 1:
-        raise ConfigError(
-            f"one of several export_outputs must be called {_DEFAULT_SIGNATURE!r}, got only {', '.join(outputs)}"
-        )
-    return {**outputs, _DEFAULT_SIGNATURE: next(iter(outputs.values()))}
-
-
-def checked_hooks(what: str, hooks: Any) -> tuple[Any, ...]:
-    """Return session hooks as a tuple; refuse anything else."""
-    hooks = tuple(hooks or ())
-    for hook in hooks:
-        if not isinstance(hook, tf.train.SessionRunHook):
-            raise ConfigError(f"{what} must be tf.train.SessionRunHook objects, got {hook!r}")
-    return hooks
-
-
-def checked_scaffold(scaffold: Any) -> Any:
-    """Return a new scaffold if none is given; refuse anything else."""
-    if scaffold is None:
-        return tf.train.Scaffold()
-    if not isinstance(scaffold, tf.train.Scaffold):
-        raise ConfigError(f"scaffold must be a tf.train.Scaffold, got {scaffold!r}")
-    return scaffold
-
-
-def _has_sparse(predictions: Any) -> bool:
-    values = predictions.values() if isinstance(predictions, Mapping) else [predictions]
-    return any(isinstance(value, tf.SparseTensor) for value in values)
-
-
-def _check_graph(what: str, item: Any) -> None:
-    if item.graph is not tf.get_default_graph():
-        raise ConfigError(f"{what} is {item!r} of another graph than the one that the model_fn was called in")
-
-
-class ModeKeys:
-    """The three values of the argument ``mode`` of a model_fn."""
-
-    TRAIN = "train"
-    EVAL = "eval"
-    PREDICT = "infer"
-
-
-MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
-
-
 class ExportOutput:
     """The base of all kinds: something that becomes a signature of a SavedModel."""
 
-    def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
+    def as_signature_def(self, receiver_tensors: Mapping[str, AnyTensor]) -> Any:
         """Return the SignatureDef from the tensors that a server feeds to this output.
 
         Args:
@@ -258,7 +148,7 @@ class ClassificationOutput(ExportOutput):
         ConfigError: Both are missing, or one has another dtype.
     """
 
-    def __init__(self, scores: Any = None, classes: Any = None) -> None:
+    def __init__(self, scores: tf.Tensor | None = None, classes: tf.Tensor | None = None) -> None:
         if scores is None and classes is None:
             raise ConfigError("a ClassificationOutput wants scores, classes or both, and got neither")
         if scores is not None:
@@ -268,7 +158,7 @@ class ClassificationOutput(ExportOutput):
         self.scores = scores
         self.classes = classes
 
-    def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
+    def as_signature_def(self, receiver_tensors: Mapping[str, AnyTensor]) -> Any:
         """Return a signature for classification of serialized examples.
 
         Args:
@@ -295,11 +185,11 @@ class RegressionOutput(ExportOutput):
         ConfigError: It has another dtype.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: tf.Tensor) -> None:
         _check_tensor("value of a RegressionOutput", value, "floats")
         self.value = value
 
-    def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
+    def as_signature_def(self, receiver_tensors: Mapping[str, AnyTensor]) -> Any:
         """Return a signature for regression from serialized examples.
 
         Args:
@@ -325,7 +215,7 @@ class PredictOutput(ExportOutput):
         ConfigError: There is nothing in it, or something that is no tensor, or a name that is no string.
     """
 
-    def __init__(self, outputs: Any) -> None:
+    def __init__(self, outputs: tf.Tensor | Mapping[str, tf.Tensor]) -> None:
         named = dict(outputs) if isinstance(outputs, Mapping) else {"output": outputs}
         for name, tensor in named.items():
             if not isinstance(name, str) or not isinstance(tensor, tf.Tensor):
@@ -334,7 +224,7 @@ class PredictOutput(ExportOutput):
             raise ConfigError("a PredictOutput wants at least one tensor, got an empty dict")
         self.outputs = named
 
-    def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
+    def as_signature_def(self, receiver_tensors: Mapping[str, AnyTensor]) -> Any:
         """Return a signature for prediction.
 
         Args:
@@ -343,13 +233,130 @@ class PredictOutput(ExportOutput):
         return _signature(receiver_tensors, self.outputs, _CONSTANTS.PREDICT_METHOD_NAME)
 
 
-def _check_tensor(what: str, tensor: Any, kind: str) -> None:
+def operation_of(item: Runnable) -> tf.Operation:
+    """Return the operation that gives a tensor, or that assigns a variable; an operation is returned as it is.
+
+    What ``variable.assign_add`` returns looks like the variable. As a control dependency it would stand for that, and
+    nothing would be assigned.
+    """
+    return item if isinstance(item, tf.Operation) else item.op
+
+
+def checked_hooks(what: str, hooks: Iterable[tf.train.SessionRunHook] | None) -> tuple[tf.train.SessionRunHook, ...]:
+    """Return session hooks as a tuple; refuse anything else."""
+    hooks = tuple(hooks or ())
+    for hook in hooks:
+        if not isinstance(hook, tf.train.SessionRunHook):
+            raise ConfigError(f"{what} must be tf.train.SessionRunHook objects, got {hook!r}")
+    return hooks
+
+
+def check_mode(mode: object) -> None:
+    """Refuse anything but a mode."""
+    if mode not in MODES:
+        raise ConfigError(f"an EstimatorSpec wants a mode out of {', '.join(MODES)}, got {mode!r}")
+
+
+def checked_predictions(predictions: Tensors | None, mode: str) -> Tensors:
+    """Return a tensor or a dict of tensors; refuse anything else, and nothing where predictions are wanted."""
+    if predictions is None:
+        if mode == ModeKeys.PREDICT:
+            raise ConfigError("an EstimatorSpec to predict wants predictions, and they are missing")
+        return {}
+    for value in predictions.values() if isinstance(predictions, Mapping) else [predictions]:
+        if not isinstance(value, _TENSORS):
+            raise ConfigError(f"predictions must be a tensor or a dict of tensors, got {predictions!r}")
+        _check_graph("a prediction", value)
+    return predictions
+
+
+def checked_loss(loss: tf.Tensor | None, mode: str) -> tf.Tensor | None:
+    """Return the loss as a scalar tensor; refuse one with several elements, and none where it is wanted."""
+    if loss is None:
+        if mode != ModeKeys.PREDICT:
+            raise ConfigError(f"an EstimatorSpec of mode {mode!r} wants a loss, and it is missing")
+        return None
+    loss = tf.convert_to_tensor(loss)
+    _check_graph("the loss", loss)
+    if loss.shape.num_elements() not in (None, 1):
+        raise ConfigError(f"the loss must have one element, got {loss.name} of shape {loss.shape}")
+    return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
+
+
+def checked_train_op(train_op: Runnable | None, mode: str) -> Runnable | None:
+    """Return the train op; refuse none where it is wanted, and what cannot be run."""
+    if train_op is None:
+        if mode == ModeKeys.TRAIN:
+            raise ConfigError("an EstimatorSpec to train wants a train_op, and it is missing")
+        return None
+    if not isinstance(train_op, _RUNNABLE):
+        raise ConfigError(f"train_op must be an operation or a tensor, got {train_op!r}")
+    _check_graph("the train_op", train_op)
+    return train_op
+
+
+def checked_metrics(metrics: Metrics | None) -> dict[str, tuple[Runnable, Runnable]]:
+    """Return name to (value, update op); refuse anything else."""
+    metrics = {} if metrics is None else metrics
+    if not isinstance(metrics, Mapping):
+        raise ConfigError(f"eval_metric_ops must be a dict, got {metrics!r}")
+    for name, pair in metrics.items():
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ConfigError(f"eval_metric_ops must be pairs (value, update_op), and {name!r} is {pair!r}")
+        if not all(isinstance(item, _RUNNABLE) for item in pair):
+            raise ConfigError(f"eval_metric_ops must be tensors or operations, and {name!r} is {pair!r}")
+        for item in pair:
+            _check_graph(f"the metric {name!r}", item)
+    return dict(metrics)
+
+
+def checked_export_outputs(
+    outputs: Mapping[str, ExportOutput] | None, predictions: Tensors, mode: str
+) -> dict[str, ExportOutput] | None:
+    """Return signature name to output, one of them the default one where there are any; refuse anything else."""
+    if outputs is None:
+        can_export = mode == ModeKeys.PREDICT and not _has_sparse(predictions)
+        return {_DEFAULT_SIGNATURE: PredictOutput(predictions)} if can_export else None
+    if not isinstance(outputs, Mapping):
+        raise ConfigError(f"export_outputs must be a dict, got {outputs!r}")
+    for name, output in outputs.items():
+        if not isinstance(output, ExportOutput):
+            raise ConfigError(f"export_outputs must be ExportOutput objects, and {name!r} is {output!r}")
+    if _DEFAULT_SIGNATURE in outputs or not outputs:
+        return dict(outputs)
+    if len(outputs) > 1:
+        raise ConfigError(
+            f"one of several export_outputs must be called {_DEFAULT_SIGNATURE!r}, got only {', '.join(outputs)}"
+        )
+    return {**outputs, _DEFAULT_SIGNATURE: next(iter(outputs.values()))}
+
+
+def checked_scaffold(scaffold: tf.train.Scaffold | None) -> tf.train.Scaffold:
+    """Return a new scaffold if none is given; refuse anything else."""
+    if scaffold is None:
+        return tf.train.Scaffold()
+    if not isinstance(scaffold, tf.train.Scaffold):
+        raise ConfigError(f"scaffold must be a tf.train.Scaffold, got {scaffold!r}")
+    return scaffold
+
+
+def _has_sparse(predictions: Tensors) -> bool:
+    values = predictions.values() if isinstance(predictions, Mapping) else [predictions]
+    return any(isinstance(value, tf.SparseTensor) for value in values)
+
+
+def _check_graph(what: str, item: AnyTensor | Runnable) -> None:
+    if item.graph is not tf.get_default_graph():
+        raise ConfigError(f"{what} is {item!r} of another graph than the one that the model_fn was called in")
+
+
+def _check_tensor(what: str, tensor: tf.Tensor, kind: str) -> None:
     dtype = tensor.dtype if isinstance(tensor, tf.Tensor) else None
     if dtype is None or not (dtype == tf.string if kind == "strings" else dtype.is_floating):
         raise ConfigError(f"{what} must be a tensor of {kind}, got {tensor!r}")
 
 
-def _examples(output: ExportOutput, receiver_tensors: Mapping[str, Any]) -> Any:
+def _examples(output: ExportOutput, receiver_tensors: Mapping[str, AnyTensor]) -> tf.Tensor:
     tensors = list(receiver_tensors.values())
     if len(tensors) != 1 or tensors[0].dtype != tf.string:
         raise ConfigError(
@@ -359,18 +366,9 @@ def _examples(output: ExportOutput, receiver_tensors: Mapping[str, Any]) -> Any:
     return tensors[0]
 
 
-def _signature(inputs: Mapping[str, Any], outputs: Mapping[str, Any], method: str) -> Any:
+def _signature(inputs: Mapping[str, AnyTensor], outputs: Mapping[str, tf.Tensor], method: str) -> Any:
     return tf.saved_model.build_signature_def(
         {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in inputs.items()},
         {name: tf.saved_model.build_tensor_info(tensor) for name, tensor in outputs.items()},
         method,
     )
-
-
-def operation_of(item: Any) -> Any:
-    """Return the operation that gives a tensor, or that assigns a variable; an operation is returned as it is.
-
-    What ``variable.assign_add`` returns looks like the variable. As a control dependency it would stand for that, and
-    nothing would be assigned.
-    """
-    return item if isinstance(item, tf.Operation) else item.op

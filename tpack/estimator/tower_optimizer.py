@@ -2,8 +2,6 @@
 
 In the towers of ``replicate_model_fn`` each call waits for the same call in all others. In those of a distribution
 strategy the strategy does the same in its own way. Everywhere else the wrapper does nothing.
-
-Sum the gradients of towers that share their variables, each on the device of its variable.
 """
 
 import functools
@@ -20,6 +18,7 @@ from tpack.estimator.replicated import current_model_fn_tower
 from tpack.reduction.gradients import ReduceOp, is_sparse
 from tpack.reduction.sums import sum_column
 from tpack.tower.context import current_frame
+from tpack.types import GradsAndVars
 
 
 class TowerOptimizer(tf.train.Optimizer):
@@ -46,7 +45,7 @@ class TowerOptimizer(tf.train.Optimizer):
         an operation that does nothing.
     """
 
-    def __init__(self, optimizer_or_optimizer_fn: tf.train.Optimizer | Callable[[], Any]) -> None:
+    def __init__(self, optimizer_or_optimizer_fn: tf.train.Optimizer | Callable[[], tf.train.Optimizer]) -> None:
         is_optimizer = isinstance(optimizer_or_optimizer_fn, tf.train.Optimizer)
         if not is_optimizer and not callable(optimizer_or_optimizer_fn):
             raise ConfigError(
@@ -54,9 +53,9 @@ class TowerOptimizer(tf.train.Optimizer):
                 f"{optimizer_or_optimizer_fn!r}"
             )
         super().__init__(use_locking=False, name="TowerOptimizer")
-        self._opt: Any = optimizer_or_optimizer_fn if is_optimizer else None
-        self._make: Any = None if is_optimizer else optimizer_or_optimizer_fn
-        self._made_in: weakref.ref[Any] | None = None
+        self._opt: tf.train.Optimizer | None = optimizer_or_optimizer_fn if is_optimizer else None
+        self._make: Callable[[], tf.train.Optimizer] | None = None if is_optimizer else optimizer_or_optimizer_fn
+        self._made_in: weakref.ref[tf.Graph] | None = None
 
     @staticmethod
     def has_been_used() -> bool:
@@ -64,7 +63,7 @@ class TowerOptimizer(tf.train.Optimizer):
         tower = current_model_fn_tower()
         return tower is not None and tower.num_optimizer_calls > 0
 
-    def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+    def compute_gradients(self, loss: tf.Tensor | Callable[[], tf.Tensor], *args: Any, **kwargs: Any) -> GradsAndVars:
         """Return the (gradient, variable) pairs of this tower, of its part of the loss.
 
         Args:
@@ -78,7 +77,9 @@ class TowerOptimizer(tf.train.Optimizer):
             loss = (lambda: scale(whole())) if callable(whole) else scale(whole)
         return list(self._optimizer().compute_gradients(loss, *args, **kwargs))
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+    def apply_gradients(
+        self, grads_and_vars: GradsAndVars, global_step: tf.Variable | None = None, name: str | None = None
+    ) -> tf.Operation:
         """Return the operation that applies the gradients of all towers.
 
         Args:
@@ -100,7 +101,7 @@ class TowerOptimizer(tf.train.Optimizer):
         apply = functools.partial(self._apply_together, global_step=global_step, name=name)
         return tower.merge_call(apply, list(grads_and_vars), ready)
 
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
+    def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:
         """Return a slot of the wrapped optimizer."""
         return self._optimizer().get_slot(*args, **kwargs)
 
@@ -112,24 +113,33 @@ class TowerOptimizer(tf.train.Optimizer):
         """Return the name of the wrapped optimizer."""
         return str(self._optimizer().get_name())
 
-    def variables(self) -> list[Any]:
+    def variables(self) -> list[tf.Variable]:
         """Return the variables of the wrapped optimizer."""
         return list(self._optimizer().variables())
 
-    def _apply_outside(self, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
+    def _apply_outside(
+        self, grads_and_vars: GradsAndVars, global_step: tf.Variable | None, name: str | None
+    ) -> tf.Operation:
         """Apply gradients outside of replicated model_fns: as the current strategy does, or else as they are."""
         strategy = strategy_of(current_frame())
         if strategy is None or isinstance(strategy, TrainerTowersStrategy):
             return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
         return strategy.apply_gradients(self._optimizer(), grads_and_vars, global_step, name)
 
-    def _apply_together(self, tower_grads: list[Any], ready: list[Any], *, global_step: Any, name: str | None) -> Any:
+    def _apply_together(
+        self,
+        tower_grads: list[GradsAndVars],
+        ready: list[tf.Operation],
+        *,
+        global_step: tf.Variable | None,
+        name: str | None,
+    ) -> list[tf.Operation]:
         with tf.control_dependencies(ready):
             total = sum_tower_gradients(tower_grads)
             train_op = self._optimizer().apply_gradients(total, global_step, name)
         return [train_op] * len(tower_grads)
 
-    def _optimizer(self) -> Any:
+    def _optimizer(self) -> tf.train.Optimizer:
         graph = tf.get_default_graph()
         is_made = self._made_in is not None and self._made_in() is graph
         if self._make is not None and not is_made:
@@ -140,7 +150,7 @@ class TowerOptimizer(tf.train.Optimizer):
         return self._opt
 
 
-def sum_tower_gradients(tower_grads: Sequence[Sequence[tuple[Any, Any]]]) -> list[tuple[Any, Any]]:
+def sum_tower_gradients(tower_grads: Sequence[GradsAndVars]) -> GradsAndVars:
     """Sum K towers' gradients of each variable.
 
     Gradients that are ``IndexedSlices`` in all towers stay so; where only some are, they are made dense.
@@ -160,7 +170,7 @@ def sum_tower_gradients(tower_grads: Sequence[Sequence[tuple[Any, Any]]]) -> lis
     Source:
         The aggregation of gradients in the seeds of ``replicate_model_fn``.
     """
-    columns: dict[int, tuple[Any, list[Any]]] = {}
+    columns: dict[int, tuple[tf.Variable, list[tf.Tensor | tf.IndexedSlices]]] = {}
     for pairs in tower_grads:
         for grad, variable in pairs:
             if grad is not None:
@@ -172,7 +182,7 @@ def sum_tower_gradients(tower_grads: Sequence[Sequence[tuple[Any, Any]]]) -> lis
         return [(_sum_on_device(grads, variable.device), variable) for variable, grads in columns.values()]
 
 
-def _sum_on_device(grads: list[Any], device: str) -> Any:
+def _sum_on_device(grads: Sequence[tf.Tensor | tf.IndexedSlices], device: str) -> tf.Tensor | tf.IndexedSlices:
     with tf.device(device):
         if any(map(is_sparse, grads)) and not all(map(is_sparse, grads)):
             grads = [tf.convert_to_tensor(grad) for grad in grads]

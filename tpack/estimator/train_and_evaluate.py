@@ -1,7 +1,4 @@
-"""Train an Estimator, and evaluate it at its checkpoints while it trains.
-
-What `train_and_evaluate` trains on and evaluates on.
-"""
+"""Train an Estimator, and evaluate it at its checkpoints while it trains."""
 
 import os
 import time
@@ -21,9 +18,9 @@ from tpack.utils import logger
 
 class _EvalFields(NamedTuple):
     input_fn: InputFn
-    steps: Any
-    name: Any
-    hooks: tuple[Any, ...]
+    steps: int | None
+    name: str | None
+    hooks: tuple[tf.train.SessionRunHook, ...]
     exporters: tuple[Exporter, ...]
     start_delay_secs: float
     throttle_secs: float
@@ -55,7 +52,7 @@ class EvalSpec(_EvalFields):
         input_fn: InputFn,
         steps: int | None = 100,
         name: str | None = None,
-        hooks: Sequence[Any] | None = None,
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
         exporters: Exporter | Sequence[Exporter] | None = None,
         start_delay_secs: float = 120,
         throttle_secs: float = 600,
@@ -73,8 +70,8 @@ class EvalSpec(_EvalFields):
 
 class _TrainFields(NamedTuple):
     input_fn: InputFn
-    max_steps: Any
-    hooks: tuple[Any, ...]
+    max_steps: int | None
+    hooks: tuple[tf.train.SessionRunHook, ...]
 
 
 class TrainSpec(_TrainFields):
@@ -95,7 +92,10 @@ class TrainSpec(_TrainFields):
     __slots__ = ()
 
     def __new__(
-        cls, input_fn: InputFn, max_steps: int | None = None, hooks: Sequence[Any] | None = None
+        cls,
+        input_fn: InputFn,
+        max_steps: int | None = None,
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
     ) -> "TrainSpec":
         """Check the arguments."""
         _check_input_fn("a TrainSpec", input_fn)
@@ -119,9 +119,6 @@ def train_and_evaluate(
 
     Returns:
         The results of the last evaluation, and for each exporter what it wrote after that, or None.
-
-    Shapes:
-        No tensors.
 
     Raises:
         ConfigError: An argument is of the wrong kind.
@@ -199,19 +196,19 @@ class _EvaluatesCheckpoints(tf.train.CheckpointSaverListener):
         self._evaluator = evaluator
         self._is_first = True
 
-    def after_save(self, session: Any, global_step_value: int) -> None:
+    def after_save(self, session: tf.Session, global_step_value: int) -> None:
         """Evaluate, unless this is the first one."""
         if not self._is_first:
             self._evaluator.evaluate_unless_recent()
         self._is_first = False
 
 
-def _check_input_fn(what: str, input_fn: Any) -> None:
+def _check_input_fn(what: str, input_fn: InputFn) -> None:
     if not callable(input_fn):
         raise ConfigError(f"input_fn of {what} must be a function, got {input_fn!r}")
 
 
-def _checked_exporters(exporters: Any) -> tuple[Exporter, ...]:
+def _checked_exporters(exporters: Exporter | Sequence[Exporter] | None) -> tuple[Exporter, ...]:
     found = (exporters,) if isinstance(exporters, Exporter) else tuple(exporters or ())
     for exporter in found:
         if not isinstance(exporter, Exporter):

@@ -1,38 +1,30 @@
 """Train: run the train op of a model until it has seen enough, and write down how it goes.
 
-Write checkpoints of an Estimator's training: ``model.ckpt-<step>`` in its directory.
-
-Decide when something that is done every so many steps, or seconds, is due.
-
-Write what TensorBoard shows of an Estimator: the summaries of training, and the results of evaluations.
+The model's directory gets checkpoints ``model.ckpt-<step>``, and summaries for TensorBoard.
 """
 
 import math
-import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError, NumericsError
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.run_config import RunConfig
-from tpack.estimator.session import SessionPlan, WholeModelSaver, model_session
+from tpack.estimator.session import SessionPlan, add_default_saver, model_session
 from tpack.estimator.spec import operation_of
 from tpack.tfutils.checkpoint import CheckpointSeries
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tfutils.step.step_timer import StepTimer
-from tpack.tfutils.summary import create_scalar_summary
+from tpack.tfutils.summary import create_scalar_summary, event_writer
+from tpack.types import Fetches
 from tpack.utils import logger
 
 _STILL_STEPS = 100
 """After how many steps without an increment of the global step a warning says so."""
-
-_NAME = "model.ckpt"
+_CHECKPOINT_NAME = "model.ckpt"
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,11 @@ class TrainLimits:
 
 
 def train_model(
-    parts: ModelParts, model: BuiltModel, limits: TrainLimits, hooks: Sequence[Any], listeners: Sequence[Any]
+    parts: ModelParts,
+    model: BuiltModel,
+    limits: TrainLimits,
+    hooks: Sequence[tf.train.SessionRunHook],
+    listeners: Sequence[tf.train.CheckpointSaverListener],
 ) -> None:
     """Train a model that was built into the current graph.
 
@@ -102,13 +98,15 @@ class CheckpointWriter:
     Args:
         directory: where to.
         config: says when.
-        listeners: ``tf.train.CheckpointSaverListener`` objects, told before and after each checkpoint.
+        listeners: told before and after each checkpoint.
 
     Raises:
-        ConfigError: A listener is none.
+        ConfigError: One is something else than a listener.
     """
 
-    def __init__(self, directory: str, config: RunConfig, listeners: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, directory: str, config: RunConfig, listeners: Sequence[tf.train.CheckpointSaverListener] = ()
+    ) -> None:
         for listener in listeners:
             if not isinstance(listener, tf.train.CheckpointSaverListener):
                 raise ConfigError(f"saving_listeners must be tf.train.CheckpointSaverListener, got {listener!r}")
@@ -133,7 +131,7 @@ class CheckpointWriter:
             step: the global step.
         """
         # Also where a hook of the user's writes them with this saver, those of former runs count.
-        series = CheckpointSeries(saver, self._directory, _NAME)
+        series = CheckpointSeries(saver, self._directory, _CHECKPOINT_NAME)
         if self._is_on:
             self._series = series
             self._save(series, session, step)
@@ -169,31 +167,12 @@ class CheckpointWriter:
         self._timer.done(step)
 
 
-@contextmanager
-def _saved_when_interrupted(writer: CheckpointWriter, session: Any, global_step: Any) -> Iterator[None]:
-    """Save what was done in a block that Ctrl-C ends."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        # The graph may have counted a step of which Python does not know yet.
-        step = int(session.run(global_step))
-        logger.warning(f"Training was interrupted at global step {step}.")
-        writer.interrupted(session, step)
-        raise
-
-
-def _step_fetches(model: BuiltModel) -> tuple[Any, Any, Any]:
-    """Return what each step runs; the global step is read when the train op has run."""
-    train_op = operation_of(model.spec.train_op)
-    with tf.control_dependencies([train_op]):
-        step = tf.identity(model.global_step.read_value(), name="global_step_after_train_op")
-    return train_op, step, model.spec.loss
-
-
 class _Reports:
     """Summaries and lines of the log, every so many steps."""
 
-    def __init__(self, summary_op: Any, events: Any, config: Any, start: int) -> None:
+    def __init__(
+        self, summary_op: tf.Tensor | None, events: tf.summary.FileWriter | None, config: RunConfig, start: int
+    ) -> None:
         self.summary_op = summary_op
         self._events = events
         # The first step is summarised, whatever the interval.
@@ -208,21 +187,25 @@ class _Reports:
     def after_step(self, step: int, loss: float, summary: bytes | None) -> None:
         """Write down a step."""
         if summary is not None:
-            self._events.add_summary(summary, step)
+            self._write(summary, step)
         if self._summary_timer.is_due(step):
-            self._events.add_summary(create_scalar_summary("loss", loss), step)
+            self._write(create_scalar_summary("loss", loss), step)
             self._summary_timer.done(step)
         if self._log_timer.is_due(step):
             rate = self._log_timer.rate(step)
-            self._events.add_summary(create_scalar_summary("global_step/sec", rate), step)
+            self._write(create_scalar_summary("global_step/sec", rate), step)
             logger.info(f"Global step {step}: loss {loss:.6g}, {rate:.4g} steps per second.")
             self._log_timer.done(step)
+
+    def _write(self, summary: bytes | tf.Summary, step: int) -> None:
+        if self._events is not None:
+            self._events.add_summary(summary, step)
 
 
 class _Loop:
     """The steps themselves."""
 
-    def __init__(self, session: HookedSession, fetches: Any, reports: _Reports, writer: CheckpointWriter) -> None:
+    def __init__(self, session: HookedSession, fetches: Fetches, reports: _Reports, writer: CheckpointWriter) -> None:
         self._session = session
         self._fetches = fetches
         self._with_summary = (fetches, reports.summary_op)
@@ -266,45 +249,22 @@ class _Loop:
         self.step = step
 
 
-def add_default_saver(scaffold: Any, config: RunConfig) -> None:
-    """Add a saver of all variables to the current graph, unless the model has a saver of its own.
-
-    Args:
-        scaffold: the model's, which takes up the saver when it is finalized.
-        config: says how many checkpoints are kept.
-    """
-    if scaffold.saver is None and not tf.get_collection(tf.GraphKeys.SAVERS):
-        saver = WholeModelSaver(
-            max_to_keep=config.keep_checkpoint_max,
-            keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
-        )
-        tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
-
-
 @contextmanager
-def event_writer(directory: str) -> Iterator[Any]:
-    """Open a new event file in a directory for a block. A graph has to be the default one."""
-    # TensorFlow names the file by the second, and of two in one second the later one would take the place of the other
-    # (tensorflow/tensorflow#33595).
-    writer = tf.summary.FileWriter(directory, filename_suffix=f".{time.time_ns()}")
+def _saved_when_interrupted(writer: CheckpointWriter, session: tf.Session, global_step: tf.Variable) -> Iterator[None]:
+    """Save what was done in a block that Ctrl-C ends."""
     try:
-        yield writer
-    finally:
-        writer.close()
+        yield
+    except KeyboardInterrupt:
+        # The graph may have counted a step of which Python does not know yet.
+        step = int(session.run(global_step))
+        logger.warning(f"Training was interrupted at global step {step}.")
+        writer.interrupted(session, step)
+        raise
 
 
-def write_results(directory: str, results: Mapping[str, Any], step: int) -> None:
-    """Write the numbers among the results of an evaluation to an event file, as one event.
-
-    Args:
-        directory: where to; it is made.
-        results: name to value.
-        step: the global step of the model.
-    """
-    os.makedirs(directory, exist_ok=True)
-    summary = tf.Summary()
-    for name, value in results.items():
-        if np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number) and name != "global_step":
-            summary.MergeFrom(create_scalar_summary(name, float(value)))
-    with tf.Graph().as_default(), event_writer(directory) as writer:
-        writer.add_summary(summary, step)
+def _step_fetches(model: BuiltModel) -> tuple[tf.Operation, tf.Tensor, tf.Tensor]:
+    """Return what each step runs; the global step is read when the train op has run."""
+    train_op = operation_of(model.spec.train_op)
+    with tf.control_dependencies([train_op]):
+        step = tf.identity(model.global_step.read_value(), name="global_step_after_train_op")
+    return train_op, step, model.spec.loss

@@ -10,8 +10,10 @@ tensor ``cost`` would be called ``cost_1``.
 
 import re
 import struct
+import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -194,6 +196,18 @@ def create_image_summary(name: str, val: ArrayLike) -> tf.Summary:
         for k, image in enumerate(images)
     ]
     return tf.Summary(value=values)
+
+
+@contextmanager
+def event_writer(directory: str) -> Iterator[tf.summary.FileWriter]:
+    """Open a new event file in a directory for a block. A graph has to be the default one."""
+    # TensorFlow names the file by the second, and of two in one second the later one would take the place of the other
+    # (tensorflow/tensorflow#33595).
+    writer = tf.summary.FileWriter(directory, filename_suffix=f".{time.time_ns()}")
+    try:
+        yield writer
+    finally:
+        writer.close()
 
 
 def add_named_moving_summary(

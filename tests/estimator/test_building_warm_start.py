@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.sessions import cpu_session
 from tpack.errors import CheckpointError, ConfigError
-from tpack.estimator.warm_start import WarmStartSettings, make_warm_start_settings, warm_start
+from tpack.estimator.building import WarmStartSettings, make_warm_start_settings, warm_start
 
 VALUES = {"a": np.float32([1, 2]), "b": np.float32([3]), "old": np.float32([4]), "step": np.int64(9)}
 

@@ -1,10 +1,9 @@
-"""Event files of evaluations."""
+"""The results of evaluations in event files."""
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from tests.helpers.event_files import scalars_in
-from tpack.estimator.training import event_writer, write_results
+from tpack.estimator.evaluation import write_results
 
 
 def test_numbers_are_written(tmp_path):
@@ -17,9 +16,3 @@ def test_results_of_one_second_are_all_kept(tmp_path):
     for step in range(3):
         write_results(str(tmp_path), {"loss": step / 2}, step)
     assert scalars_in(tmp_path)["loss"] == [(0, 0.0), (1, 0.5), (2, 1.0)]
-
-
-def test_a_writer_is_closed(graph, tmp_path):
-    with event_writer(str(tmp_path)) as writer:
-        writer.add_summary(tf.Summary(value=[tf.Summary.Value(tag="a", simple_value=2.0)]), 1)
-    assert scalars_in(tmp_path) == {"a": [(1, 2.0)]}
