@@ -17,6 +17,7 @@ LEVELS = {
     "tpack.errors": 0,
     "tpack.version": 0,
     "tpack.types": 0,
+    "tpack.public_names": 0,
     "tpack.utils": 1,
     "tpack.compat": 2,
     "tpack.dataflow": 2,

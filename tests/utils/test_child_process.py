@@ -87,6 +87,35 @@ def test_new_interpreter_that_fails_says_so_and_ends_with_code_1(capfd):
     assert "unexpected keyword argument 'wrong'" in capfd.readouterr().err
 
 
+def pause(descriptor):
+    """Wait for ever; what is given is not used."""
+    signal.pause()
+
+
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+def test_children_end_with_an_owner_that_is_killed(start):
+    program = (
+        "import os, signal; from tests.utils.test_child_process import fork, pause, spawn\n"
+        "children = []\n"
+        "for _ in range(2):\n"
+        "    others = [each for child in children for each in child.descriptors]\n"
+    )
+    program += {
+        "spawn": "    children.append(spawn(pause, os.dup(1)))\n",
+        "fork": "    children.append(fork(signal.pause, others))\n",
+    }[start]
+    program += "print(*[child.pid for child in children], flush=True); signal.pause()"
+    owner = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    children = [psutil.Process(int(pid)) for pid in owner.stdout.readline().split()]
+    owner.kill()
+    owner.communicate(timeout=SECS)
+    _, alive = psutil.wait_procs(children, timeout=SECS)
+    for child in alive:
+        child.kill()
+    assert len(children) == 2
+    assert alive == []
+
+
 def test_child_that_cannot_be_started_leaves_nothing(monkeypatch):
     def refuse(*args, **options):
         raise OSError("too many processes")

@@ -1,0 +1,148 @@
+"""The public names of tpack, by what a reader looks for, in the order in which the documents show them.
+
+This is the one list: ``from tpack import *`` gives these names, and ``docs/names.md`` says of each what it is. What the
+packages offer beyond it stands in their own ``__all__``.
+"""
+
+GROUPS: dict[str, dict[str, str]] = {
+    "Describe a model": {
+        "graph_builder": "ModelDesc ModelDescBase",
+        "tower": "TowerContext get_current_tower_context",
+    },
+    "Train it": {
+        "train": (
+            "AutoResumeTrainConfig DEFAULT_CALLBACKS DEFAULT_MONITORS StopTraining TrainConfig TrainLoop "
+            "launch_train_with_config"
+        ),
+    },
+    "Trainers": {
+        "train": (
+            "AsyncMultiGPUTrainer BuilderTrainer NoOpTrainer SimpleTrainer SingleCostTrainer StrategyTrainer "
+            "SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical SyncMultiGPUTrainerParameterServer "
+            "SyncMultiGPUTrainerReplicated TowerTrainer Trainer"
+        ),
+    },
+    "Graph builders and reduction": {
+        "graph_builder": (
+            "AsyncMultiGPUBuilder BuildResult DataParallelBuilder GraphBuilder LeastLoadedDeviceSetter SimpleBuilder "
+            "SyncMultiGPUParameterServerBuilder SyncMultiGPUReplicatedBuilder allreduce_grads"
+        ),
+        "train": "StrategyBuilder",
+    },
+    "Layers and regularisation": {
+        "models": (
+            "AvgPooling BNReLU BatchNorm BatchRenorm ConcatWith Conv2D Conv2DTranspose Deconv2D Dropout "
+            "FixedUnPooling FullyConnected GlobalAvgPooling GroupNorm InstanceNorm LayerNorm LinearWrap MaxPooling "
+            "Maxout PReLU VariableHolder add_keras_losses disable_layer_logging l1_regularizer l2_regularizer "
+            "layer_register regularize_cost regularize_cost_from_collection rename_tflayer_get_variable"
+        ),
+        "tfutils": "argscope enable_argscope_for_function enable_argscope_for_module get_arg_scope",
+    },
+    "Optimizers, gradients, summaries and variables": {
+        "tfutils": "get_global_step_value get_global_step_var gradproc optimizer summary varreplace",
+    },
+    "Sessions, checkpoints and loading weights": {
+        "tfutils": (
+            "ChainInit DictRestore JustCurrentSession SaverRestore SaverRestoreRelaxed SessionInit SmartInit "
+            "get_default_sess_config get_model_loader sesscreate sessinit"
+        ),
+    },
+    "Data: the contract, and where data points come from": {
+        "dataflow": (
+            "AdaptedData CurveKeys DataFlow DataFlowTerminated DataFromGenerator DataFromIterable DataFromList "
+            "DataFromQueue FakeData HDF5Data ImageFromFile IndexedDataFlow LMDBData LMDBDataDecoder ProxyDataFlow "
+            "RNGDataFlow SVMLightData StatelessError TFRecordData UnknownLengthError as_dataflow dataset "
+            "make_curve_keys"
+        ),
+    },
+    "Data: changing, joining and batching data points": {
+        "dataflow": (
+            "AugmentImageComponent AugmentImageComponents AugmentImageCoordinates BatchData BatchDataByShape "
+            "CacheData ConcatData FixedSizeData JoinData LocallyShuffleData MapData MapDataComponent PrintData "
+            "RandomChooseData RandomMixData RepeatedData RepeatedDataPoint SelectComponent TestDataSpeed imgaug"
+        ),
+    },
+    "Data: threads, processes, other machines and files": {
+        "dataflow": (
+            "HDF5Serializer LMDBSerializer MultiProcessMapAndBatchData MultiProcessMapAndBatchDataZMQ "
+            "MultiProcessMapData MultiProcessMapDataZMQ MultiProcessRunner MultiProcessRunnerZMQ MultiThreadMapData "
+            "MultiThreadRunner NumpySerializer RemoteDataZMQ RemoteOptions RemoteStats TFRecordSerializer "
+            "send_dataflow_zmq start_workers_by"
+        ),
+    },
+    "From data to the graph": {
+        "input_source": (
+            "BatchQueueInput DummyConstantInput FeedInput FeedfreeInput InputSource PlaceholderInput QueueInput "
+            "StagingInput TFDatasetInput TensorInput ZMQInput remap_input_source"
+        ),
+    },
+    "Callbacks: the contract, and when they run": {
+        "callbacks": (
+            "Callback CallbackFactory CallbackToHook Callbacks EnableCallbackIf HookToCallback PeriodicCallback "
+            "PeriodicTrigger ProxyCallback RunOp RunUpdateOps StartProcOrThread"
+        ),
+    },
+    "Callbacks: saving and stopping": {
+        "callbacks": "EarlyStopping MaxSaver MinSaver ModelSaver SessionRunTimeout Watchdog",
+    },
+    "Callbacks: validation": {
+        "callbacks": (
+            "BinaryClassificationStats ClassificationError DataParallelInferenceRunner InferenceRunner "
+            "InferenceRunnerBase Inferencer ScalarStats"
+        ),
+    },
+    "Callbacks: hyperparameters and averages": {
+        "callbacks": (
+            "EMA GraphVarParam HumanHyperParamSetter HyperParam HyperParamSetter HyperParamSetterWithFunc "
+            "ObjAttrParam ScheduledHyperParamSetter SimpleMovingAverage StatMonitorParamSetter"
+        ),
+    },
+    "Callbacks: looking at tensors and at the machine": {
+        "callbacks": (
+            "CheckNumerics DumpParamAsImage DumpTensor DumpTensorAsImage DumpTensors EstimatedTimeLeft "
+            "GPUMemoryTracker GPUUtilizationTracker GraphProfiler HostMemoryTracker PeakMemoryTracker ProcessTensors "
+            "ProgressBar TensorPrinter ThroughputTracker"
+        ),
+    },
+    "Callbacks: summaries and monitors": {
+        "callbacks": (
+            "JSONWriter MergeAllSummaries MonitorBase Monitors MovingAverageSummary ScalarPrinter SendMonitorData "
+            "SendStat TFEventWriter"
+        ),
+    },
+    "Prediction": {
+        "predict": (
+            "DataParallelOfflinePredictor DatasetPredictorBase FeedfreePredictor MultiProcessDatasetPredictor "
+            "MultiThreadAsyncPredictor MultiTowerOfflinePredictor OfflinePredictor OnlinePredictor PredictConfig "
+            "PredictorBase SimpleDatasetPredictor"
+        ),
+    },
+    "Distribution strategies": {
+        "distribute": (
+            "CollectiveAllReduceStrategy DistributedMovingAverage DistributedOptimizer DistributionStrategy "
+            "MirroredStrategy OneDeviceStrategy ParameterServerStrategy get_cross_tower_context "
+            "get_distribution_strategy get_tower_context has_distribution_strategy"
+        ),
+    },
+    "Estimators": {
+        "estimator": (
+            "Estimator EstimatorSpec EvalSpec ModeKeys RunConfig TowerOptimizer TrainSpec replicate_model_fn "
+            "train_and_evaluate"
+        ),
+    },
+    "Logging, random numbers and the environment": {
+        "utils": "change_env execute_only_once fix_rng_seed get_rng get_tqdm humanize_time_delta logger",
+        "tfutils": "collect_env_info",
+        "compat": "get_tf_version_tuple",
+    },
+}
+"""For each group the packages that its names come from, and the names, separated by spaces."""
+
+
+def names_by_package() -> dict[str, tuple[str, ...]]:
+    """Return the public names of each package, over all groups."""
+    found: dict[str, tuple[str, ...]] = {}
+    for packages in GROUPS.values():
+        for package, names in packages.items():
+            found[package] = (*found.get(package, ()), *names.split())
+    return found
