@@ -36,14 +36,25 @@ def find_tests(tree):
     return [node for node in functions(tree) if node.name.startswith("test_")]
 
 
-def path_of_tests(module):
-    """Return the path that the tests of a module have to be at."""
+def files_of_tests(module):
+    """Return the test files of a module: ``test_<module>.py``, and ``test_<module>_<part>.py`` for parts of it."""
     folder = ROOT / "tests" / module.path.relative_to(ROOT / "tpack").parent
-    return folder / f"test_{module.path.name}"
+    return [*folder.glob(f"test_{module.path.stem}.py"), *folder.glob(f"test_{module.path.stem}_*.py")]
 
 
 def test_every_module_has_a_test_file_of_its_name():
-    assert_none(str(module) for module in MODULES if not path_of_tests(module).exists())
+    assert_none(str(module) for module in MODULES if not files_of_tests(module))
+
+
+def test_test_files_are_named_after_what_they_test():
+    folders = {module.path.parent for module in modules_under("tpack")}
+    mirrored = {ROOT / "tests" / folder.relative_to(ROOT / "tpack") for folder in folders}
+    of_modules = {path for module in modules_under("tpack") for path in files_of_tests(module)}
+    # Besides a module, a test may be about the whole of a package, or of a family's contract.
+    known = ("test_contract", "test_package", "test_fuzz")
+    files = [module for module in TEST_FILES if module.path.parent in mirrored]
+    assert len(files) > 100
+    assert_none(str(file) for file in files if file.path not in of_modules and not file.path.stem.startswith(known))
 
 
 def test_every_test_file_has_tests():
