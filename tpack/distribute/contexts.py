@@ -10,19 +10,21 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import current_device
+from tpack.compat import BaseVariable, current_device
 from tpack.errors import StrategyError
 from tpack.tower.context import Frame, current_frame, entered, get_current_tower_context, pop_frame, push_frame
 from tpack.tower.context import TowerContext as Tower
 from tpack.tower.devices import device_key
-from tpack.tower.getters import custom_getter_scope
+from tpack.tower.getters import Getter, custom_getter_scope
 from tpack.types import Strategy
 from tpack.utils.argtools import log_once
+
+S = TypeVar("S", bound=Strategy)
 
 
 def strategy_of(frame: Frame) -> Any:
@@ -133,7 +135,7 @@ class TowerContext:
         The class of the same name in the seed ``distribute``.
     """
 
-    def __init__(self, distribution_strategy: Any, tower_id: int) -> None:
+    def __init__(self, distribution_strategy: Strategy, tower_id: int) -> None:
         self._distribution_strategy = distribution_strategy
         self._tower_id = tower_id
 
@@ -253,7 +255,9 @@ class UpdateContext:
 
 
 @contextmanager
-def current_strategy(strategy: Any, create_variable: Callable[..., Any], default_device: Any = None) -> Iterator[Any]:
+def current_strategy(
+    strategy: S, create_variable: Callable[..., BaseVariable], default_device: str | None = None
+) -> Iterator[S]:
     """Make a strategy the current one, and its cross-tower context the current context.
 
     Args:
@@ -271,7 +275,7 @@ def current_strategy(strategy: Any, create_variable: Callable[..., Any], default
         The seed ``distribute``.
     """
 
-    def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+    def create(next_creator: Callable[..., BaseVariable], **kwargs: Any) -> BaseVariable:
         require_distribution_strategy_scope(strategy)
         if get_update_device() is not None or _is_shared_by_towers():
             # What an optimizer makes where it updates one component, such as a slot, is of that device alone. What one
@@ -298,7 +302,7 @@ def with_resource(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {**kwargs, "use_resource": True} if "use_resource" in kwargs else kwargs
 
 
-def _without_partitioner(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _without_partitioner(getter: Getter, *args: Any, **kwargs: Any) -> tf.Variable:
     if kwargs.pop("partitioner", None) is not None:
         log_once("Variables are not partitioned under a distribution strategy.", "warning")
     return getter(*args, **kwargs)

@@ -23,13 +23,13 @@ from tpack.errors import ConfigError, TowerError, TowerMismatchError
 from tpack.tower.collections import VARIABLE_KEYS, TowerCollections
 from tpack.tower.devices import Device
 from tpack.tower.getters import custom_getter_scope
-from tpack.tower.merging import MergeCall, merge, part_of_tower
+from tpack.tower.merging import MergeCall, Merged, merge, part_of_tower
 from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.tower.recorder import Ownership, VariableRecorder, ownership_of
 from tpack.types import Strategy
 from tpack.utils import logger
 
-Meet: TypeAlias = Callable[[int, MergeCall], Any]
+Meet: TypeAlias = Callable[[int, MergeCall], Merged]
 """Waits until all towers that are built together have come to a meeting, and returns one tower's part of the result."""
 
 
@@ -129,7 +129,7 @@ class TowerContext:
             return self.collections.visible(key)
         return self.collections.added(key)
 
-    def merge_call(self, fn: Callable[..., Any], *args: Any) -> Any:
+    def merge_call(self, fn: Callable[..., Merged], *args: Any) -> Merged:
         """Wait for the K training towers of a builder, and call a function once with what all of them brought.
 
         A tower for prediction is alone, with K = 1, and so is the training tower of a simple builder.

@@ -1,20 +1,14 @@
 """Custom getters: change how ``get_variable`` makes a variable without touching the model.
 
-The dtype that a model computes in, apart from the dtype of its variables, which is float32.
-
-A custom getter gives the model variables that are cast where they are used. Layers that compute statistics ask for
-the variables themselves by `full_precision`.
-
-A variable that is kept in float32 and computed with in another dtype.
-
-Sums of many small updates need float32; multiplying matrices does not. To a model this is a variable like any other:
-whatever computes with it gets its value cast, whatever assigns to it, names it or saves it reaches the variable.
+`compute_in` sets the dtype that a model computes in apart from the dtype of its variables, which is float32: sums of
+many small updates need float32, multiplying matrices does not. To a model a `CastVariable` is a variable like any
+other: whatever computes with it gets its value cast, whatever assigns to it, names it or saves it reaches the variable.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -22,8 +16,17 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tower.devices import LeastLoaded
 
+TensorLike: TypeAlias = tf.Tensor | np.ndarray | Sequence[Any] | complex
+"""What TensorFlow makes a tensor of."""
+
+Assigned: TypeAlias = tf.Tensor | tf.Variable | tf.Operation
+"""What an assignment returns, by TensorFlow's ``read_value`` and mode."""
+
+Getter: TypeAlias = Callable[..., tf.Variable]
+"""What ``get_variable`` calls, with the name and its other arguments."""
+
 # What is current is known to each thread by itself, since towers may be built in several.
-_compute_dtype: ContextVar[Any] = ContextVar("tpack_compute_dtype", default=None)
+_compute_dtype: ContextVar[tf.DType | None] = ContextVar("tpack_compute_dtype", default=None)
 
 _REDUCED = (tf.float16, tf.bfloat16)
 _OPERATORS = (
@@ -33,7 +36,7 @@ _OPERATORS = (
 
 
 @contextmanager
-def custom_getter_scope(custom_getter: Callable[..., Any]) -> Iterator[None]:
+def custom_getter_scope(custom_getter: Getter) -> Iterator[None]:
     """Pass every ``get_variable`` in the block through ``custom_getter(getter, name, *args, **kwargs)``.
 
     Unlike opening a new variable scope, it changes neither the variable scope's name nor the name scope.
@@ -66,7 +69,7 @@ def override_to_local_variable(enable: bool = True) -> Iterator[None]:
         yield
         return
 
-    def getter_to_local(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    def getter_to_local(getter: Getter, name: str, *args: Any, **kwargs: Any) -> tf.Variable:
         return getter(name, *args, **to_local_collections(kwargs))
 
     with custom_getter_scope(getter_to_local):
@@ -111,7 +114,7 @@ class OverrideCachingDevice:
         """The bytes cached on each device so far."""
         return list(self._load.sizes)
 
-    def __call__(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, getter: Getter, *args: Any, **kwargs: Any) -> tf.Variable:
         """Create the variable with ``getter`` and cache it where there is room."""
         shape, dtype = _shape_and_dtype(kwargs)
         num_elements = shape.num_elements()
@@ -123,7 +126,7 @@ class OverrideCachingDevice:
         return getter(*args, **{**kwargs, "caching_device": self._load.take(num_elements * dtype.size)})
 
 
-def _shape_and_dtype(kwargs: dict[str, Any]) -> tuple[Any, Any]:
+def _shape_and_dtype(kwargs: dict[str, Any]) -> tuple[tf.TensorShape, tf.DType]:
     """Return what a getter's variable will hold; an initial value says so itself and comes without a shape."""
     shape, dtype, initial = kwargs.get("shape"), kwargs.get("dtype"), kwargs.get("initializer")
     if shape is None and initial is not None and not callable(initial):
@@ -133,7 +136,7 @@ def _shape_and_dtype(kwargs: dict[str, Any]) -> tuple[Any, Any]:
 
 
 @contextmanager
-def compute_in(dtype: Any) -> Iterator[None]:
+def compute_in(dtype: tf.DType | str) -> Iterator[None]:
     """Make every float variable that ``get_variable`` gives in the block a float32 variable, used as ``dtype``.
 
     This holds whatever dtype of 16 or 32 bits the model asks for; other variables are left alone. A variable that
@@ -167,12 +170,12 @@ def full_precision() -> Iterator[None]:
         _compute_dtype.reset(token)
 
 
-def current_compute_dtype() -> Any:
+def current_compute_dtype() -> tf.DType | None:
     """Return the dtype that variables are cast to here, or None where they are not."""
     return _compute_dtype.get()
 
 
-def _get_cast(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+def _get_cast(getter: Getter, name: str, *args: Any, **kwargs: Any) -> "tf.Variable | CastVariable":
     if kwargs.get("dtype") is not None and tf.as_dtype(kwargs["dtype"]).base_dtype in _REDUCED:
         kwargs["dtype"] = tf.float32
     kwargs["initializer"] = _in_float32(kwargs.get("initializer"))
@@ -213,7 +216,7 @@ class CastVariable:
     __array_priority__ = 100
     """Above numpy's, so that ``array * variable`` is ours too."""
 
-    def __init__(self, variable: Any, compute_dtype: Any) -> None:
+    def __init__(self, variable: tf.Variable, compute_dtype: tf.DType | str) -> None:
         self.variable = variable
         self.compute_dtype = tf.as_dtype(compute_dtype)
         with tf.name_scope(f"{variable.op.name.rsplit('/', 1)[-1]}_cast"):
@@ -222,31 +225,31 @@ class CastVariable:
         # gradient of an embedding would be as large as the embedding.
         self._value.sparse_read = self.sparse_read
 
-    def value(self) -> Any:
+    def value(self) -> tf.Tensor:
         """Return the value in the compute dtype."""
         return self._value
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> tf.Tensor:
         """Return the slices at ``indices`` in the compute dtype, as ``tf.gather`` does."""
         return self._cast(self.variable.sparse_read(indices, name=name))
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> tf.Tensor:
         """Return what is at ``indices`` in the compute dtype, as ``tf.gather_nd`` does."""
         return self._cast(self.variable.gather_nd(indices, name=name))
 
-    def assign(self, value: Any, **options: Any) -> Any:
+    def assign(self, value: TensorLike, **options: Any) -> Assigned:
         """Assign a value of any floating-point dtype, as ``tf.Variable.assign`` does."""
         return self.variable.assign(tf.cast(value, self.variable.dtype), **options)
 
-    def assign_add(self, delta: Any, **options: Any) -> Any:
+    def assign_add(self, delta: TensorLike, **options: Any) -> Assigned:
         """Add a value of any floating-point dtype, as ``tf.Variable.assign_add`` does."""
         return self.variable.assign_add(tf.cast(delta, self.variable.dtype), **options)
 
-    def assign_sub(self, delta: Any, **options: Any) -> Any:
+    def assign_sub(self, delta: TensorLike, **options: Any) -> Assigned:
         """Subtract a value of any floating-point dtype, as ``tf.Variable.assign_sub`` does."""
         return self.variable.assign_sub(tf.cast(delta, self.variable.dtype), **options)
 
-    def _cast(self, value: Any) -> Any:
+    def _cast(self, value: tf.Tensor) -> tf.Tensor:
         return tf.cast(value, self.compute_dtype)
 
     def __getattr__(self, name: str) -> Any:
@@ -259,8 +262,8 @@ class CastVariable:
         return f"<CastVariable {self.variable.op.name!r} {self.variable.shape} as {self.compute_dtype.name}>"
 
 
-def _operator(name: str) -> Callable[..., Any]:
-    def apply(self: CastVariable, *others: Any) -> Any:
+def _operator(name: str) -> Callable[..., object]:
+    def apply(self: CastVariable, *others: object) -> object:
         return getattr(self.value(), name)(*others)
 
     return apply
@@ -270,7 +273,9 @@ for _name in _OPERATORS:
     setattr(CastVariable, f"__{_name}__", _operator(f"__{_name}__"))
 
 
-def _to_tensor(variable: CastVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _to_tensor(
+    variable: CastVariable, dtype: tf.DType | None = None, name: str | None = None, as_ref: bool = False
+) -> tf.Tensor:
     """Convert to a tensor, of the variable's own dtype if that is what is wanted."""
     if dtype is None or tf.as_dtype(dtype).base_dtype == variable.compute_dtype:
         return variable.value()

@@ -5,9 +5,12 @@ Nothing here knows how towers come to wait for each other; see `tpack.tower.rend
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tpack.errors import TowerError, TowerMismatchError
+
+Merged: TypeAlias = Any
+"""Lists of K entries, alone or in tuples and dicts, or None; also what one tower gets of it."""
 
 
 class MergeCall(NamedTuple):
@@ -22,7 +25,7 @@ class MergeCall(NamedTuple):
         return f"{_name(self.fn)}{place} with {len(self.args)} argument(s)"
 
 
-def merge(calls: Sequence[MergeCall]) -> Any:
+def merge(calls: Sequence[MergeCall]) -> Merged:
     """Call the function of the first tower with what all towers brought.
 
     Args:
@@ -46,7 +49,7 @@ def merge(calls: Sequence[MergeCall]) -> Any:
     return merged
 
 
-def part_of_tower(merged: Any, index: int) -> Any:
+def part_of_tower(merged: Merged, index: int) -> Merged:
     """Return tower ``index``'s part of what `merge` returned: entry ``index`` of each list, in the same containers."""
     if isinstance(merged, list):
         return merged[index]
@@ -58,7 +61,7 @@ def part_of_tower(merged: Any, index: int) -> Any:
     return merged
 
 
-def _check_merged(merged: Any, fn: Callable[..., Any], num_towers: int) -> None:
+def _check_merged(merged: Merged, fn: Callable[..., Any], num_towers: int) -> None:
     if isinstance(merged, tuple | dict):
         for value in merged.values() if isinstance(merged, dict) else merged:
             _check_merged(value, fn, num_towers)
@@ -69,14 +72,14 @@ def _check_merged(merged: Any, fn: Callable[..., Any], num_towers: int) -> None:
         )
 
 
-def _plain_function(fn: Any) -> Any:
+def _plain_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function in a partial, a bound method or a wrapper that `functools.wraps` made."""
     while isinstance(fn, functools.partial) or hasattr(fn, "__wrapped__"):
         fn = fn.func if isinstance(fn, functools.partial) else fn.__wrapped__
     return getattr(fn, "__func__", fn)
 
 
-def _kind(fn: Any) -> Any:
+def _kind(fn: Callable[..., Any]) -> object:
     """Return what towers' functions have in common: each tower makes its own closures and lambdas of one piece of code.
 
     An object that is called is of its class's kind.
@@ -87,7 +90,7 @@ def _kind(fn: Any) -> Any:
     return plain if hasattr(plain, "__name__") else type(plain)
 
 
-def _name(fn: Any) -> str:
+def _name(fn: Callable[..., Any]) -> str:
     plain = _plain_function(fn)
     named = plain if hasattr(plain, "__qualname__") else type(plain)
     return f"{named.__module__}.{named.__qualname__}"

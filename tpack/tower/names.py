@@ -1,13 +1,8 @@
 """Names of towers, operations and tensors.
 
-A tensor is called ``op:index``; scripts write both ``"cost"`` and ``"cost:0"`` and mean the same tensor.
-
-The values of variables for those who ask for a tensor by a variable's name.
-
-The graph knows a resource variable's handle by the variable's name, and a handle is of no use to whoever asked.
+A tensor is called ``op:index``; scripts write both ``"cost"`` and ``"cost:0"`` and mean the same tensor. The graph
+knows a resource variable's handle by the variable's name, and a handle is of no use to whoever asked for a value.
 """
-
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -43,7 +38,7 @@ def join_scope(scope: str, name: str) -> str:
     return f"{scope}/{name}" if scope else name
 
 
-def value_if_variable(tensor: Any) -> Any:
+def value_if_variable(tensor: tf.Tensor) -> tf.Tensor:
     """Return the value of the variable whose handle a tensor is; any other tensor itself.
 
     Args:

@@ -24,6 +24,9 @@ from tpack.tower.collections import KEEP_ALL, KEEP_UPDATES, KEEP_VARIABLES, Coll
 from tpack.tower.names import join_scope
 from tpack.tower.per_graph import PerGraph
 
+InitialValue: TypeAlias = tf.Tensor | np.ndarray | Sequence[Any] | complex | Callable[[], Any] | None
+"""What a variable is made with: a value, or a function that returns it."""
+
 Creator: TypeAlias = Callable[..., tf.Variable]
 """The next of TensorFlow's variable creators, which makes the variable."""
 
@@ -272,7 +275,11 @@ class VariablePaths:
         self._made.append((path, variable))
 
     def take(
-        self, name: str | None, initial_value: Any, owner: str, made_by: "Sequence[VariablePaths] | None" = None
+        self,
+        name: str | None,
+        initial_value: InitialValue,
+        owner: str,
+        made_by: "Sequence[VariablePaths] | None" = None,
     ) -> tf.Variable:
         """Return the variable that another tower made on the path where this one is.
 
@@ -345,7 +352,7 @@ def _move_to_local(variable: tf.Variable) -> None:
             return
 
 
-def _check_shape(variable: tf.Variable, initial_value: Any, owner: str) -> None:
+def _check_shape(variable: tf.Variable, initial_value: InitialValue, owner: str) -> None:
     if initial_value is None or callable(initial_value):
         return
     shape = initial_value.shape if hasattr(initial_value, "shape") else np.shape(initial_value)

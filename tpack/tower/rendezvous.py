@@ -23,7 +23,7 @@ from tpack.compat import BuildState, swap_graph_state
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.tower.context import TowerContext, current_frame, entered
 from tpack.tower.keras_names import keep_keras_policy
-from tpack.tower.merging import MergeCall, merge, part_of_tower
+from tpack.tower.merging import MergeCall, Merged, merge, part_of_tower
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class _Rendezvous:
         self._states = [self._state_around] * len(self._contexts)
         self._coroutines: dict[int, Coroutine] = {}
         self._num_meetings = 0
-        self._merged: Any = None
+        self._merged: Merged = None
         self._error: BaseException | None = None
 
     def run(self) -> list[Any]:
@@ -120,7 +120,7 @@ class _Rendezvous:
             )
         return result
 
-    def _meet(self, index: int, call: MergeCall) -> Any:
+    def _meet(self, index: int, call: MergeCall) -> Merged:
         """Be called by tower ``index`` with its part; return its part of the result."""
         if index in self._coroutines:
             return self._coroutines[index].pause(call)
@@ -159,7 +159,7 @@ class _Rendezvous:
 
         return build
 
-    def _merge(self, call: MergeCall) -> Any:
+    def _merge(self, call: MergeCall) -> Merged:
         main = self._contexts[0]
         with self._first_paused(), ExitStack() as shown:
             shown.enter_context(main.collections.shown())
