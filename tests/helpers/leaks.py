@@ -91,7 +91,9 @@ class Snapshot:
         deadline = time.monotonic() + timeout_secs
         now = Snapshot.take()
         new_pids = now.pids - self.pids
-        _, alive = psutil.wait_procs(_own_processes(new_pids) if new_pids else [], timeout=timeout_secs)
+        alive = _own_processes(new_pids)
+        while (alive := [process for process in alive if _is_alive(process)]) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECS)
         # By number a helper is known at once; by its command line, which a young process lacks, only later.
         found = [f"child process {child.pid}: {_command(child)}" for child in alive if not _is_lasting_helper(child)]
         for thread in now.threads - self.threads:
@@ -129,6 +131,14 @@ def _is_own(process: psutil.Process) -> bool:
     try:
         return process.environ().get(_VARIABLE) == os.environ.get(_VARIABLE, new_marker())
     except psutil.AccessDenied:  # Somebody else's.
+        return False
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """Whether a process has not ended. Its exit code, which can be had only once, is left to whoever started it."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
 
 

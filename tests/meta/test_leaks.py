@@ -34,7 +34,9 @@ def test_child_process_is_found_until_it_ends(before):
     found = before.leaks(timeout_secs=0.0)
     stop.set()
     assert before.leaks() == []
+    # Its exit code is still there for the one who started it.
     child.join()
+    assert child.exitcode == 0
     assert len(found) == 1
     assert f"child process {child.pid}" in found[0]
 

@@ -146,8 +146,9 @@ def test_mask_does_nothing_where_signals_cannot_be_blocked(monkeypatch):
 
 
 def test_ensure_takes_any_iterable():
-    ensure_proc_terminate(FORK.Process() for _ in range(2))
-    assert multiprocessing.active_children() == []
+    processes = [FORK.Process() for _ in range(2)]
+    ensure_proc_terminate(process for process in processes)
+    assert [process.pid for process in processes] == [None, None]
 
 
 def test_cores_are_counted(monkeypatch):
