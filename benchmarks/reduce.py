@@ -19,7 +19,7 @@ from tpack.cli.reduce import MODELS, _shapes
 from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS, fitting_candidates, make_workload
 from tpack.reduction.choose.measure import MEGABYTE, MeasuringOptions, format_table, measure_candidate, sorted_rows
 from tpack.reduction.names import ALGORITHMS
-from tpack.reduction.traffic import halving_doubling_cost, lower_bound, ring_cost
+from tpack.reduction.traffic import ring_cost
 from tpack.tower.devices import resolve_devices
 
 EVERYTHING = tuple(algorithm + packing for algorithm in ALGORITHMS for packing in ("", *(f"+{p}" for p in PACKINGS)))
@@ -55,13 +55,10 @@ def report(workload, ours, baselines):
     print(f"\n{towers} towers, {len(workload.shapes)} gradients of {workload.size_bytes / MEGABYTE:.1f} MB together\n")
     print(format_table([*ours, *baselines[1:]]))
     print(f"\n{floor.name}: {floor.median_secs * 1e3:.2f} ms {floor.error}")
-    least, ring, halving = (
-        cost(towers, workload.size_bytes) for cost in (lower_bound, ring_cost, halving_doubling_cost)
-    )
+    ring, doublings = ring_cost(towers, workload.size_bytes), (towers - 1).bit_length()
     print(
-        f"lower bounds: {least.bytes_moved / MEGABYTE:.1f} MB a device, {least.latency_steps} hops; a ring moves "
-        f"{ring.bytes_moved / MEGABYTE:.1f} MB in {ring.latency_steps} hops, halving and doubling as much in "
-        f"{halving.latency_steps}"
+        f"lower bounds: {ring.bytes_moved / MEGABYTE:.1f} MB a device, {doublings} hops; a ring moves as much in "
+        f"{ring.latency_steps} hops, halving and doubling in {2 * doublings}"
     )
     likely = sorted_rows([row for row in ours if row.name in LIKELY_CANDIDATES] or ours)[0]
     ratios = {

@@ -41,7 +41,7 @@ class CrossDeviceReducer(Reducer):
     def __init__(self, operations):
         self._operations = operations
 
-    def _reduce_dense(self, columns, op):
+    def reduce_dense(self, columns, op):
         wanted = tensorflow.distribute.ReduceOp.MEAN if op is ReduceOp.MEAN else tensorflow.distribute.ReduceOp.SUM
         values = [PerReplica(list(column)) for column in columns]
         reduced = self._operations.batch_reduce(wanted, [(value, value) for value in values])

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import dense_towers, run, slices, source
 from tpack.errors import ReductionError
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Column, ReduceOp, Reducer, ReducerWrapper
 
 
 class _Recorder(Reducer):
@@ -16,10 +16,10 @@ class _Recorder(Reducer):
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
+    def check(self, columns: Sequence[Column]) -> None:
         self.calls.append(f"check {len(columns)}")
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         self.calls.append(f"dense {len(columns)} {op.value}")
         return [[tf.identity(member) for member in column] for column in columns]
 
@@ -57,3 +57,48 @@ def test_reduce_checks_one_tower_too(graph: Any) -> None:
         _Recorder().reduce([[None]])
     with pytest.raises(ReductionError, match="mean of integers"):
         _Recorder().reduce([[tf.constant(1)]])
+
+
+def test_columns_are_reduced_in_their_order_and_after_the_check(session8: Any) -> None:
+    reducer = _Recorder()
+    grads = [[slices([[float(k)]], [k], ""), source(float(k), "")] for k in range(2)]
+    sparse, dense = reducer.reduce_columns(list(zip(*grads, strict=True)), ReduceOp.SUM)
+    assert reducer.calls == ["check 1", "dense 1 sum"]
+    assert [value.indices.tolist() for value in run(session8, sparse)] == [[0, 1]] * 2
+    assert run(session8, dense) == [0.0, 1.0]
+
+
+def test_a_list_without_gradients_touches_no_algorithm(graph: Any) -> None:
+    reducer = _Recorder()
+    assert reducer.reduce([[], []]) == [[], []]
+    assert reducer.calls == []
+
+
+def test_a_wrapper_leaves_everything_to_the_other_reducer(graph: Any) -> None:
+    inner = _Recorder()
+    wrapper = ReducerWrapper(inner, "plainly")
+    assert wrapper.name == "plainly_recorder"
+    grads = [[source(float(k), ""), slices([[1.0]], [k], "")] for k in range(2)]
+    reduced = wrapper.reduce(grads, ReduceOp.SUM)
+    assert inner.calls == ["check 1", "dense 1 sum"]
+    assert {grad.name.partition("/")[0] for tower in reduced for grad in tower} == {"plainly_recorder"}
+
+
+def test_a_wrapper_changes_what_it_defines_and_keeps_the_limits(graph: Any) -> None:
+    class Doubling(ReducerWrapper):
+        def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+            doubled: list[Column] = [[2 * member for member in column] for column in columns]
+            return self.inner.reduce_columns(doubled, op)
+
+    class Refusing(_Recorder):
+        def check(self, columns: Sequence[Column]) -> None:
+            raise ReductionError("not these")
+
+    inner = _Recorder()
+    Doubling(Doubling(inner, "once"), "twice").reduce([[source(1.0, "")], [source(2.0, "")]])
+    assert inner.calls == ["check 1", "check 1", "check 1", "dense 1 mean"]
+    grads = [[source(1.0, "")], [source(2.0, "")]]
+    num_ops = len(graph.get_operations())
+    with pytest.raises(ReductionError, match="not these"):
+        Doubling(Refusing(), "once").reduce(grads)
+    assert len(graph.get_operations()) == num_ops

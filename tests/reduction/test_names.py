@@ -48,7 +48,7 @@ def test_two_names_make_a_composition(name: str) -> None:
     reducer = make_reducer(name, [f"/job:worker/task:{task}/device:GPU:{i}" for task in range(2) for i in range(4)])
     assert isinstance(reducer, CompositeReducer)
     assert reducer.name == name
-    assert [type(level) for level in (reducer._inner, reducer._outer)] == [KINDS[part] for part in name.split("/")]
+    assert [type(level) for level in (reducer.inner, reducer.outer)] == [KINDS[part] for part in name.split("/")]
 
 
 def test_shards_go_to_the_algorithms_that_split_by_themselves() -> None:
@@ -65,7 +65,7 @@ def test_shards_go_to_the_algorithms_that_split_by_themselves() -> None:
 def test_shards_of_the_others_are_split_before_them(name: str) -> None:
     reducer = make_reducer(name, cpu_devices(4), 2)
     assert isinstance(reducer, ShardingReducer)
-    assert type(reducer._inner) is KINDS[name]
+    assert type(reducer.inner) is KINDS[name]
     assert type(make_reducer(name, cpu_devices(4), 1)) is KINDS[name]
 
 

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from tests.helpers.sessions import cpu_session
 from tests.helpers.tower_grads import cpu_devices, dense_towers, run, source
-from tpack.reduction.slicing import chunk_sizes, cut, cut_column, flatten_column, join_column
+from tpack.reduction.slicing import (
+    chunk_sizes,
+    concat_flat,
+    cut,
+    cut_column,
+    flatten_column,
+    join_column,
+    split_flat,
+)
 
 
 @given(size=st.integers(0, 10**9), num_chunks=st.integers(1, 100))
@@ -77,3 +85,21 @@ def test_join_column_undoes_cut_column(shape: Any, num_towers: int, num_chunks: 
         assert [tensor.shape.is_fully_defined() for tensor in joined] == [is_known or shape == ()] * num_towers
         for got, wanted in zip(run(session, joined), values, strict=True):
             np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("hidden", [(), (1,), (0, 1, 2, 3)])
+def test_split_flat_undoes_concat_flat(hidden: tuple[int, ...], rng: Any, session8: Any) -> None:
+    values = [rng.standard_normal(shape) for shape in [(3, 4), (), (0, 2), (5,)]]
+    tensors = [
+        source(value, f"/device:CPU:{n}", static_shape=[None] * value.ndim if n in hidden else value.shape)
+        for n, value in enumerate(values)
+    ]
+    with tf.device("/device:CPU:7"):
+        flat = concat_flat(tensors)
+        pieces = split_flat(flat, tensors)
+    assert flat.device == "/device:CPU:7"
+    assert [piece.device for piece in pieces] == [tensor.device for tensor in tensors]
+    assert [piece.shape.as_list() for piece in pieces] == [tensor.shape.as_list() for tensor in tensors]
+    flat, pieces = run(session8, (flat, pieces))
+    assert np.array_equal(flat, np.concatenate([value.ravel() for value in values]))
+    assert all(np.array_equal(*pair) for pair in zip(pieces, values, strict=True))

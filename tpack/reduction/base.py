@@ -1,23 +1,21 @@
-"""The contract of every reduction algorithm.
+"""The contract of every reduction algorithm, and of what is wrapped around one.
 
 K towers each computed N gradients. A `Reducer` gives every tower the sum or the mean over the towers, on the tower's
-own device. What all algorithms share is done here once: checking, splitting into dense and sparse, one tower. An
-algorithm only says what happens to dense columns, and may say what happens to sparse ones.
+own device. From the outside gradients come by tower, K x N; inside there are only columns, N x K. What all algorithms
+share is done here once: checking, splitting into dense and sparse, one tower. An algorithm only says what happens to
+dense columns, and may say what happens to sparse ones.
 """
 
 import abc
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.reduction.gradients import ReduceOp, check_columns, is_sparse
+from tpack.reduction.gradients import check_columns, transposed
 from tpack.reduction.sums import copy_slices_to_each, on_device_of, sum_column
+from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
 
-__all__ = ["Column", "ReduceOp", "Reducer"]
-
-Column = Sequence[Any]
-"""The K gradients of one variable, in the order of the towers."""
+__all__ = ["Column", "ReduceOp", "Reducer", "ReducerWrapper"]
 
 
 class Reducer(abc.ABC):
@@ -26,15 +24,35 @@ class Reducer(abc.ABC):
     A reducer holds settings and no state of a graph: one may serve many graphs, and many lists in one graph. One that
     cannot serve what it is given raises; it never uses another algorithm instead.
 
-    A subclass defines `name` and `_reduce_dense`; it overrides `_check_dense` if it has limits, and `_reduce_sparse` if
-    it has a better way than concatenating on one device. A reducer that wraps another calls the other's `reduce`, and
-    its `_check_dense` for the limits.
+    Call `reduce`; or, with columns that `reduce` or a reducer has checked, `reduce_columns`. To write a reducer, define
+
+    - ``name`` and `reduce_dense`,
+    - `check` if there is anything that it cannot serve,
+    - `reduce_sparse` if it has a better way than concatenating on one device.
+
+    One that prepares gradients for another reducer derives from `ReducerWrapper`, and defines only what it changes. One
+    that stands on several (`CompositeReducer`, `SplitBySizeReducer`) calls their `check` in its own and their
+    `reduce_columns` for its work.
+
+    Example:
+        ::
+
+            class FirstTowerReducer(Reducer):
+                name = "first_tower"
+
+                def reduce_dense(self, columns, op):
+                    reduced = []
+                    for column in columns:
+                        with on_device_of(column[0]):
+                            total = sum_column(column, op)
+                        reduced.append(copy_to_each(total, column))
+                    return reduced
     """
 
     name: str
     """The algorithm, for logs and as the name scope of its operations."""
 
-    def reduce(self, tower_grads: Sequence[Sequence[Any]], op: ReduceOp = ReduceOp.MEAN) -> list[list[Any]]:
+    def reduce(self, tower_grads: Sequence[Sequence[Gradient]], op: ReduceOp = ReduceOp.MEAN) -> list[list[Gradient]]:
         """Reduce K lists of N gradients over the towers.
 
         Args:
@@ -54,29 +72,48 @@ class Reducer(abc.ABC):
                 algorithm cannot serve this number of towers, these devices, this dtype or this shape.
         """
         columns = check_columns(tower_grads, op)
-        if len(tower_grads) == 1:
-            return [list(tower_grads[0])]
-        dense = [n for n, column in enumerate(columns) if not is_sparse(column[0])]
-        sparse = [n for n, column in enumerate(columns) if is_sparse(column[0])]
-        if dense:
-            self._check_dense([columns[n] for n in dense])
-        reduced: dict[int, Column] = {}
-        with tf.name_scope(self.name):
-            if dense:
-                reduced.update(zip(dense, self._reduce_dense([columns[n] for n in dense], op), strict=True))
-            if sparse:
-                reduced.update(zip(sparse, self._reduce_sparse([columns[n] for n in sparse], op), strict=True))
-        return [[reduced[n][k] for n in range(len(columns))] for k in range(len(tower_grads))]
+        if len(tower_grads) == 1 or not columns:
+            return [list(tower) for tower in tower_grads]
+        return transposed(self.reduce_columns(columns, op))
 
-    @abc.abstractmethod
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Reduce one or more columns of K >= 2 dense tensors each, which were checked; return as many columns of K."""
+    def reduce_columns(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Reduce one or more columns of K >= 2 gradients, in the name scope of this reducer.
+
+        Args:
+            columns: dense and sparse ones in any order, whose members are alike.
+            op: sum or mean over the towers.
+
+        Returns:
+            As many columns, in the same order.
+
+        Raises:
+            ReductionError: From `check`.
+        """
+        dense = [column for column in columns if not is_sparse(column[0])]
+        if dense:
+            self.check(dense)
+        with tf.name_scope(self.name):
+            reduced_dense = iter(self.reduce_dense(dense, op) if dense else ())
+            sparse = [column for column in columns if is_sparse(column[0])]
+            reduced_sparse = iter(self.reduce_sparse(sparse, op) if sparse else ())
+        return [next(reduced_sparse if is_sparse(column[0]) else reduced_dense) for column in columns]
 
     # Most algorithms have no limits, so the default is to do nothing.
-    def _check_dense(self, columns: Sequence[Column]) -> None:  # noqa: B027
-        """Raise `ReductionError` if the algorithm cannot serve these columns, before the graph is touched."""
+    def check(self, columns: Sequence[Column]) -> None:  # noqa: B027
+        """Check that the algorithm can serve one or more columns that are to be reduced as dense ones.
 
-    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        The graph is not touched. A column may still be sparse, or in another dtype than it says, where a wrapper
+        changes it before the reduction.
+
+        Raises:
+            ReductionError: It cannot.
+        """
+
+    @abc.abstractmethod
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Reduce one or more columns of K >= 2 dense tensors each, which were checked; return as many columns of K."""
+
+    def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         """Reduce one or more columns of K >= 2 ``IndexedSlices``: concatenate each on the device of a tower in turn."""
         reduced: list[Column] = []
         for n, column in enumerate(columns):
@@ -84,3 +121,28 @@ class Reducer(abc.ABC):
                 total = sum_column(column, op)
             reduced.append(copy_slices_to_each(total, column))
         return reduced
+
+
+class ReducerWrapper(Reducer):
+    """A reducer around another one, which does all the work unless a subclass does some of it.
+
+    Args:
+        inner: the other one.
+        kind: what the wrapper does, for the name.
+    """
+
+    def __init__(self, inner: Reducer, kind: str) -> None:
+        self.inner = inner
+        self.name = f"{kind}_{inner.name}"
+
+    def check(self, columns: Sequence[Column]) -> None:
+        """See `Reducer.check`."""
+        self.inner.check(columns)
+
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """See `Reducer.reduce_dense`."""
+        return self.inner.reduce_dense(columns, op)
+
+    def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """See `Reducer.reduce_sparse`."""
+        return self.inner.reduce_sparse(columns, op)

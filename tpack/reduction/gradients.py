@@ -2,35 +2,20 @@
 
 All towers run the same function, so whatever differs between them is a mistake of the model or of its caller. It is
 found here, before any operation is added to the graph, and named by tower, by index and by tensor.
-
-The two reductions of gradients: their sum and their mean over the towers.
 """
 
-import enum
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
+from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
+
+T = TypeVar("T")
 
 
-class ReduceOp(enum.Enum):
-    """How the K gradients of one variable become one.
-
-    A mean is the sum divided by K, after the summing. An algorithm that hands partial sums from device to device hands
-    them over in the gradients' type: in float16 such a sum can overflow (beyond 65504) although the mean would not.
-    """
-
-    SUM = "sum"
-    MEAN = "mean"
-
-    def divisor(self, num_towers: int) -> int:
-        """Return the number by which a sum over ``num_towers`` towers is divided."""
-        return num_towers if self is ReduceOp.MEAN else 1
-
-
-def check_columns(tower_grads: Sequence[Sequence[Any]], op: ReduceOp) -> list[tuple[Any, ...]]:
+def check_columns(tower_grads: Sequence[Sequence[Gradient]], op: ReduceOp) -> list[tuple[Gradient, ...]]:
     """Check K lists of N gradients and return them by variable.
 
     Args:
@@ -61,12 +46,12 @@ def check_columns(tower_grads: Sequence[Sequence[Any]], op: ReduceOp) -> list[tu
     return columns
 
 
-def is_sparse(gradient: Any) -> bool:
-    """Tell whether a gradient is ``IndexedSlices``."""
-    return isinstance(gradient, tf.IndexedSlices)
+def transposed(rows: Sequence[Sequence[T]]) -> list[list[T]]:
+    """Return one or more lists of towers by variable, or those of variables by tower."""
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _check_column(n: int, column: Sequence[Any], op: ReduceOp) -> None:
+def _check_column(n: int, column: Column, op: ReduceOp) -> None:
     for k, gradient in enumerate(column):
         if not isinstance(gradient, tf.Tensor | tf.IndexedSlices):
             raise ReductionError(
@@ -87,7 +72,7 @@ def _check_column(n: int, column: Sequence[Any], op: ReduceOp) -> None:
             rows = rows.merge_with(gradient.values.shape[1:])
 
 
-def _check_dtype(n: int, first: Any, op: ReduceOp) -> None:
+def _check_dtype(n: int, first: Gradient, op: ReduceOp) -> None:
     dtype = first.dtype.base_dtype
     if not (dtype.is_floating or dtype.is_integer or dtype.is_complex):
         raise ReductionError(f"gradient {n} ({first.name}) has dtype {dtype.name}, which cannot be summed")
@@ -98,7 +83,7 @@ def _check_dtype(n: int, first: Any, op: ReduceOp) -> None:
         )
 
 
-def _check_alike(n: int, k: int, first: Any, gradient: Any) -> None:
+def _check_alike(n: int, k: int, first: Gradient, gradient: Gradient) -> None:
     column = {0: first, k: gradient}
     if is_sparse(gradient) != is_sparse(first):
         raise ReductionError(_difference(n, k, column, "kind", _kind(gradient), _kind(first)))
@@ -110,11 +95,11 @@ def _check_alike(n: int, k: int, first: Any, gradient: Any) -> None:
         )
 
 
-def _kind(gradient: Any) -> str:
+def _kind(gradient: Gradient) -> str:
     return "IndexedSlices" if is_sparse(gradient) else "dense"
 
 
-def _difference(n: int, k: int, column: Any, what: str, got: Any, wanted: Any) -> str:
+def _difference(n: int, k: int, column: Column | Mapping[int, Gradient], what: str, got: object, wanted: object) -> str:
     return (
         f"gradient {n} of tower {k} ({column[k].name}) has {what} {got}, and the towers before it ({column[0].name}) "
         f"have {what} {wanted}: wanted the same in every tower"

@@ -1,24 +1,20 @@
-"""Cut the gradients of one variable into chunks that are reduced on their own, and join the results.
+"""Make vectors of gradients, cut them into chunks that are reduced on their own, and make gradients again.
 
-Several algorithms give each tower a part of every gradient to sum. A gradient has any shape and its size need not
-divide, so it is flattened and cut into chunks whose sizes differ by one at most: nothing is padded. Towers cut alike,
-so chunk i of one tower has the size of chunk i of every other. A shape that is known only when the graph runs is cut by
-the same rule at that time.
+Several algorithms give each tower a part of every gradient to sum; packers lay the gradients of a tower one after the
+other in one vector and may cut that. A size need not divide, so the sizes of chunks differ by one at most: nothing is
+padded. Towers cut alike, so chunk i of one tower has the size of chunk i of every other.
 
-Lay tensors one after the other in one vector, and take the vector apart again.
-
-Sizes are numbers in the graph where the static shapes say them, and are read from the tensors at run time where they do
-not. All sizes are 64-bit, so a vector may have more than 2**31 elements.
+Sizes are numbers in the graph where the static shapes say them, and are read from the tensors at run time, by the same
+rule, where they do not. All sizes are 64-bit, so a vector may have more than 2**31 elements.
 """
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.reduction.sums import on_device_of
+from tpack.tower.grads import Column, common_shape
 
 
 def chunk_sizes(size: int, num_chunks: int) -> list[int]:
@@ -26,7 +22,7 @@ def chunk_sizes(size: int, num_chunks: int) -> list[int]:
     return [(size + num_chunks - 1 - i) // num_chunks for i in range(num_chunks)]
 
 
-def cut(vector: Any, num_chunks: int) -> list[Any]:
+def cut(vector: tf.Tensor, num_chunks: int) -> list[tf.Tensor]:
     """Cut a vector into exactly ``num_chunks`` chunks on the current device.
 
     Shapes:
@@ -36,19 +32,19 @@ def cut(vector: Any, num_chunks: int) -> list[Any]:
         return [vector]
     size = vector.shape.num_elements()
     if size is not None:
-        return list(tf.split(vector, chunk_sizes(size, num_chunks)))
+        return list(tf.split(vector, np.array(chunk_sizes(size, num_chunks), np.int64)))
     # The formula of `chunk_sizes`, for all chunks at once.
-    sizes = tf.floordiv(tf.size(vector) + tf.constant(list(reversed(range(num_chunks)))), num_chunks)
-    return list(tf.split(vector, sizes, num=num_chunks))
+    rounded_up = tf.size(vector, out_type=tf.int64) + tf.constant(list(reversed(range(num_chunks))), tf.int64)
+    return list(tf.split(vector, tf.floordiv(rounded_up, num_chunks), num=num_chunks))
 
 
-def flatten_column(column: Sequence[Any]) -> list[Any]:
+def flatten_column(column: Column) -> list[tf.Tensor]:
     """Flatten the K gradients of one variable, each on its own device.
 
     Shapes:
         K tensors of one shape to K vectors. What is known of the shape of one member holds for all of them.
     """
-    size = _common_shape(column).num_elements()
+    size = common_shape(column).num_elements()
     vectors = []
     for member in column:
         with on_device_of(member):
@@ -56,7 +52,7 @@ def flatten_column(column: Sequence[Any]) -> list[Any]:
     return vectors
 
 
-def cut_column(column: Sequence[Any], num_chunks: int) -> list[list[Any]]:
+def cut_column(column: Column, num_chunks: int) -> list[list[tf.Tensor]]:
     """Cut the K gradients of one variable into chunks, each gradient on its own device.
 
     Args:
@@ -65,9 +61,9 @@ def cut_column(column: Sequence[Any], num_chunks: int) -> list[list[Any]]:
             each, and one that is known to be empty a single one.
 
     Returns:
-        M <= ``num_chunks`` lists of K vectors: all towers' first chunks, all towers' second ones, and so on.
+        M <= ``num_chunks`` columns of K vectors: all towers' first chunks, all towers' second ones, and so on.
     """
-    size = _common_shape(column).num_elements()
+    size = common_shape(column).num_elements()
     if size is not None:
         num_chunks = min(num_chunks, max(size, 1))
     towers = []
@@ -77,17 +73,17 @@ def cut_column(column: Sequence[Any], num_chunks: int) -> list[list[Any]]:
     return [list(pieces) for pieces in zip(*towers, strict=True)]
 
 
-def join_column(chunks: Sequence[Sequence[Any]], column: Sequence[Any]) -> list[Any]:
+def join_column(chunks: Sequence[Column], column: Column) -> list[tf.Tensor]:
     """Join chunks to tensors in the shapes and on the devices of the gradients that they were cut from.
 
     Args:
-        chunks: M lists of K vectors, as from `cut_column`; their devices do not matter.
+        chunks: M columns of K vectors, as from `cut_column`; their devices do not matter.
         column: the K gradients.
 
     Returns:
         K tensors.
     """
-    shape = _common_shape(column)
+    shape = common_shape(column)
     joined = []
     for member, pieces in zip(column, zip(*chunks, strict=True), strict=True):
         with on_device_of(member):
@@ -98,29 +94,12 @@ def join_column(chunks: Sequence[Sequence[Any]], column: Sequence[Any]) -> list[
     return joined
 
 
-def _common_shape(column: Sequence[Any]) -> Any:
-    """Return what is known of the one shape that the members of a column have."""
-    shape = column[0].shape
-    for member in column[1:]:
-        shape = shape.merge_with(member.shape)
-    return shape
-
-
-def static_bytes(column: Sequence[Any]) -> float:
-    """Return the size in bytes of the K tensors of a column, each; infinity if no static shape says it."""
-    shape = column[0].shape
-    for tensor in column[1:]:
-        shape = shape.merge_with(tensor.shape)
-    size = shape.num_elements()
-    return math.inf if size is None else float(size * column[0].dtype.size)
-
-
-def concat_flat(tensors: Sequence[Any]) -> Any:
+def concat_flat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Concatenate tensors of one dtype to a vector, on the current device."""
     return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
 
 
-def split_flat(flat: Any, originals: Sequence[Any]) -> list[Any]:
+def split_flat(flat: tf.Tensor, originals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Split a vector on the current device into tensors with the shapes of ``originals``, each on its device.
 
     Shapes:
@@ -134,25 +113,13 @@ def split_flat(flat: Any, originals: Sequence[Any]) -> list[Any]:
     return tensors
 
 
-def split_evenly(flat: Any, num_pieces: int) -> list[Any]:
-    """Split a vector on the current device into pieces of one size; the last takes what is left over.
-
-    Where there are more pieces than elements, the first ones are empty.
-    """
-    size = flat.shape.num_elements()
-    total = tf.size(flat, out_type=tf.int64) if size is None else size
-    piece = total // num_pieces
-    sizes = [piece] * (num_pieces - 1) + [total - piece * (num_pieces - 1)]
-    return list(tf.split(flat, tf.stack(sizes) if size is None else np.array(sizes, np.int64)))
-
-
-def _sizes(tensors: Sequence[Any]) -> Any:
+def _sizes(tensors: Sequence[tf.Tensor]) -> np.ndarray | tf.Tensor:
     sizes = [tensor.shape.num_elements() for tensor in tensors]
     if None not in sizes:
         return np.array(sizes, np.int64)
     return tf.stack([_size_of(tensor) for tensor in tensors])
 
 
-def _size_of(tensor: Any) -> Any:
+def _size_of(tensor: tf.Tensor) -> tf.Tensor:
     with on_device_of(tensor):
         return tf.size(tensor, out_type=tf.int64)

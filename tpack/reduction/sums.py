@@ -1,41 +1,32 @@
-"""Put an operation where another tensor is.
+"""Add up gradients where they are wanted: the steps that every algorithm is made of.
 
-The result of a reduction belongs on the device of the gradient that it replaces, whatever ``tf.device`` scope the
-caller has open. A gradient that nobody placed has no device name to repeat, so its partner is colocated with it
-instead.
+**Where.** The result of a reduction belongs on the device of the gradient that it replaces, whatever ``tf.device``
+scope the caller has open. A gradient that nobody placed has no device name to repeat, so its partner is colocated with
+it instead.
 
-Sum or average gradients, wherever the caller stands: a column with one ``add_n`` and at most one division.
+**In which order.** Each run of a graph adds in the same order, so that a run can be repeated bit by bit. TensorFlow
+alone does not promise that: see `fix_summation_order`. The order is one that TensorFlow takes from the names of the
+gradients.
 
-Each run of a graph adds in the same order, so that a run can be repeated bit by bit. TensorFlow alone does not promise
-that: see `fix_summation_order`. The order is one that TensorFlow takes from the names of the gradients.
+**In which type.** A sum of 16-bit floats that is rounded to 16 bits after each addition soon stands still: 2048 + 1 is
+2048 in float16. They are added and divided in float32 and rounded once.
 
-Sums of 16-bit floats are added and divided in float32 and rounded once.
-
-Divide a sum by the number of towers.
-
-It comes after the sum and runs in the sum's own buffer, so it needs no memory. TensorFlow's optimizer may make it a
+**Divided when.** After the sum, in the sum's own buffer, so it needs no memory. TensorFlow's optimizer may make it a
 multiplication by 1/K, which differs by one rounding when K is no power of two.
 
-In which type numbers are added.
-
-A sum of 16-bit numbers that is rounded to 16 bits after each addition soon stands still: 2048 + 1 is 2048 in float16.
-Such numbers are added in float32 and the sum is rounded once.
-
-Reduce ``IndexedSlices``, the gradient of an embedding, by concatenation.
-
-The sum of K sets of slices is the set of all of them: an index that occurs twice means that its rows are added, which
-is what optimizers do with duplicates. Nothing is made dense, so the cost depends on the rows that were touched and
-not on the size of the table. When towers together touch more rows than the table has, a dense gradient is cheaper.
+**Sparse.** The sum of K sets of slices is the set of all of them: an index that occurs twice means that its rows are
+added, which is what optimizers do with duplicates. Nothing is made dense, so the cost depends on the rows that were
+touched and not on the size of the table. When towers together touch more rows than the table has, a dense gradient is
+cheaper.
 """
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import fix_summation_order
-from tpack.reduction.gradients import ReduceOp, is_sparse
+from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
 
 _NARROW = ("float16", "bfloat16")
 
@@ -48,45 +39,14 @@ def on_device(device: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def on_device_of(value: Any) -> Iterator[None]:
+def on_device_of(value: Gradient | tf.Variable) -> Iterator[None]:
     """Place new operations where ``value``, a tensor, ``IndexedSlices`` or variable, is."""
     placed = on_device(value.device) if value.device else value.graph.colocate_with(value.op, ignore_existing=True)
     with placed:
         yield
 
 
-def copy_to_each(total: Any, column: Sequence[Any]) -> list[Any]:
-    """Copy ``total`` to the device of every member of ``column``.
-
-    Copies between CPU devices of one session share one buffer. They stay different tensors, because an optimizer of
-    another tower must find its input on its own device.
-    """
-    copies = []
-    for member in column:
-        with on_device_of(member):
-            copies.append(tf.identity(total))
-    return copies
-
-
-def sum_tensors(tensors: Sequence[Any], divisor: int = 1) -> Any:
-    """Sum dense tensors on the current device, in the same order in every run, and divide by ``divisor``."""
-    total = tf.add_n([widened(tensor) for tensor in tensors])
-    fix_summation_order([total.op])
-    return tf.cast(divide(total, divisor), tensors[0].dtype.base_dtype)
-
-
-def add_pair(left: Any, right: Any) -> Any:
-    """Add two dense tensors on the current device, and never join this addition with one beside it.
-
-    A chain of these adds in the order in which it is written. Unlike `sum_tensors`, it may write into a summand that
-    nobody else reads.
-    """
-    total = tf.add(left, right)
-    fix_summation_order([total.op])
-    return total
-
-
-def sum_column(column: Sequence[Any], op: ReduceOp) -> Any:
+def sum_column(column: Column, op: ReduceOp) -> Gradient:
     """Reduce K gradients of one variable to one, on the current device.
 
     Args:
@@ -102,17 +62,25 @@ def sum_column(column: Sequence[Any], op: ReduceOp) -> Any:
     return sum_tensors(column, divisor)
 
 
-def divide(total: Any, divisor: int) -> Any:
-    """Divide a tensor by a whole number on the current device; by 1, return it as it is."""
-    return total if divisor == 1 else tf.realdiv(total, tf.constant(divisor, total.dtype.base_dtype))
+def sum_tensors(tensors: Sequence[tf.Tensor], divisor: int = 1) -> tf.Tensor:
+    """Sum dense tensors on the current device, in the same order in every run, and divide by ``divisor``."""
+    total = tf.add_n([widened(tensor) for tensor in tensors])
+    fix_summation_order([total.op])
+    return tf.cast(divide(total, divisor), tensors[0].dtype.base_dtype)
 
 
-def widened(tensor: Any) -> Any:
-    """Return ``tensor`` in the type in which it is to be added, on the current device: float32 for 16-bit floats."""
-    return tf.cast(tensor, tf.float32) if tensor.dtype.base_dtype.name in _NARROW else tensor
+def add_pair(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+    """Add two dense tensors on the current device, and never join this addition with one beside it.
+
+    A chain of these adds in the order in which it is written. Unlike `sum_tensors`, it may write into a summand that
+    nobody else reads.
+    """
+    total = tf.add(left, right)
+    fix_summation_order([total.op])
+    return total
 
 
-def concat_slices(column: Sequence[Any], divisor: int = 1) -> Any:
+def concat_slices(column: Column, divisor: int = 1) -> tf.IndexedSlices:
     """Concatenate the slices of K towers in the order of the towers, on the current device.
 
     Args:
@@ -132,7 +100,30 @@ def concat_slices(column: Sequence[Any], divisor: int = 1) -> Any:
     return tf.IndexedSlices(values, indices, dense_shape)
 
 
-def copy_slices_to_each(total: Any, column: Sequence[Any]) -> list[Any]:
+def divide(total: tf.Tensor, divisor: int) -> tf.Tensor:
+    """Divide a tensor by a whole number on the current device; by 1, return it as it is."""
+    return total if divisor == 1 else tf.realdiv(total, tf.constant(divisor, total.dtype.base_dtype))
+
+
+def widened(tensor: tf.Tensor) -> tf.Tensor:
+    """Return ``tensor`` in the type in which it is to be added, on the current device: float32 for 16-bit floats."""
+    return tf.cast(tensor, tf.float32) if tensor.dtype.base_dtype.name in _NARROW else tensor
+
+
+def copy_to_each(total: tf.Tensor, column: Column) -> list[tf.Tensor]:
+    """Copy ``total`` to the device of every member of ``column``.
+
+    Copies between CPU devices of one session share one buffer. They stay different tensors, because an optimizer of
+    another tower must find its input on its own device.
+    """
+    copies = []
+    for member in column:
+        with on_device_of(member):
+            copies.append(tf.identity(total))
+    return copies
+
+
+def copy_slices_to_each(total: tf.IndexedSlices, column: Column) -> list[tf.IndexedSlices]:
     """Copy reduced slices to the device of every member of ``column``, which keeps its own ``dense_shape``."""
     copies = []
     for member in column:

@@ -1,25 +1,18 @@
 """Count what a reduction moves between devices, from its graph.
 
 A tensor travels to each device that reads it once, however many operations there do. So the bytes of any reducer,
-wrapped and composed as it may be, can be counted before anything runs, and compared with the formulas of `cost_model`.
-Operations that talk to each other at run time, collectives and NCCL, have no edges in the graph and count nothing.
-
-What each algorithm has to move, by formula, and the least that any could: to be set beside measured times.
-
-The model is the textbook's. K devices, each with links that send and receive at the same time, one message each way in
-a step. A gradient of ``size_bytes`` goes in, the sum goes to every device. Where algorithms give each gradient to
-another device in turn, the cost is that for many gradients of equal size, ``size_bytes`` together. Between CPU devices
-of one process transfers share memory and cost nothing, so times there follow the memory traffic instead.
-
-`traffic` counts the bytes of a given graph, packers and all; here is what the count should come to.
+wrapped and composed as it may be, can be counted before anything runs. Operations that talk to each other at run time,
+collectives and NCCL, have no edges in the graph and count nothing; what those move says `ring_cost`. Between CPU
+devices of one process transfers share memory and cost nothing, so times there follow the memory traffic instead.
 """
 
-import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
-from tpack.reduction.gradients import is_sparse
+from tpack.tower.grads import Gradient, gradient_parts
 
 
 class Traffic(NamedTuple):
@@ -48,7 +41,7 @@ class TrafficReport(NamedTuple):
         return max((max(traffic) for traffic in self.devices.values()), default=0)
 
 
-def count_traffic(tower_grads: Sequence[Sequence[Any]], reduced: Sequence[Sequence[Any]]) -> TrafficReport:
+def count_traffic(tower_grads: Sequence[Sequence[Gradient]], reduced: Sequence[Sequence[Gradient]]) -> TrafficReport:
     """Count what moves between devices on the way from gradients to their reduction.
 
     Args:
@@ -68,19 +61,19 @@ def count_traffic(tower_grads: Sequence[Sequence[Any]], reduced: Sequence[Sequen
         The way TensorFlow cuts a graph into one for each device.
     """
     sources = {part.op for part in _parts(tower_grads)}
-    moved: set[tuple[Any, str]] = set()
+    moved: dict[tuple[str, str], tf.Tensor] = {}
     chains = dict.fromkeys(sources, 0)
     for operation in _in_order([part.op for part in _parts(reduced)], sources):
         chains[operation] = 0
         for tensor in operation.inputs:
             is_transfer = tensor.device != operation.device
             if is_transfer:
-                moved.add((tensor.ref(), operation.device))
+                moved[tensor.name, operation.device] = tensor
             chains[operation] = max(chains[operation], chains[tensor.op] + is_transfer)
     return TrafficReport(_by_device(moved), len(moved), max(chains.values(), default=0))
 
 
-def _in_order(operations: Sequence[Any], known: set[Any]) -> Iterator[Any]:
+def _in_order(operations: Sequence[tf.Operation], known: set[tf.Operation]) -> Iterator[tf.Operation]:
     """Yield ``operations`` and all before them up to ``known``, each after its inputs.
 
     Graphs are deeper than Python lets functions call themselves, so the operations on the way are a list.
@@ -98,10 +91,10 @@ def _in_order(operations: Sequence[Any], known: set[Any]) -> Iterator[Any]:
             yield operation
 
 
-def _by_device(moved: set[tuple[Any, str]]) -> dict[str, Traffic]:
+def _by_device(moved: Mapping[tuple[str, str], tf.Tensor]) -> dict[str, Traffic]:
+    """Return the bytes by device of tensors, which come by name and by the device they move to."""
     devices: dict[str, Traffic] = {}
-    for reference, destination in moved:
-        tensor = reference.deref()
+    for (_, destination), tensor in moved.items():
         size = tensor.shape.num_elements()
         if size is None:
             raise ReductionError(f"the bytes of {tensor.name} cannot be counted: its shape {tensor.shape} is not known")
@@ -112,17 +105,12 @@ def _by_device(moved: set[tuple[Any, str]]) -> dict[str, Traffic]:
     return devices
 
 
-def _parts(towers: Sequence[Sequence[Any]]) -> Iterator[Any]:
-    """Yield the tensors that gradients consist of."""
-    for gradient in (grad for tower in towers for grad in tower):
-        if is_sparse(gradient):
-            yield from (part for part in (gradient.values, gradient.indices, gradient.dense_shape) if part is not None)
-        else:
-            yield gradient
+def _parts(towers: Sequence[Sequence[Gradient]]) -> list[tf.Tensor]:
+    return [part for tower in towers for grad in tower for part in gradient_parts(grad)]
 
 
 class ReductionCost(NamedTuple):
-    """The cost of one all-reduce.
+    """The cost of one all-reduce between devices whose links send and receive at the same time.
 
     Attributes:
         bytes_moved: what the busiest device receives, or sends where that is more.
@@ -133,62 +121,12 @@ class ReductionCost(NamedTuple):
     latency_steps: int
 
 
-def lower_bound(num_towers: int, size_bytes: float) -> ReductionCost:
-    """Return the least bytes, 2(K-1)/K of the data, and the fewest steps, log2(K) rounded up.
+def ring_cost(num_towers: int, size_bytes: float) -> ReductionCost:
+    """Return the cost of a ring: the least bytes that any all-reduce can move, and the most steps.
 
-    No algorithm reaches both at once.
+    TensorFlow's own collective operations are a ring between CPU devices.
 
     Source:
-        Patarasuk and Yuan, 2009 for the bytes; Chan et al., "Collective communication: theory, practice, and
-        experience", 2007, for the steps.
+        Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
     """
-    return ReductionCost(_least_bytes(num_towers, size_bytes), (num_towers - 1).bit_length())
-
-
-def ring_cost(num_towers: int, size_bytes: float, num_subchunks: int = 1) -> ReductionCost:
-    """Return the cost of ``xring``, and of TensorFlow's own collective operations: the least bytes, the most steps.
-
-    Sub-chunks make the steps more and smaller, so that they overlap with the additions.
-    """
-    return ReductionCost(_least_bytes(num_towers, size_bytes), 2 * (num_towers - 1) * num_subchunks)
-
-
-def halving_doubling_cost(num_towers: int, size_bytes: float) -> ReductionCost:
-    """Return the cost of ``rechd``: the least bytes, and twice the fewest steps."""
-    return ReductionCost(_least_bytes(num_towers, size_bytes), 2 * (num_towers - 1).bit_length())
-
-
-def shuffle_cost(num_towers: int, size_bytes: float, num_shards: int | None = None) -> ReductionCost:
-    """Return the cost of ``psgpu``: the least bytes if the towers' devices have the same number of shards each."""
-    shard_bytes = size_bytes / (num_shards or num_towers)
-    own = math.ceil((num_shards or num_towers) / num_towers)
-    received = (num_towers - 1) * own + (num_shards or num_towers) - own
-    return ReductionCost(received * shard_bytes, 2 * (num_towers - 1) * own)
-
-
-def server_shuffle_cost(
-    num_towers: int, size_bytes: float, num_servers: int, num_shards: int | None = None
-) -> ReductionCost:
-    """Return the cost of ``pscpu``, where the shards are summed on ``num_servers`` devices that no tower is on."""
-    num_shards = num_shards or num_servers
-    messages = max(num_shards, num_towers * math.ceil(num_shards / num_servers))
-    return ReductionCost(messages * size_bytes / num_shards, 2 * messages)
-
-
-def one_device_cost(num_towers: int, size_bytes: float) -> ReductionCost:
-    """Return the cost of ``one_device``: one device receives and sends everything."""
-    return ReductionCost((num_towers - 1) * size_bytes, 2 * (num_towers - 1))
-
-
-def round_robin_cost(num_towers: int, size_bytes: float) -> ReductionCost:
-    """Return the cost of ``round_robin``: that of one device for each gradient, shared among all devices."""
-    return ReductionCost(_least_bytes(num_towers, size_bytes), 2 * (num_towers - 1))
-
-
-def hierarchical_cost(num_towers: int, size_bytes: float) -> ReductionCost:
-    """Return the cost of ``hierarchical``: half the towers gather, two messages cross, half the towers get copies."""
-    return ReductionCost(_least_bytes(num_towers, size_bytes), num_towers)
-
-
-def _least_bytes(num_towers: int, size_bytes: float) -> float:
-    return 2 * (num_towers - 1) / num_towers * size_bytes
+    return ReductionCost(2 * (num_towers - 1) / num_towers * size_bytes, 2 * (num_towers - 1))

@@ -1,5 +1,4 @@
-"""Collective operations: limits, keys, and that they end whatever the order, the threads and the fetches."""
-
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -135,3 +134,19 @@ def test_settings_are_checked() -> None:
         CollectiveReducer("mpi")
     with pytest.raises(ConfigError, match=r"wanted a timeout of 0 seconds \(none\) or more, got -1"):
         CollectiveReducer(timeout_secs=-1)
+
+
+def test_a_set_of_devices_has_one_key() -> None:
+    keys = CollectiveKeys()
+    key = keys.group_key(["/device:CPU:0", "/device:CPU:1"])
+    assert keys.group_key(["/device:CPU:1", "/device:CPU:0"]) == key
+    assert keys.group_key(["/device:CPU:0", "/device:CPU:2"]) != key
+    assert keys.group_key(iter(["/device:CPU:0"])) not in (key, None)
+
+
+def test_instance_keys_are_never_given_twice() -> None:
+    keys = CollectiveKeys()
+    with ThreadPoolExecutor(4) as pool:
+        given = list(pool.map(lambda _: keys.next_instance_key(), range(400)))
+    assert len(set(given)) == 400
+    assert 0 < min(given) <= max(given) < 2**31

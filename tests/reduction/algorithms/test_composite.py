@@ -8,7 +8,7 @@ from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.algorithms.composite import CompositeReducer
+from tpack.reduction.algorithms.composite import CompositeReducer, check_equal_groups, group_by_worker, worker_of
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
@@ -28,7 +28,7 @@ class _Recorder(Reducer):
         self.name = name
         self.calls: list[tuple[ReduceOp, list[str]]] = []
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         self.calls.append((op, ["".join(tensor.device[-1:] for tensor in column) for column in columns]))
         return [copy_to_each(sum_tensors(column), column) for column in columns]
 
@@ -188,3 +188,30 @@ def test_the_limits_of_both_algorithms_hold(graph: Any) -> None:
 def test_groups_that_do_not_hold_each_tower_once_are_refused(groups: Any) -> None:
     with pytest.raises(ConfigError, match="groups that hold each tower from 0 up once"):
         CompositeReducer(RoundRobinReducer(), RingReducer(), groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("device", "worker"),
+    [
+        ("/job:worker/task:1/device:GPU:3", ("worker", None, 1)),
+        ("/job:worker/replica:0/task:1/device:CPU:0", ("worker", 0, 1)),
+        ("/device:CPU:0", (None, None, None)),
+        ("", (None, None, None)),
+    ],
+)
+def test_worker_of_is_what_stands_before_the_device(device: str, worker: tuple[object, ...]) -> None:
+    assert worker_of(device) == worker
+
+
+def test_devices_are_grouped_in_the_order_of_the_list() -> None:
+    devices = [f"/job:worker/task:{task}/device:CPU:{index}" for index in range(2) for task in (1, 0)]
+    assert group_by_worker(devices) == [[0, 2], [1, 3]]
+    assert group_by_worker([*devices, "/device:CPU:0"]) == [[0, 2], [1, 3], [4]]
+    assert group_by_worker([]) == []
+
+
+def test_groups_of_different_sizes_are_refused() -> None:
+    check_equal_groups([])
+    check_equal_groups([[0, 2], [1, 3]])
+    with pytest.raises(ReductionError, match=r"equal numbers of towers on all workers, got 2, 1: .*\[0, 2\], \[1\]"):
+        check_equal_groups([[0, 2], [1]])

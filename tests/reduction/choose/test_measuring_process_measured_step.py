@@ -19,8 +19,8 @@ SIZE = 1000
 class WrongInOneTower(OneDeviceReducer):
     """Adds one to one element of the last tower's second gradient."""
 
-    def _reduce_dense(self, columns: list[Column], op: ReduceOp) -> list[Column]:
-        reduced = super()._reduce_dense(columns, op)
+    def reduce_dense(self, columns: list[Column], op: ReduceOp) -> list[Column]:
+        reduced = super().reduce_dense(columns, op)
         with on_device_of(reduced[1][-1]):
             reduced[1] = [*reduced[1][:-1], reduced[1][-1] + tf.one_hot(3, 7)]
         return reduced

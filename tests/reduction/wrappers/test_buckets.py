@@ -1,5 +1,3 @@
-"""Buckets: what is in them, and that the reduction of one waits for nothing outside of it."""
-
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.wrappers.buckets import BucketPacker, BucketReducer, shallowest_first
+from tpack.reduction.wrappers.buckets import BucketPacker, BucketReducer, last_created_first
 
 
 def _packed(grads: list[Any], bucket_bytes: int, **settings: Any) -> list[Any]:
@@ -92,7 +90,9 @@ INNER = [OneDeviceReducer(), RoundRobinReducer(), HierarchicalReducer()]
 
 
 @pytest.mark.parametrize("inner", INNER, ids=lambda inner: inner.name)
-@pytest.mark.parametrize(("used", "ready_order"), [([0, 1, 2, 3, 4, 5], None), ([4, 2, 0, 5, 1, 3], shallowest_first)])
+@pytest.mark.parametrize(
+    ("used", "ready_order"), [([0, 1, 2, 3, 4, 5], None), ([4, 2, 0, 5, 1, 3], lambda grads: [3, 1, 5, 0, 2, 4])]
+)
 def test_a_bucket_waits_for_its_own_gradients_only(
     inner: Reducer, used: list[int], ready_order: Any, graph: Any
 ) -> None:
@@ -129,3 +129,8 @@ def test_the_results_are_the_sums(rng: Any, session8: Any) -> None:
         assert tower.pop(2).indices.tolist() == [0, 1, 2]
         for n, got in enumerate(tower):
             np.testing.assert_allclose(got, np.mean([own[n] for own in values], axis=0), rtol=1e-5, atol=1e-6)
+
+
+def test_last_created_first_reverses() -> None:
+    assert last_created_first("abc") == [2, 1, 0]
+    assert last_created_first([]) == []

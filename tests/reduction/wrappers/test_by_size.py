@@ -22,13 +22,13 @@ class _Recorder(OneDeviceReducer):
         self.sizes: list[int] = []
         self.num_sparse = 0
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         self.sizes += [column[0].shape.num_elements() for column in columns]
-        return super()._reduce_dense(columns, op)
+        return super().reduce_dense(columns, op)
 
-    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         self.num_sparse += len(columns)
-        return super()._reduce_sparse(columns, op)
+        return super().reduce_sparse(columns, op)
 
 
 def test_each_tensor_goes_to_its_entry_and_the_order_stays(rng: Any, session8: Any) -> None:

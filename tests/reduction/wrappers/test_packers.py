@@ -1,5 +1,3 @@
-"""What holds for every packer, with a group that is packed and one that is left as it is."""
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,15 +6,22 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import dense_towers, random_towers, run, slices, source
-from tpack.errors import ReductionError
-from tpack.reduction.base import Column
-from tpack.reduction.wrappers.packers import TensorPacker
+from tpack.errors import ConfigError, ReductionError
+from tpack.reduction.algorithms.one_device import RoundRobinReducer
+from tpack.reduction.base import Column, ReduceOp
+from tpack.reduction.wrappers.packers import (
+    AggregateSmallTensorPacker,
+    AggregateSmallTensorPackingReducer,
+    ConcatAndSplitPacker,
+    ConcatAndSplitPackingReducer,
+    TensorPacker,
+)
 
 
 class _EvenPacker(TensorPacker):
     """Join the gradients with even numbers."""
 
-    def _group(self, columns: Sequence[Column]) -> list[list[int]]:
+    def group(self, columns: Sequence[Column]) -> list[list[int]]:
         return [[n] for n in range(1, len(columns), 2)] + ([list(range(0, len(columns), 2))] if columns else [])
 
 
@@ -82,3 +87,99 @@ def test_packs_of_another_number_are_refused(graph: Any) -> None:
         packer.unpack([packs[0], packs[1][:1]])
     with pytest.raises(ReductionError, match=r"\[2, 2\] in each tower, got \[2\]"):
         packer.unpack(packs[:1])
+
+
+def _pack_sizes(packer: ConcatAndSplitPacker, grads: list[Any]) -> list[Any]:
+    return [pack.shape.num_elements() for pack, _ in packer.pack([[(grad, None) for grad in grads]])[0]]
+
+
+@pytest.mark.parametrize(("num_packs", "sizes"), [(1, [11]), (2, [6, 5]), (4, [3, 3, 3, 2]), (13, [1] * 11 + [0] * 2)])
+def test_sizes_of_packs_differ_by_one_at_most(num_packs: int, sizes: list[int], graph: Any) -> None:
+    assert _pack_sizes(ConcatAndSplitPacker(num_packs), [tf.ones([2, 3]), tf.ones([]), tf.ones([4])]) == sizes
+
+
+def test_each_dtype_has_packs_of_its_own(graph: Any) -> None:
+    grads = [tf.ones([3]), tf.ones([5], tf.int64), tf.ones([4])]
+    assert _pack_sizes(ConcatAndSplitPacker(2), grads) == [4, 3, 3, 2]
+
+
+def test_packs_cut_through_variables(session8: Any) -> None:
+    packer = ConcatAndSplitPacker(2)
+    packs = packer.pack([[(source([1.0, 2.0, 3.0], ""), None), (source([[4.0], [5.0]], ""), None)]])
+    assert [pack.tolist() for (pack,) in run(session8, [[pack] for pack, _ in packs[0]])] == [[1, 2, 3], [4, 5]]
+
+
+def test_a_single_gradient_is_split_too(graph: Any) -> None:
+    assert _pack_sizes(ConcatAndSplitPacker(2), [tf.ones([10])]) == [5, 5]
+
+
+@pytest.mark.parametrize("num_packs", [1, 3, 50])
+def test_unknown_shapes_and_more_packs_than_elements(num_packs: int, session8: Any) -> None:
+    values = [[np.arange(6.0).reshape(2, 3) * (k + 1), np.float64(k)] for k in range(3)]
+    grads = [
+        [source(v, f"/device:CPU:{k}", static_shape=None if v.ndim else []) for v in tower]
+        for k, tower in enumerate(values)
+    ]
+    hidden = [[tf.placeholder_with_default(grad, None) for grad in tower] for tower in grads]
+    for tower, original in zip(hidden, grads, strict=True):
+        for grad, placed in zip(tower, original, strict=True):
+            grad.op._set_device(placed.device)
+    reduced = ConcatAndSplitPackingReducer(RoundRobinReducer(), num_packs).reduce(hidden, ReduceOp.SUM)
+    for tower in run(session8, reduced):
+        assert np.array_equal(tower[0], np.arange(6.0).reshape(2, 3) * 6)
+        assert tower[1] == 3.0
+
+
+def test_the_inner_reducer_sees_packs(session8: Any) -> None:
+    grads = dense_towers([[np.full(7, k, np.float32), np.float32(k)] for k in range(3)])
+    run(session8, ConcatAndSplitPackingReducer(RoundRobinReducer(), 3).reduce(grads))
+    sums = [op for op in session8.graph.get_operations() if op.type == "AddN"]
+    assert sorted(op.outputs[0].shape.as_list() for op in sums) == [[2], [3], [3]]
+
+
+def test_the_number_of_packs_is_checked() -> None:
+    with pytest.raises(ConfigError, match="wanted 1 pack or more, got 0"):
+        ConcatAndSplitPacker(0)
+    with pytest.raises(ConfigError, match="wanted 1 pack or more, got -2"):
+        ConcatAndSplitPackingReducer(RoundRobinReducer(), -2)
+
+
+def _packed(grads: list[Any], *limits: int) -> list[Any]:
+    """Return the shapes of the packs, and the shape and the variable of what is left alone."""
+    packs = AggregateSmallTensorPacker(*limits).pack([[(grad, f"v{n}") for n, grad in enumerate(grads)]])
+    return [(pack.shape.as_list(), variable) if variable else pack.shape.as_list() for pack, variable in packs[0]]
+
+
+def test_runs_of_small_tensors_are_joined_in_their_place(graph: Any) -> None:
+    grads = [tf.ones([2, 2]), tf.ones([5]), tf.ones([]), tf.ones([3]), tf.ones([9]), tf.ones([4])]
+    assert _packed(grads, 16, 9) == [([2, 2], "v0"), ([5], "v1"), [4], ([9], "v4"), ([4], "v5")]
+
+
+def test_a_run_ends_at_the_largest_group(graph: Any) -> None:
+    assert _packed([tf.ones([1])] * 5, 16, 2) == [[2], [2], ([1], "v4")]
+    assert _packed([tf.ones([1])] * 2, 16, 1) == [([1], "v0"), ([1], "v1")]
+
+
+def test_a_run_ends_at_another_dtype_or_an_unknown_shape(graph: Any) -> None:
+    hidden = tf.placeholder(tf.float32, [None])
+    grads = [tf.ones([1]), tf.ones([2]), tf.ones([3], tf.float16), tf.ones([4], tf.float16), hidden, hidden]
+    assert _packed(grads) == [[3], [7], ([None], "v4"), ([None], "v5")]
+
+
+def test_empty_tensors_and_scalars_are_small(graph: Any) -> None:
+    assert _packed([tf.ones([0, 3]), tf.ones([]), tf.ones([0])], 4, 16) == [[1]]
+    assert _packed([]) == []
+
+
+def test_the_defaults_are_the_seeds(graph: Any) -> None:
+    limit = 1048576 // 4
+    assert _packed([tf.ones([limit]), tf.ones([1]), tf.ones([limit + 1])]) == [[limit + 1], ([limit + 1], "v2")]
+    assert _packed([tf.ones([])] * 17) == [[16], ([], "v16")]
+
+
+@pytest.mark.parametrize(("limits", "got"), [((0, 1), "0 and 1"), ((1, 0), "1 and 0")])
+def test_limits_are_checked(limits: tuple[int, int], got: str) -> None:
+    with pytest.raises(ConfigError, match=f"agg_small_grads_max_group of 1 or more, got {got}"):
+        AggregateSmallTensorPacker(*limits)
+    with pytest.raises(ConfigError, match=f"got {got}"):
+        AggregateSmallTensorPackingReducer(RoundRobinReducer(), *limits)

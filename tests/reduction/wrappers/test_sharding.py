@@ -19,9 +19,9 @@ class _Recorder(OneDeviceReducer):
         super().__init__()
         self.shapes: list[list[int | None]] = []
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
         self.shapes += [column[0].shape.as_list() for column in columns]
-        return super()._reduce_dense(columns, op)
+        return super().reduce_dense(columns, op)
 
 
 @pytest.mark.parametrize("op", ReduceOp)

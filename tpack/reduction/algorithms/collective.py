@@ -4,11 +4,9 @@ Each tower runs its own operation, and the operations of one column find each ot
 CPU devices of one process the copy-based reducers are faster by a factor of two and more; between processes, this is
 the one that moves 2(K-1)/K of the data per device.
 
-The integers by which TensorFlow's collective operations find their partners.
-
-Every set of devices has a group key, and every tensor that is reduced an instance key. TensorFlow keeps both for as
-long as the session or the server lives and fails when a key comes again with other devices or another shape, so keys
-are handed out once in a process. Processes that build the same graphs in the same order agree on their keys.
+Keys are integers: every set of devices has a group key, and every tensor that is reduced an instance key. TensorFlow
+keeps both for as long as the session or the server lives and fails when a key comes again with other devices or another
+shape, so keys are handed out once in a process. Processes that build the same graphs in the same order agree on them.
 """
 
 import itertools
@@ -18,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from tpack.compat import collective_all_reduce
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.launch_order import launch_in_order
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer
 from tpack.reduction.sums import on_device_of
 from tpack.tower.devices import canonical_device
+from tpack.tower.grads import Column, ReduceOp
 
 _HINTS = ("auto", "ring", "nccl")
 _DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
@@ -85,7 +84,8 @@ class CollectiveReducer(Reducer):
         self._timeout_secs = timeout_secs
         self._keys = keys
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
+    def check(self, columns: Sequence[Column]) -> None:
+        """Refuse gradients that are not each on a device of its own, and dtypes that cannot be summed."""
         for column in columns:
             devices = [tensor.device for tensor in column]
             if "" in devices or len(set(map(canonical_device, devices))) < len(devices):
@@ -99,7 +99,8 @@ class CollectiveReducer(Reducer):
                     f"collective operations sum {', '.join(_DTYPES)}; the gradient {column[0].name} has dtype {dtype}"
                 )
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Sum one column after the other, each tower by its own operation."""
         return launch_in_order(columns, self._launch, op.divisor(len(columns[0])))
 
     def _launch(self, column: Column) -> Column:

@@ -1,40 +1,36 @@
 """Reduce inside each worker, then across the workers, then hand the total on inside each worker.
 
-The links inside a worker are fast and those between workers slow, so each level gets the algorithm that suits it. Only
-one tower of each worker, the leader, takes part in the second level: a gradient crosses the network as often as the
-outer algorithm sends it for one tower per worker, however many towers a worker has. Leaders take turns from gradient
-to gradient, the first one for the last gradient, which is also the owner that `RoundRobinReducer` inside the worker has
-for it.
-
-Which towers share a worker: the task of a cluster that is named in front of a device.
-
-Inside a worker copies are cheap, and between workers they cross a network. Names without job and task are all of one
-worker, the process itself.
+A worker is a task of the cluster, which is named in front of a device; names without job and task are all of one
+worker, the process itself. Inside a worker copies are cheap, and between workers they cross a network, so each level
+gets the algorithm that suits it. Only one tower of each worker, the leader, takes part in the second level: a gradient
+crosses the network as often as the outer algorithm sends it for one tower per worker, however many towers a worker has.
+Leaders take turns from gradient to gradient, the first one for the last gradient, which is also the owner that
+`RoundRobinReducer` inside the worker has for it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.gradients import is_sparse
+from tpack.reduction.base import Reducer
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each, divide, on_device_of
+from tpack.tower.grads import Column, Gradient, ReduceOp, map_gradient_values
 
-Groups = Sequence[Sequence[int]]
+Groups: TypeAlias = Sequence[Sequence[int]]
 """For each worker the indices of its towers."""
 
-Worker = tuple[Any, ...]
+Worker: TypeAlias = tuple[str | None, int | None, int | None]
 """Job, replica and task of a device; each is None where the name says nothing."""
 
 
 class CompositeReducer(Reducer):
     """Reduce with ``inner`` inside each worker and with ``outer`` across one leader of each.
 
-    A worker is a task of the cluster, read from the device names of the gradients. With one worker, all is done by
-    ``inner``; with one tower on each, all but the division of a mean by ``outer``. Sparse gradients take the same way,
-    so their rows cross between workers once for each pair and not once for each tower.
+    Workers are read from the device names of the gradients. With one worker, all is done by ``inner``; with one tower
+    on each, all but the division of a mean by ``outer``. Sparse gradients take the same way, so their rows cross
+    between workers once for each pair and not once for each tower.
 
     Args:
         inner: the algorithm inside a worker.
@@ -52,59 +48,64 @@ class CompositeReducer(Reducer):
     def __init__(self, inner: Reducer, outer: Reducer, *, groups: Groups | None = None) -> None:
         if groups is not None:
             _check_groups(groups)
-        self._inner = inner
-        self._outer = outer
+        self.inner = inner
+        self.outer = outer
         self._groups = groups
         self.name = f"{inner.name}/{outer.name}"
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
-        if not columns:
-            return
+    def check(self, columns: Sequence[Column]) -> None:
+        """Check that workers have equal numbers of towers, each tower is on one, and both algorithms can serve them.
+
+        Raises:
+            ReductionError: They cannot.
+        """
         groups = self._groups_of(columns)
         check_equal_groups(groups)
         if self._groups is None:
             _check_towers_in_one_worker(columns)
         if len(groups[0]) > 1:
             for group in groups:
-                self._inner._check_dense([[column[k] for k in group] for column in columns])
+                self.inner.check(_members(columns, group))
         if len(groups) > 1:
-            self._outer._check_dense(
-                [[column[k] for k in _leaders(groups, turn)] for turn, column in _turns(columns)],
-            )
+            self.outer.check([[column[k] for k in _leaders(groups, turn)] for turn, column in _turns(columns)])
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        if not columns:
-            return []
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """See `Reducer.reduce_dense`."""
         groups = self._groups_of(columns)
         if len(groups) == 1:
-            return self._inner._reduce_dense(columns, op)
-        return self._reduce_two_levels(columns, groups, op.divisor(len(columns[0])), copy_to_each)
+            return self.inner.reduce_dense(columns, op)
+        return self._reduce_two_levels(columns, groups, op, copy_to_each)
 
-    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        if not columns:
-            return []
+    def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """See `Reducer.reduce_sparse`."""
         groups = self._groups_of(columns)
         if len(groups) == 1:
-            return self._inner._reduce_sparse(columns, op)
-        return self._reduce_two_levels(columns, groups, op.divisor(len(columns[0])), copy_slices_to_each)
+            return self.inner.reduce_sparse(columns, op)
+        return self._reduce_two_levels(columns, groups, op, copy_slices_to_each)
 
     def _reduce_two_levels(
-        self, columns: Sequence[Column], groups: Groups, divisor: int, copy: Callable[[Any, Column], list[Any]]
+        self,
+        columns: Sequence[Column],
+        groups: Groups,
+        op: ReduceOp,
+        copy: Callable[[Gradient, Column], list[Gradient]],
     ) -> list[Column]:
-        inside = []
-        for group in groups:
-            inside.append(self._inner.reduce([[column[k] for column in columns] for k in group], ReduceOp.SUM))
-        partial = [[sums[turn % len(sums)][n] for n, (turn, _) in enumerate(_turns(columns))] for sums in inside]
-        totals = self._outer.reduce(partial, ReduceOp.SUM)
+        divisor = op.divisor(len(columns[0]))
+        inside = [self._sum_inside(_members(columns, group)) for group in groups]
+        partial = [[sums[n][turn % len(sums[n])] for sums in inside] for n, (turn, _) in enumerate(_turns(columns))]
+        totals = self.outer.reduce_columns(partial, ReduceOp.SUM)
         reduced: list[Column] = []
-        for n, (turn, column) in enumerate(_turns(columns)):
-            members: dict[int, Any] = {}
-            for group, leader, total in zip(groups, _leaders(groups, turn), (t[n] for t in totals), strict=True):
+        for (turn, column), column_totals in zip(_turns(columns), totals, strict=True):
+            results: dict[int, Gradient] = {}
+            for group, leader, total in zip(groups, _leaders(groups, turn), column_totals, strict=True):
                 with on_device_of(column[leader]):
-                    result = _divide(total, divisor)
-                members.update(zip(group, copy(result, [column[k] for k in group]), strict=True))
-            reduced.append([members[k] for k in range(len(column))])
+                    result = map_gradient_values(lambda values: divide(values, divisor), total)
+                results.update(zip(group, copy(result, [column[k] for k in group]), strict=True))
+            reduced.append([results[k] for k in range(len(column))])
         return reduced
+
+    def _sum_inside(self, columns: Sequence[Column]) -> Sequence[Column]:
+        return self.inner.reduce_columns(columns, ReduceOp.SUM) if len(columns[0]) > 1 else columns
 
     def _groups_of(self, columns: Sequence[Column]) -> Groups:
         """Return the towers of each worker, which for sparse gradients may be different numbers."""
@@ -119,19 +120,32 @@ class CompositeReducer(Reducer):
         return self._groups
 
 
-def _turns(columns: Sequence[Column]) -> list[tuple[int, Column]]:
-    """Return each column with the number of columns after it."""
-    return [(len(columns) - 1 - n, column) for n, column in enumerate(columns)]
+def group_by_worker(devices: Sequence[str]) -> list[list[int]]:
+    """Return for each worker the positions of its devices, both in the order of the list."""
+    groups: dict[Worker, list[int]] = {}
+    for k, device in enumerate(devices):
+        groups.setdefault(worker_of(device), []).append(k)
+    return list(groups.values())
 
 
-def _leaders(groups: Groups, turn: int) -> list[int]:
-    return [group[turn % len(group)] for group in groups]
+def worker_of(device: str) -> Worker:
+    """Return the worker that a device name belongs to."""
+    spec = tf.DeviceSpec.from_string(device)
+    return spec.job, spec.replica, spec.task
 
 
-def _divide(total: Any, divisor: int) -> Any:
-    if is_sparse(total):
-        return tf.IndexedSlices(divide(total.values, divisor), total.indices, total.dense_shape)
-    return divide(total, divisor)
+def check_equal_groups(groups: Groups) -> None:
+    """Check that every worker has as many towers as the first.
+
+    Raises:
+        ReductionError: One has another number.
+    """
+    sizes = [len(group) for group in groups]
+    if len(set(sizes)) > 1:
+        raise ReductionError(
+            "a reduction in two levels needs equal numbers of towers on all workers, got "
+            f"{', '.join(map(str, sizes))}: the workers have the towers {', '.join(str(list(g)) for g in groups)}"
+        )
 
 
 def _check_groups(groups: Groups) -> None:
@@ -151,29 +165,14 @@ def _check_towers_in_one_worker(columns: Sequence[Column]) -> None:
                 )
 
 
-def worker_of(device: str) -> Worker:
-    """Return the worker that a device name belongs to."""
-    spec = tf.DeviceSpec.from_string(device)
-    return spec.job, spec.replica, spec.task
+def _members(columns: Sequence[Column], group: Sequence[int]) -> list[Column]:
+    return [[column[k] for k in group] for column in columns]
 
 
-def group_by_worker(devices: Sequence[str]) -> list[list[int]]:
-    """Return for each worker the positions of its devices, both in the order of the list."""
-    groups: dict[Worker, list[int]] = {}
-    for k, device in enumerate(devices):
-        groups.setdefault(worker_of(device), []).append(k)
-    return list(groups.values())
+def _turns(columns: Sequence[Column]) -> list[tuple[int, Column]]:
+    """Return each column with the number of columns after it."""
+    return [(len(columns) - 1 - n, column) for n, column in enumerate(columns)]
 
 
-def check_equal_groups(groups: Sequence[Sequence[int]]) -> None:
-    """Check that every worker has as many towers as the first.
-
-    Raises:
-        ReductionError: One has another number.
-    """
-    sizes = [len(group) for group in groups]
-    if len(set(sizes)) > 1:
-        raise ReductionError(
-            "a reduction in two levels needs equal numbers of towers on all workers, got "
-            f"{', '.join(map(str, sizes))}: the workers have the towers {', '.join(str(list(g)) for g in groups)}"
-        )
+def _leaders(groups: Groups, turn: int) -> list[int]:
+    return [group[turn % len(group)] for group in groups]

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer
 from tpack.reduction.slicing import cut, flatten_column, join_column
 from tpack.reduction.sums import add_pair, divide, on_device_of
+from tpack.tower.grads import Column, ReduceOp
 
 
 class HalvingDoublingReducer(Reducer):
@@ -34,16 +35,17 @@ class HalvingDoublingReducer(Reducer):
 
     name = "rechd"
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
-        for column in columns[:1]:
-            num_towers = len(column)
-            if num_towers & (num_towers - 1):
-                raise ReductionError(
-                    "the halving-doubling reducer pairs the towers, then the pairs: wanted a number of towers that is "
-                    f"a power of two, got {num_towers}"
-                )
+    def check(self, columns: Sequence[Column]) -> None:
+        """Refuse a number of towers that is no power of two."""
+        num_towers = len(columns[0])
+        if num_towers & (num_towers - 1):
+            raise ReductionError(
+                "the halving-doubling reducer pairs the towers, then the pairs: wanted a number of towers that is "
+                f"a power of two, got {num_towers}"
+            )
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Halve and double each column on its own."""
         return [_reduce_column(column, op) for column in columns]
 
 

@@ -15,9 +15,10 @@ from contextlib import AbstractContextManager
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer
 from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_tensors
 from tpack.tower.devices import resolve_device
+from tpack.tower.grads import Column, ReduceOp
 
 
 class HierarchicalReducer(Reducer):
@@ -40,7 +41,8 @@ class HierarchicalReducer(Reducer):
             _check_towers(len(devices))
         self._devices = None if devices is None else [resolve_device(device) for device in devices]
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
+    def check(self, columns: Sequence[Column]) -> None:
+        """Refuse an odd number of towers, two, and another one than the reducer was made for."""
         num_towers = len(columns[0])
         _check_towers(num_towers)
         if self._devices is not None and len(self._devices) != num_towers:
@@ -49,7 +51,8 @@ class HierarchicalReducer(Reducer):
                 f"and got the gradients of {num_towers} towers"
             )
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Sum each column over both halves; the leaders of the halves rotate."""
         return [self._reduce_column(n, column, op) for n, column in enumerate(columns)]
 
     def _reduce_column(self, n: int, column: Column, op: ReduceOp) -> Column:

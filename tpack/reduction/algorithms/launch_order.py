@@ -15,14 +15,13 @@ their orders to one by `one_launch_order`.
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.reduction.base import Column
 from tpack.reduction.sums import divide, on_device_of
+from tpack.tower.grads import Column
 
-_Launched = tuple[frozenset[str], Any]
+_Launched = tuple[frozenset[str], tf.Operation]
 """The devices that a call of `launch_in_order` was about, and its last barrier."""
 
 _launched_before: ContextVar[list[_Launched] | None] = ContextVar("launched_before", default=None)
@@ -72,6 +71,6 @@ def launch_in_order(columns: Sequence[Column], launch: Callable[[Column], Column
     return reduced[::-1]
 
 
-def _release(total: Any, divisor: int) -> Any:
+def _release(total: tf.Tensor, divisor: int) -> tf.Tensor:
     with on_device_of(total):
         return tf.identity(total) if divisor == 1 else divide(total, divisor)

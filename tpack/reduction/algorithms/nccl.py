@@ -7,15 +7,15 @@ starts.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import nccl_all_sum
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.launch_order import launch_in_order
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer
 from tpack.reduction.sums import on_device, on_device_of
+from tpack.tower.grads import Column, ReduceOp
 
 SELF_CHECK_COLLECTION = "tpack_nccl_self_check"
 _SELF_CHECK_SIZE = 4099
@@ -35,7 +35,7 @@ class NcclReducer(Reducer):
 
     name = "nccl"
 
-    def self_check(self, session: Any) -> None:
+    def self_check(self, session: tf.Session) -> None:
         """Sum known numbers on the GPUs of every reduction in the session's graph and compare.
 
         Raises:
@@ -52,7 +52,8 @@ class NcclReducer(Reducer):
                     "as RoundRobinReducer"
                 )
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
+    def check(self, columns: Sequence[Column]) -> None:
+        """Refuse gradients that are not each on a GPU of its own, and dtypes that cannot be summed."""
         for column in columns:
             devices = [tensor.device for tensor in column]
             kinds = {tf.DeviceSpec.from_string(device).device_type for device in devices}
@@ -67,7 +68,8 @@ class NcclReducer(Reducer):
                     f"NCCL in TensorFlow sums {', '.join(_DTYPES)}; the gradient {column[0].name} has dtype {dtype}"
                 )
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Sum one column after the other, each by one call."""
         _add_self_check(columns[0])
         return launch_in_order(columns, nccl_all_sum, op.divisor(len(columns[0])))
 

@@ -1,27 +1,18 @@
-"""Reduce everything on one device: the simplest algorithm.
+"""Reduce each gradient on one device, the same for all or one in turn; or not at all.
 
-K - 1 copies of every gradient come in, one ``add_n`` and one division run, K - 1 copies go out. Between CPU devices the
-copies cost nothing, and this is as fast as the memory. Between GPUs one link carries all of it: use `RoundRobinReducer`
-there.
-
-Reduce each gradient on one device, and different gradients on different devices.
-
-The devices take turns, beginning with the last gradient: it is ready first, and the large layers at the end of a model
-are spread over all devices. The bytes moved in total are those of `OneDeviceReducer`, shared among K links.
-
-The neutral reducer: every tower keeps its own gradients.
-
-It stands where a reducer is wanted and nothing is to be reduced, as in asynchronous training, or in a measurement of
-what the reduction costs. It is exact for one tower only; with more, towers keep different gradients and drift apart.
+K - 1 copies of a gradient come in, one ``add_n`` and one division run, K - 1 copies go out. Between CPU devices the
+copies cost nothing, and this is as fast as the memory. Between GPUs, one device for all gradients means that one link
+carries all of it; where the devices take turns, the same bytes are shared among K links.
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from tpack.errors import ConfigError
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer
 from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_column
 from tpack.tower.devices import resolve_device
+from tpack.tower.grads import Column, ReduceOp
 
 
 class OneDeviceReducer(Reducer):
@@ -39,7 +30,8 @@ class OneDeviceReducer(Reducer):
     def __init__(self, device: str | None = None) -> None:
         self._device = None if device is None else resolve_device(device)
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Sum each column on the one device."""
         reduced: list[Column] = []
         for column in columns:
             with on_device_of(column[0]) if self._device is None else on_device(self._device):
@@ -50,6 +42,8 @@ class OneDeviceReducer(Reducer):
 
 class RoundRobinReducer(Reducer):
     """Sum gradient N-1 on the first device, N-2 on the second, and so on round; copy each result to all towers.
+
+    The last gradient is the first to be ready, and the large layers at the end of a model are spread over all devices.
 
     Args:
         devices: the devices that take turns; by default those of the towers' gradients.
@@ -68,7 +62,8 @@ class RoundRobinReducer(Reducer):
             raise ConfigError(f"wanted a list of devices, or None for those of the gradients, got {devices!r}")
         self._devices = None if devices is None else [resolve_device(device) for device in devices]
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Sum the columns in turn, the last one first."""
         reduced: list[Column] = []
         for turn, column in enumerate(reversed(columns)):
             with self._owner(turn, column):
@@ -83,12 +78,19 @@ class RoundRobinReducer(Reducer):
 
 
 class IdentityReducer(Reducer):
-    """Return the gradients of each tower as they are, neither summed nor averaged."""
+    """Return the gradients of each tower as they are, neither summed nor averaged.
+
+    It stands where a reducer is wanted and nothing is to be reduced, as in asynchronous training, or in a measurement
+    of what the reduction costs. It is exact for one tower only; with more, towers keep different gradients and drift
+    apart.
+    """
 
     name = "identity"
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Return the columns."""
         return list(columns)
 
-    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Return the columns."""
         return list(columns)

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer
 from tpack.reduction.slicing import cut_column, join_column
 from tpack.reduction.sums import add_pair, divide, on_device_of
+from tpack.tower.grads import Column, ReduceOp
 
 
 class RingReducer(Reducer):
@@ -46,7 +47,8 @@ class RingReducer(Reducer):
             raise ConfigError(f"wanted 1 sub-chunk or more for each tower of the ring, got {num_subchunks!r}")
         self._num_subchunks = num_subchunks
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Send the chunks of each column round the towers."""
         return [self._reduce_column(n, column, op) for n, column in enumerate(columns)]
 
     def _reduce_column(self, n: int, column: Column, op: ReduceOp) -> Column:

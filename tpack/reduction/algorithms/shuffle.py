@@ -9,11 +9,6 @@ all-reduce can do; only 2 transfers wait for each other, but each device exchang
 both, 2(K-1) messages as in a ring. On S other devices, a tower sends and receives D, and each of them K/S * D bytes. No
 sum is handed from tower to tower, so each byte is written once for K reads: the best of the sharding algorithms between
 devices that share memory.
-
-Parameter-server shuffle on the processors of the machines where the gradients are.
-
-`ShuffleReducer` is told its devices. Here they follow from the gradients of each reduction, so that one reducer can
-serve every worker inside a composition, each on its own processor.
 """
 
 from collections.abc import Sequence
@@ -21,10 +16,11 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer
 from tpack.reduction.slicing import cut_column, join_column
 from tpack.reduction.sums import on_device, on_device_of, sum_tensors
 from tpack.tower.devices import canonical_device, resolve_device
+from tpack.tower.grads import Column, ReduceOp
 
 
 class ShuffleReducer(Reducer):
@@ -47,25 +43,42 @@ class ShuffleReducer(Reducer):
     def __init__(self, devices: Sequence[str] | None = None, num_shards: int | None = None) -> None:
         if devices is not None and (isinstance(devices, str) or not devices):
             raise ConfigError(f"wanted a list of devices, or None for those of the gradients, got {devices!r}")
-        if num_shards is not None and (not isinstance(num_shards, int) or num_shards < 1):
-            raise ConfigError(f"wanted 1 shard or more, or None for one on each device, got {num_shards!r}")
+        _check_num_shards(num_shards)
         self._devices = None if devices is None else [resolve_device(device) for device in devices]
         self._num_shards = num_shards
         self.name = "psgpu" if self._devices is None or not _all_cpus(self._devices) else "pscpu"
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        return [self._reduce_column(n, column, op) for n, column in enumerate(columns)]
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Sum the shards of each column on the devices."""
+        return _shuffle(columns, op, self._devices, self._num_shards)
 
-    def _reduce_column(self, n: int, column: Column, op: ReduceOp) -> Column:
-        num_devices = len(column if self._devices is None else self._devices)
-        totals = []
-        for s, pieces in enumerate(cut_column(column, self._num_shards or num_devices)):
-            # The first shards are the larger ones, so their devices change from gradient to gradient.
-            server = (n + s) % num_devices
-            with on_device_of(column[server]) if self._devices is None else on_device(self._devices[server]):
-                total = sum_tensors(pieces, op.divisor(len(column)))
-            totals.append([total] * len(column))
-        return join_column(totals, column)
+
+class CpuShuffleReducer(Reducer):
+    """Sum shards of every gradient on the first CPU device of each task that has one of the gradients.
+
+    `ShuffleReducer` is told its devices. Here they follow from the gradients of each reduction, so that one reducer can
+    serve every worker inside a composition, each on its own processor.
+
+    Args:
+        num_shards: into how many shards a gradient is cut; by default one for each task.
+
+    Raises:
+        ConfigError: ``num_shards`` is not a positive whole number.
+
+    Source:
+        ``"pscpu"`` of the seed's all-reduce specs, after tensorflow/benchmarks.
+    """
+
+    name = "pscpu"
+
+    def __init__(self, num_shards: int | None = None) -> None:
+        _check_num_shards(num_shards)
+        self._num_shards = num_shards
+
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Sum the shards of each column on the processors of its tasks."""
+        cpus = task_cpus([tensor.device for column in columns for tensor in column])
+        return _shuffle(columns, op, cpus, self._num_shards)
 
 
 def task_cpus(devices: Sequence[str]) -> list[str]:
@@ -85,27 +98,24 @@ def _all_cpus(devices: Sequence[str]) -> bool:
     return {tf.DeviceSpec.from_string(device).device_type for device in devices} == {"CPU"}
 
 
-class CpuShuffleReducer(Reducer):
-    """Sum shards of every gradient on the first CPU device of each task that has one of the gradients.
+def _check_num_shards(num_shards: int | None) -> None:
+    if num_shards is not None and (not isinstance(num_shards, int) or num_shards < 1):
+        raise ConfigError(f"wanted 1 shard or more, or None for one on each device, got {num_shards!r}")
 
-    Args:
-        num_shards: into how many shards a gradient is cut; by default one for each task.
 
-    Raises:
-        ConfigError: ``num_shards`` is not a positive whole number.
-
-    Source:
-        ``"pscpu"`` of the seed's all-reduce specs, after tensorflow/benchmarks.
-    """
-
-    name = "pscpu"
-
-    def __init__(self, num_shards: int | None = None) -> None:
-        ShuffleReducer(num_shards=num_shards)
-        self._num_shards = num_shards
-
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        if not columns:
-            return []
-        cpus = task_cpus([tensor.device for column in columns for tensor in column])
-        return ShuffleReducer(cpus, self._num_shards)._reduce_dense(columns, op)
+def _shuffle(
+    columns: Sequence[Column], op: ReduceOp, devices: Sequence[str] | None, num_shards: int | None
+) -> list[Column]:
+    """Sum the shards on ``devices``, or on the devices of each column."""
+    reduced: list[Column] = []
+    for n, column in enumerate(columns):
+        num_devices = len(column if devices is None else devices)
+        totals = []
+        for s, pieces in enumerate(cut_column(column, num_shards or num_devices)):
+            # The first shards are the larger ones, so their devices change from gradient to gradient.
+            server = (n + s) % num_devices
+            with on_device_of(column[server]) if devices is None else on_device(devices[server]):
+                total = sum_tensors(pieces, op.divisor(len(column)))
+            totals.append([total] * len(column))
+        reduced.append(join_column(totals, column))
+    return reduced

@@ -26,10 +26,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer
 from tpack.reduction.choose.by_kind import choose_by_kind
 from tpack.reduction.choose.candidates import Workload, fitting_candidates, make_candidate, make_workload
 from tpack.reduction.choose.measure import Measurement, MeasuringOptions, format_table, measure_candidate, sorted_rows
+from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, mkdir_p
 from tpack.version import __version__
@@ -231,14 +232,13 @@ class AutoReducer(Reducer):
         self._session_config = session_config
         self._choose_options = choose_options
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        if not columns:
-            return []
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Choose, and reduce with what was chosen."""
         chosen = self._choose(columns)
         logger.info(f"Gradients of {len(columns[0])} towers are reduced by {chosen.reducer.name}: {chosen.reason}.")
         if chosen.rows:
             logger.info("What was measured:\n" + format_table(chosen.rows))
-        return list(zip(*chosen.reducer.reduce(list(zip(*columns, strict=True)), op), strict=True))
+        return chosen.reducer.reduce_columns(columns, op)
 
     def _choose(self, columns: Sequence[Column]) -> MeasuredChoice:
         devices = [tensor.device for tensor in columns[0]]

@@ -4,26 +4,22 @@ A bucket holds whole gradients that become ready one after the other, and depend
 member is ready it is joined, reduced and taken apart, and the time of that hides behind the rest of the backward pass.
 Small buckets start early and cost the fixed time of a reduction more often; large ones start late.
 
-In which order the gradients of a tower become ready during the backward pass.
-
-Nobody knows it before the graph runs, but there are two good guesses: the backward pass visits layers in the reverse
-order of their creation, and an operation behind a longer chain of others runs later.
+In which order gradients become ready nobody knows before the graph runs, but there is a good guess: the backward pass
+visits layers in the reverse order of their creation.
 """
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.base import Column, Reducer
-from tpack.reduction.slicing import static_bytes
-from tpack.reduction.wrappers.packers import TensorPacker, TensorPackingReducer
+from tpack.reduction.base import Reducer
+from tpack.reduction.wrappers.packers import Groups, TensorPacker, TensorPackingReducer
+from tpack.tower.grads import Column, Gradient, static_bytes
 
-ReadyOrder = Callable[[Sequence[Any]], Sequence[int]]
+ReadyOrder = Callable[[Sequence[Gradient]], Sequence[int]]
 """Takes the N gradients of a tower and returns their indices, the first to become ready first."""
 
 
-def last_created_first(grads: Sequence[Any]) -> list[int]:
+def last_created_first(grads: Sequence[Gradient]) -> list[int]:
     """Return the reverse of the list's order, which is the order in which variables were created."""
     return list(range(len(grads)))[::-1]
 
@@ -49,7 +45,12 @@ class BucketPacker(TensorPacker):
         self._bucket_bytes = bucket_bytes
         self._ready_order = ready_order
 
-    def _group(self, columns: Sequence[Column]) -> list[list[int]]:
+    def group(self, columns: Sequence[Column]) -> Groups:
+        """Return the buckets.
+
+        Raises:
+            ReductionError: The ``ready_order`` does not hold each column once.
+        """
         order = list(self._ready_order([column[0] for column in columns]))
         if sorted(order) != list(range(len(columns))):
             raise ReductionError(f"wanted an order of {len(columns)} gradients, each once, got {order}")
@@ -78,8 +79,7 @@ class BucketReducer(TensorPackingReducer):
     Args:
         inner: what reduces the buckets.
         bucket_bytes: the size of a full bucket, in bytes.
-        ready_order: tells the order in which gradients become ready: by default the reverse of the list's, or
-            `shallowest_first` for the order of depth in the graph.
+        ready_order: tells the order in which gradients become ready, by default the reverse of the list's.
 
     Raises:
         ConfigError: ``bucket_bytes`` is less than 1.
@@ -94,37 +94,4 @@ class BucketReducer(TensorPackingReducer):
     """
 
     def __init__(self, inner: Reducer, bucket_bytes: int, *, ready_order: ReadyOrder = last_created_first) -> None:
-        super().__init__(inner, "buckets", functools.partial(BucketPacker, bucket_bytes, ready_order))
-
-
-def shallowest_first(grads: Sequence[Any]) -> list[int]:
-    """Return the order of depth in the graph; among gradients of one depth, the last in the list first.
-
-    The depth is the length of the longest chain of operations that must run before. It is right for models whose
-    layers are created in another order than they are used, such as those with several branches.
-    """
-    depths = _depths(grad.op for grad in grads)
-    return sorted(last_created_first(grads), key=lambda n: depths[grads[n].op.name])
-
-
-def _depths(operations: Iterable[Any]) -> dict[str, int]:
-    """Return the depth of operations and all those before them, by name; without recursion, as graphs are deep."""
-    depths: dict[str, int] = {}
-    stack = list(operations)
-    while stack:
-        operation = stack[-1]
-        before = _before(operation)
-        missing = [other for other in before if other.name not in depths]
-        if missing:
-            stack.extend(missing)
-        else:
-            depths[operation.name] = 1 + max((depths[other.name] for other in before), default=0)
-            stack.pop()
-    return depths
-
-
-def _before(operation: Any) -> list[Any]:
-    # The only edges that close a cycle are those into the next iteration of a loop.
-    if operation.type == "NextIteration":
-        return []
-    return [tensor.op for tensor in operation.inputs] + list(operation.control_inputs)
+        super().__init__(inner, "buckets", BucketPacker(bucket_bytes, ready_order))

@@ -4,11 +4,13 @@ Small tensors cost by the number of messages, large ones by the bytes, and the a
 different. The tensors are taken apart by size and put back where they were: the result is in the order of the input.
 """
 
+import math
 from collections.abc import Sequence
 
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.launch_order import one_launch_order
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer
+from tpack.tower.grads import Column, ReduceOp, common_shape, static_bytes
 
 NO_LIMIT = -1
 """The byte limit of a reducer that takes tensors of any size."""
@@ -36,32 +38,32 @@ class SplitBySizeReducer(Reducer):
         check_limits([limit for _, limit in reducers])
         self._reducers = list(reducers)
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
-        for (reducer, _), positions in zip(self._reducers, self._positions(columns), strict=True):
-            if positions:
-                reducer._check_dense([columns[n] for n in positions])
+    def check(self, columns: Sequence[Column]) -> None:
+        """Refuse columns whose size is not known, or that their reducer refuses."""
+        for reducer, positions in self._positions(columns):
+            reducer.check([columns[n] for n in positions])
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Reduce each column with its reducer."""
         reduced: dict[int, Column] = {}
         with one_launch_order():
-            for (reducer, _), positions in zip(self._reducers, self._positions(columns), strict=True):
-                if positions:
-                    towers = list(zip(*(columns[n] for n in positions), strict=True))
-                    results = zip(*reducer.reduce(towers, op), strict=True)
-                    reduced.update(zip(positions, results, strict=True))
+            for reducer, positions in self._positions(columns):
+                results = reducer.reduce_columns([columns[n] for n in positions], op)
+                reduced.update(zip(positions, results, strict=True))
         return [reduced[n] for n in range(len(columns))]
 
-    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+    def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Let the last reducer do it."""
         last, _ = self._reducers[-1]
-        return last._reduce_sparse(columns, op)
+        return last.reduce_sparse(columns, op)
 
-    def _positions(self, columns: Sequence[Column]) -> list[list[int]]:
-        """Return for each reducer the positions of its columns, in their order."""
+    def _positions(self, columns: Sequence[Column]) -> list[tuple[Reducer, list[int]]]:
+        """Return each reducer that has columns with their positions, in their order."""
         limits = [limit for _, limit in self._reducers]
         positions: list[list[int]] = [[] for _ in limits]
         for n, column in enumerate(columns):
             positions[_entry_for(column, limits)].append(n)
-        return positions
+        return [(reducer, own) for (reducer, _), own in zip(self._reducers, positions, strict=True) if own]
 
 
 def check_limits(limits: Sequence[int]) -> None:
@@ -91,12 +93,10 @@ def _entry_for(column: Column, limits: Sequence[int]) -> int:
     """Return the position of the first limit that a column's tensors do not exceed."""
     if len(limits) == 1:
         return 0
-    shape = column[0].shape
-    for tensor in column[1:]:
-        shape = shape.merge_with(tensor.shape)
-    if not shape.is_fully_defined():
+    size_bytes = static_bytes(column)
+    if size_bytes == math.inf:
         raise ReductionError(
-            f"to choose a reducer by size, shapes must be known; the gradient {column[0].name} has shape {shape}"
+            "to choose a reducer by size, shapes must be known; the gradient "
+            f"{column[0].name} has shape {common_shape(column)}"
         )
-    size_bytes = shape.num_elements() * column[0].dtype.base_dtype.size
     return next(i for i, limit in enumerate(limits) if limit == NO_LIMIT or size_bytes <= limit)

@@ -2,21 +2,18 @@
 
 Each reduced tensor costs a fixed time, so a few large ones are cheaper than many small ones where that time counts. The
 price is that nothing is reduced before the last gradient is ready, and two more passes over the memory.
-
-Reduce packed gradients with any reducer.
-
-A wrapper: what it wraps is a `Reducer` and so is the result. The packs of a tower are made and taken apart on the
-tower's device; between that, the inner reducer sees K lists of a few vectors.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.base import Reducer, ReducerWrapper
+from tpack.reduction.gradients import transposed
+from tpack.reduction.slicing import concat_flat, cut
 from tpack.reduction.sums import on_device, on_device_of
+from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger
 
 _MIN_SIZE = 1024
@@ -45,13 +42,11 @@ class GradientPacker:
     """
 
     def __init__(self, num_split: int = 8) -> None:
-        if num_split < 1:
-            raise ConfigError(f"wanted 1 pack or more, got {num_split}")
+        _check_num_packs(num_split)
         self._num_split = num_split
-        self._shapes: list[Any] = []
-        self._split_sizes: list[int] = []
+        self._shapes: list[tf.TensorShape] = []
 
-    def compute_strategy(self, grads: Sequence[Any]) -> bool:
+    def compute_strategy(self, grads: Sequence[tf.Tensor]) -> bool:
         """Decide how to pack gradients like these; once for each packer.
 
         Args:
@@ -71,12 +66,11 @@ class GradientPacker:
             logger.info(f"Gradients are reduced without packing: {obstacle}.")
             return False
         self._shapes = [grad.shape for grad in grads]
-        size, split = sum(self._sizes), self._num_split
-        self._split_sizes = [size // split] * (split - 1) + [size - size // split * (split - 1)]
-        logger.info(f"{len(grads)} gradients with {size} elements are reduced in {split} pack(s).")
+        size = sum(self._sizes)
+        logger.info(f"{len(grads)} gradients with {size} elements are reduced in {self._num_split} pack(s).")
         return True
 
-    def pack(self, grads: Sequence[Any]) -> list[Any]:
+    def pack(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Concatenate gradients and split them into packs, on the current device.
 
         Args:
@@ -98,10 +92,9 @@ class GradientPacker:
             if not grad.shape.is_compatible_with(shape):
                 raise ReductionError(f"the gradient {grad.name} to pack has shape {grad.shape}: wanted {shape}")
         with tf.name_scope("pack"):
-            flat = tf.concat([tf.reshape(grad, [-1]) for grad in grads], axis=0)
-            return list(tf.split(flat, self._split_sizes))
+            return cut(concat_flat(grads), self._num_split)
 
-    def unpack(self, grad_packs: Sequence[Any]) -> list[Any]:
+    def unpack(self, grad_packs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Take packs apart into gradients, on the current device.
 
         Args:
@@ -123,7 +116,7 @@ class GradientPacker:
             flat = tf.split(tf.concat(list(grad_packs), axis=0), self._sizes)
             return [tf.reshape(piece, shape) for piece, shape in zip(flat, self._shapes, strict=True)]
 
-    def pack_all(self, all_grads: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
+    def pack_all(self, all_grads: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]) -> list[list[tf.Tensor]]:
         """Pack the gradients of every tower on its device.
 
         Args:
@@ -141,7 +134,7 @@ class GradientPacker:
         """
         return self._on_each(self.pack, all_grads, devices)
 
-    def unpack_all(self, all_packed: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
+    def unpack_all(self, all_packed: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]) -> list[list[tf.Tensor]]:
         """Unpack the packs of every tower on its device.
 
         Args:
@@ -164,7 +157,11 @@ class GradientPacker:
         return [shape.num_elements() for shape in self._shapes]
 
     @staticmethod
-    def _on_each(function: Any, towers: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
+    def _on_each(
+        function: Callable[[Sequence[tf.Tensor]], list[tf.Tensor]],
+        towers: Sequence[Sequence[tf.Tensor]],
+        devices: Sequence[str],
+    ) -> list[list[tf.Tensor]]:
         if len(towers) != len(devices):
             raise ReductionError(f"wanted a device for each of {len(towers)} towers, got {len(devices)} devices")
         results = []
@@ -177,7 +174,7 @@ class GradientPacker:
         if not self._shapes:
             raise ReductionError("this GradientPacker has no strategy: compute_strategy must return True first")
 
-    def _find_obstacle(self, grads: Sequence[Any]) -> str | None:
+    def _find_obstacle(self, grads: Sequence[tf.Tensor]) -> str | None:
         for grad in grads:
             if not grad.shape.is_fully_defined():
                 return f"the shape {grad.shape} of {grad.name} is not fully defined"
@@ -190,8 +187,8 @@ class GradientPacker:
         return None
 
 
-class GradientPackingReducer(Reducer):
-    """Pack the dense gradients of each tower, reduce the packs, and unpack the results.
+class GradientPackingReducer(ReducerWrapper):
+    """Pack the dense gradients of each tower on its device, reduce the packs, and unpack the results.
 
     Where packing cannot be done or does not pay (see `GradientPacker.compute_strategy`), one log line says why, and the
     inner reducer works on the gradients themselves. Sparse gradients are never packed.
@@ -205,35 +202,33 @@ class GradientPackingReducer(Reducer):
     """
 
     def __init__(self, inner: Reducer, num_packs: int = 8) -> None:
-        GradientPacker(num_packs)
-        self._inner = inner
+        _check_num_packs(num_packs)
+        super().__init__(inner, "packed")
         self._num_packs = num_packs
-        self.name = f"packed_{inner.name}"
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
-        self._inner._check_dense(columns)
-
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        packer = GradientPacker(self._num_packs)
-        towers = [list(tower) for tower in zip(*columns, strict=True)]
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Reduce the packs of all columns together."""
+        packer, towers = GradientPacker(self._num_packs), transposed(columns)
         if not packer.compute_strategy(towers[0]):
-            return self._inner._reduce_dense(columns, op)
+            return self.inner.reduce_dense(columns, op)
         packs = []
         for tower in towers:
             with on_device_of(tower[0]):
                 packs.append(packer.pack(tower))
         unpacked = []
-        for tower, reduced in zip(towers, self._inner.reduce(packs, op), strict=True):
+        for tower, reduced in zip(towers, transposed(self.inner.reduce_columns(transposed(packs), op)), strict=True):
             with on_device_of(tower[0]):
                 grads = packer.unpack(reduced)
             unpacked.append([_moved(grad, original) for grad, original in zip(grads, tower, strict=True)])
-        return [list(column) for column in zip(*unpacked, strict=True)]
-
-    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        return self._inner._reduce_sparse(columns, op)
+        return [*transposed(unpacked)]
 
 
-def _moved(grad: object, original: object) -> object:
+def _check_num_packs(num_packs: int) -> None:
+    if num_packs < 1:
+        raise ConfigError(f"wanted 1 pack or more, got {num_packs}")
+
+
+def _moved(grad: tf.Tensor, original: tf.Tensor) -> tf.Tensor:
     """Copy one result to the device of the gradient it replaces, which need not be that of the tower's first."""
     with on_device_of(original):
         return tf.identity(grad)

@@ -1,57 +1,46 @@
-"""What all packers share: groups of gradients become vectors in every tower, and gradients again after the reduction.
+"""Make few vectors of many gradients in every tower, reduce those, and make gradients of them again.
 
-A packer only says which gradients form a group. The members of a group have one dtype and lie one after the other in
-one vector, on the device of the first member. A group of one is left as it is, because copying it gains nothing.
+A packer says which gradients form a group. The members of a group have one dtype and lie one after the other in one
+vector, on the device of the first member. A group of one is left as it is, because copying it gains nothing. There are
+three packers: all gradients of a tower in packs of one size (`ConcatAndSplitPacker`), runs of small ones
+(`AggregateSmallTensorPacker`), and those that become ready together (`BucketPacker`).
 
-Reduce what a packer makes of the gradients, with any reducer.
-
-The inner reducer is called once, with the packs of all groups, so that one that launches its operations in a fixed
-order still sees all of them.
-
-Concatenate all gradients of a tower and cut the result into packs of one size, wherever variables end.
-
-What `GradientPacker` does under conditions, this does always: for unknown static shapes, for several dtypes (each in
-packs of its own), and for more packs than elements. The cost is the same: nothing is reduced before the last gradient
-is ready, and two more passes over the memory.
-
-Join runs of small gradients, and leave the large ones alone.
-
-Most gradients of a network are small (biases, normalization), and each costs the fixed time of a reduction. Joining
-them saves that time and copies next to nothing. As a run holds neighbours, which become ready at about the same time,
-reduction still starts before the backward pass ends.
+For each packer there is a reducer. The inner reducer is called once, with the packs of all groups, so that one that
+launches its operations in a fixed order still sees all of them.
 """
 
 import abc
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, ReductionError
-from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.gradients import check_columns, is_sparse
-from tpack.reduction.slicing import concat_flat, split_evenly, split_flat, static_bytes
+from tpack.reduction.base import Reducer, ReducerWrapper
+from tpack.reduction.gradients import check_columns, transposed
+from tpack.reduction.slicing import concat_flat, cut, split_flat
 from tpack.reduction.sums import on_device_of
+from tpack.tower.grads import Column, ReduceOp, is_sparse, static_bytes
+from tpack.types import GradsAndVars
 
-GradsAndVars = list[tuple[Any, Any]]
-"""The (gradient, variable) pairs of one tower."""
+Groups: TypeAlias = Sequence[Sequence[int]]
+"""The indices of the columns of each group; each column is in exactly one."""
 
 
 class TensorPacker(abc.ABC):
     """Pack the (gradient, variable) lists of K towers, and unpack what a reduction made of the packs.
 
-    A packer remembers what it packed last. A subclass defines `_group`; it overrides `_pack_group`, `_unpack_group` and
-    `_packs_per_group` if a group becomes several packs.
+    A packer remembers what `pack` packed last; the other methods only use its settings. A subclass defines `group`; it
+    overrides `_pack_group`, `_unpack_group` and `_packs_per_group` if a group becomes several packs.
     """
 
     _packs_per_group = 1
 
     def __init__(self) -> None:
         self._towers: list[GradsAndVars] = []
-        self._groups: list[list[int]] = []
+        self._groups: Groups = []
 
-    def pack(self, grouped_grads_and_vars: Sequence[Sequence[tuple[Any, Any]]]) -> list[GradsAndVars]:
+    def pack(self, grouped_grads_and_vars: Sequence[GradsAndVars]) -> list[GradsAndVars]:
         """Pack the gradients of every tower on its device.
 
         Args:
@@ -71,11 +60,15 @@ class TensorPacker(abc.ABC):
         for n, column in enumerate(columns):
             if is_sparse(column[0]):
                 raise ReductionError(f"gradient {n} ({column[0].name}) is IndexedSlices: wanted dense tensors to pack")
-        self._towers, self._groups = towers, self._group(columns)
-        with tf.name_scope("pack"):
-            return [self._pack_tower(tower) for tower in towers]
+        self._towers, self._groups = list(towers), self.group(columns)
+        packed = self.pack_towers([[grad for grad, _ in tower] for tower in towers], self._groups)
+        firsts = [group[0] for group in self._groups for _ in range(self._packs_per_group)]
+        return [
+            [(pack, tower[n][1] if pack is tower[n][0] else None) for n, pack in zip(firsts, packs, strict=True)]
+            for tower, packs in zip(towers, packed, strict=True)
+        ]
 
-    def unpack(self, summed_device_grad_packs: Sequence[Sequence[tuple[Any, Any]]]) -> list[GradsAndVars]:
+    def unpack(self, summed_device_grad_packs: Sequence[GradsAndVars]) -> list[GradsAndVars]:
         """Take reduced packs apart into gradients, each on the device of the gradient that it replaces.
 
         Args:
@@ -94,86 +87,83 @@ class TensorPacker(abc.ABC):
         got = [len(packs) for packs in summed_device_grad_packs]
         if not wanted or got != wanted:
             raise ReductionError(f"wanted the packs that pack() made, {wanted} in each tower, got {got}")
-        with tf.name_scope("unpack"):
-            return [
-                self._unpack_tower([pack for pack, _ in packs], tower)
-                for packs, tower in zip(summed_device_grad_packs, self._towers, strict=True)
-            ]
+        packs = [[pack for pack, _ in tower] for tower in summed_device_grad_packs]
+        unpacked = self.unpack_towers(packs, [[grad for grad, _ in tower] for tower in self._towers], self._groups)
+        return [
+            [(grad, variable) for grad, (_, variable) in zip(grads, tower, strict=True)]
+            for grads, tower in zip(unpacked, self._towers, strict=True)
+        ]
 
     @abc.abstractmethod
-    def _group(self, columns: Sequence[Column]) -> list[list[int]]:
-        """Return groups of indices of columns of one dtype; each column is in exactly one."""
+    def group(self, columns: Sequence[Column]) -> Groups:
+        """Return groups of columns of one dtype each."""
 
-    def _pack_group(self, grads: Sequence[Any]) -> list[Any]:
+    def pack_towers(self, towers: Sequence[Sequence[tf.Tensor]], groups: Groups) -> list[list[tf.Tensor]]:
+        """Return the packs of each tower, K lists in the order of the groups."""
+        with tf.name_scope("pack"):
+            return [[pack for group in groups for pack in self._pack_group([t[n] for n in group])] for t in towers]
+
+    def unpack_towers(
+        self, packs: Sequence[Sequence[tf.Tensor]], towers: Sequence[Sequence[tf.Tensor]], groups: Groups
+    ) -> list[list[tf.Tensor]]:
+        """Return the gradients of each tower, where and as ``towers`` has what was packed."""
+        with tf.name_scope("unpack"):
+            return [self._unpack_tower(own, tower, groups) for own, tower in zip(packs, towers, strict=True)]
+
+    def _unpack_tower(self, packs: Sequence[tf.Tensor], tower: Sequence[tf.Tensor], groups: Groups) -> list[tf.Tensor]:
+        unpacked = list(tower)
+        for g, group in enumerate(groups):
+            begin = g * self._packs_per_group
+            grads = self._unpack_group(packs[begin : begin + self._packs_per_group], [tower[n] for n in group])
+            for n, grad in zip(group, grads, strict=True):
+                unpacked[n] = grad
+        return unpacked
+
+    def _pack_group(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Make one tower's gradients of one group to ``_packs_per_group`` tensors."""
         if len(grads) == 1:
             return list(grads)
         with on_device_of(grads[0]):
             return [concat_flat(grads)]
 
-    def _unpack_group(self, packs: Sequence[Any], originals: Sequence[Any]) -> list[Any]:
+    def _unpack_group(self, packs: Sequence[tf.Tensor], originals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Undo `_pack_group` after the reduction."""
         if len(originals) == 1:
             return list(packs)
         with on_device_of(packs[0]):
             return split_flat(packs[0], originals)
 
-    def _pack_tower(self, tower: GradsAndVars) -> GradsAndVars:
-        packed: GradsAndVars = []
-        for group in self._groups:
-            grad, variable = tower[group[0]]
-            packs = self._pack_group([tower[n][0] for n in group])
-            packed.extend((pack, variable if pack is grad else None) for pack in packs)
-        return packed
 
-    def _unpack_tower(self, packs: Sequence[Any], tower: GradsAndVars) -> GradsAndVars:
-        unpacked = list(tower)
-        for g, group in enumerate(self._groups):
-            begin = g * self._packs_per_group
-            grads = self._unpack_group(packs[begin : begin + self._packs_per_group], [tower[n][0] for n in group])
-            for n, grad in zip(group, grads, strict=True):
-                unpacked[n] = (grad, tower[n][1])
-        return unpacked
-
-
-class TensorPackingReducer(Reducer):
+class TensorPackingReducer(ReducerWrapper):
     """Pack the dense gradients of each tower, reduce the packs, and unpack the results; leave sparse ones to ``inner``.
 
     Args:
         inner: what reduces the packs.
         kind: what the packer does, for the name.
-        make_packer: returns a new packer; called for each reduction, and once at the start to check its settings.
+        packer: packs.
     """
 
-    def __init__(self, inner: Reducer, kind: str, make_packer: Callable[[], TensorPacker]) -> None:
-        make_packer()
-        self._inner = inner
-        self._make_packer = make_packer
-        self.name = f"{kind}_{inner.name}"
+    def __init__(self, inner: Reducer, kind: str, packer: TensorPacker) -> None:
+        super().__init__(inner, kind)
+        self._packer = packer
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
-        self._inner._check_dense(columns)
-
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        if not columns:
-            return []
-        packer = self._make_packer()
-        packed = packer.pack([[(grad, None) for grad in tower] for tower in zip(*columns, strict=True)])
-        reduced = self._inner.reduce([[pack for pack, _ in tower] for tower in packed], op)
-        unpacked = packer.unpack([[(pack, None) for pack in tower] for tower in reduced])
-        return list(zip(*([grad for grad, _ in tower] for tower in unpacked), strict=True))
-
-    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        return self._inner._reduce_sparse(columns, op)
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Reduce the packs of all columns together."""
+        groups, towers = self._packer.group(columns), transposed(columns)
+        packs = transposed(self._packer.pack_towers(towers, groups))
+        reduced = transposed(self.inner.reduce_columns(packs, op))
+        return list(transposed(self._packer.unpack_towers(reduced, towers, groups)))
 
 
 class ConcatAndSplitPacker(TensorPacker):
-    """Pack gradients into ``num_packs`` vectors for each dtype among them.
+    """Concatenate all gradients of a tower and cut the result into packs of one size, wherever variables end.
 
-    The packs have one size, but for the last, which takes what is left over; there may be empty ones.
+    What `GradientPacker` does under conditions, this does always: for unknown static shapes, for several dtypes (each
+    in packs of its own), and for more packs than elements, of which the last are empty. The cost is the same: nothing
+    is reduced before the last gradient is ready, and two more passes over the memory.
 
     Args:
-        num_packs: the number of packs.
+        num_packs: the number of packs for each dtype; their sizes differ by one at most.
 
     Raises:
         ConfigError: ``num_packs`` is less than 1.
@@ -195,17 +185,18 @@ class ConcatAndSplitPacker(TensorPacker):
         super().__init__()
         self._packs_per_group = num_packs
 
-    def _group(self, columns: Sequence[Column]) -> list[list[int]]:
-        groups: dict[Any, list[int]] = {}
+    def group(self, columns: Sequence[Column]) -> Groups:
+        """Return the columns of each dtype."""
+        groups: dict[tf.DType, list[int]] = {}
         for n, column in enumerate(columns):
             groups.setdefault(column[0].dtype.base_dtype, []).append(n)
         return list(groups.values())
 
-    def _pack_group(self, grads: Sequence[Any]) -> list[Any]:
+    def _pack_group(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         with on_device_of(grads[0]):
-            return split_evenly(concat_flat(grads), self._packs_per_group)
+            return cut(concat_flat(grads), self._packs_per_group)
 
-    def _unpack_group(self, packs: Sequence[Any], originals: Sequence[Any]) -> list[Any]:
+    def _unpack_group(self, packs: Sequence[tf.Tensor], originals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         with on_device_of(packs[0]):
             return split_flat(tf.concat(list(packs), axis=0), originals)
 
@@ -225,13 +216,16 @@ class ConcatAndSplitPackingReducer(TensorPackingReducer):
     """
 
     def __init__(self, inner: Reducer, num_packs: int = 1) -> None:
-        super().__init__(inner, "concat_split", functools.partial(ConcatAndSplitPacker, num_packs))
+        super().__init__(inner, "concat_split", ConcatAndSplitPacker(num_packs))
 
 
 class AggregateSmallTensorPacker(TensorPacker):
     """Pack each run of consecutive small gradients of one dtype into one vector, in the place of the run.
 
-    Gradients of unknown size are left alone, as large ones are.
+    Most gradients of a network are small (biases, normalization), and each costs the fixed time of a reduction. Joining
+    them saves that time and copies next to nothing. As a run holds neighbours, which become ready at about the same
+    time, reduction still starts before the backward pass ends. Gradients of unknown size are left alone, as large ones
+    are.
 
     Args:
         agg_small_grads_max_bytes: the largest size of a gradient that is packed, in bytes.
@@ -254,7 +248,8 @@ class AggregateSmallTensorPacker(TensorPacker):
         self._max_bytes = agg_small_grads_max_bytes
         self._max_group = agg_small_grads_max_group
 
-    def _group(self, columns: Sequence[Column]) -> list[list[int]]:
+    def group(self, columns: Sequence[Column]) -> Groups:
+        """Return runs of small columns, and each large one by itself."""
         groups: list[list[int]] = []
         dtype_of_run = None
         for n, column in enumerate(columns):
@@ -285,7 +280,5 @@ class AggregateSmallTensorPackingReducer(TensorPackingReducer):
     def __init__(
         self, inner: Reducer, agg_small_grads_max_bytes: int = 1048576, agg_small_grads_max_group: int = 16
     ) -> None:
-        make_packer = functools.partial(
-            AggregateSmallTensorPacker, agg_small_grads_max_bytes, agg_small_grads_max_group
-        )
-        super().__init__(inner, "small_tensors", make_packer)
+        packer = AggregateSmallTensorPacker(agg_small_grads_max_bytes, agg_small_grads_max_group)
+        super().__init__(inner, "small_tensors", packer)

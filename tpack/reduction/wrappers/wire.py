@@ -10,20 +10,19 @@ round each of those, as it crosses a wire. Collective operations and NCCL add in
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.gradients import is_sparse
+from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.sums import on_device_of
+from tpack.tower.grads import Column, Gradient, ReduceOp, gradient_values, map_gradient_values
 
 _WIRE_DTYPES = ("float16", "bfloat16")
 _CAST_DTYPES = ("float32", "float64")
 
 
-class WireDtypeReducer(Reducer):
+class WireDtypeReducer(ReducerWrapper):
     """Round float32 and float64 gradients to 16 bits, reduce them, and widen the results; others stay as they are.
 
     Let u be 2**-11 for float16 and 2**-8 for bfloat16, and S the sum over the towers of the absolute values, divided by
@@ -47,47 +46,42 @@ class WireDtypeReducer(Reducer):
         The compression of gradients in Horovod and PyTorch, which add in the narrow type.
     """
 
-    def __init__(self, inner: Reducer, wire_dtype: Any) -> None:
+    def __init__(self, inner: Reducer, wire_dtype: str | tf.DType) -> None:
         name = wire_dtype if isinstance(wire_dtype, str) else getattr(wire_dtype, "name", None)
         if name not in _WIRE_DTYPES:
             raise ConfigError(f"wanted {' or '.join(_WIRE_DTYPES)} as the wire_dtype, got {wire_dtype!r}")
-        self._inner = inner
+        super().__init__(inner, f"{name}_wire")
         self._wire_dtype = tf.as_dtype(name)
-        self.name = f"{name}_wire_{inner.name}"
 
-    def _check_dense(self, columns: Sequence[Column]) -> None:
-        self._inner._check_dense([[self._travelling(tensor) for tensor in column] for column in columns])
+    def check(self, columns: Sequence[Column]) -> None:
+        """Let ``inner`` check the gradients in the dtype that they will have on the wire."""
+        sent = [[_WithDtype(member, self._wire_dtype) if _is_cast(member) else member for member in c] for c in columns]
+        self.inner.check(sent)
 
-    def _reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        if not columns:
-            return []
-        sent = [[self._narrow(tensor) for tensor in column] for column in columns]
-        reduced = self._inner.reduce(list(zip(*sent, strict=True)), op)
-        return _widen(list(zip(*reduced, strict=True)), columns)
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Reduce the rounded columns."""
+        return _widen(self.inner.reduce_columns(self._narrow(columns), op), columns)
 
-    def _reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        sent = [[self._narrow(slices) for slices in column] for column in columns]
-        return _widen(self._inner._reduce_sparse(sent, op), columns)
+    def reduce_sparse(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Reduce the rounded columns."""
+        return _widen(self.inner.reduce_sparse(self._narrow(columns), op), columns)
 
-    def _travelling(self, tensor: Any) -> Any:
-        return _Travelling(tensor, self._wire_dtype) if _is_cast(tensor) else tensor
-
-    def _narrow(self, gradient: Any) -> Any:
-        return _cast(gradient, self._wire_dtype) if _is_cast(gradient) else gradient
+    def _narrow(self, columns: Sequence[Column]) -> list[Column]:
+        return [[_cast(member, self._wire_dtype) if _is_cast(member) else member for member in c] for c in columns]
 
 
-class _Travelling:
-    """A tensor as a limit may look at it, with the dtype that it will have on the wire: nothing is cast for a check."""
+class _WithDtype:
+    """A gradient as a check may look at it, with the dtype that it will have on the wire: nothing is cast for that."""
 
-    def __init__(self, tensor: Any, dtype: Any) -> None:
-        self._tensor = tensor
+    def __init__(self, gradient: Gradient, dtype: tf.DType) -> None:
+        self._gradient = gradient
         self.dtype = dtype
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tensor, name)
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._gradient, name)
 
 
-def _is_cast(gradient: Any) -> bool:
+def _is_cast(gradient: Gradient) -> bool:
     return gradient.dtype.base_dtype.name in _CAST_DTYPES
 
 
@@ -99,9 +93,7 @@ def _widen(reduced: Sequence[Column], columns: Sequence[Column]) -> list[Column]
     ]
 
 
-def _cast(gradient: Any, dtype: Any) -> Any:
+def _cast(gradient: Gradient, dtype: tf.DType) -> Gradient:
     """Cast a dense or sparse gradient where it is."""
-    if is_sparse(gradient):
-        return tf.IndexedSlices(_cast(gradient.values, dtype), gradient.indices, gradient.dense_shape)
-    with on_device_of(gradient):
-        return tf.cast(gradient, dtype)
+    with on_device_of(gradient_values(gradient)):
+        return map_gradient_values(lambda values: tf.cast(values, dtype), gradient)
