@@ -130,6 +130,10 @@ class ModelFnTower(TowerContext):
         self.averages_losses = averages_losses
         self.num_optimizer_calls = 0
 
+    def count_optimizer_call(self) -> None:
+        """Take note that a `TowerOptimizer` applies gradients in this tower."""
+        self.num_optimizer_calls += 1
+
     def scale_loss(self, loss: tf.Tensor | None) -> tf.Tensor | None:
         """Return this tower's part of the loss, so that the sum of the parts is the loss of the whole batch."""
         if loss is None or self.total == 1 or not self.averages_losses:

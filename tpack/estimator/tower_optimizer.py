@@ -53,6 +53,7 @@ class TowerOptimizer(tf.train.Optimizer):
                 f"{optimizer_or_optimizer_fn!r}"
             )
         super().__init__(use_locking=False, name="TowerOptimizer")
+        # The optimizer of one graph, the last: as an attribute, which is where `clone_optimizer` looks for optimizers.
         self._opt: tf.train.Optimizer | None = optimizer_or_optimizer_fn if is_optimizer else None
         self._make: Callable[[], tf.train.Optimizer] | None = None if is_optimizer else optimizer_or_optimizer_fn
         self._made_in: weakref.ref[tf.Graph] | None = None
@@ -93,7 +94,7 @@ class TowerOptimizer(tf.train.Optimizer):
         tower = current_model_fn_tower()
         if tower is None:
             return self._apply_outside(grads_and_vars, global_step, name)
-        tower.num_optimizer_calls += 1
+        tower.count_optimizer_call()
         if tower.total == 1:
             return self._optimizer().apply_gradients(grads_and_vars, global_step, name)
         # The update is built outside of the towers: this brings along what has to run before it.
