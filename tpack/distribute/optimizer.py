@@ -54,7 +54,7 @@ class DistributedOptimizer(ProxyOptimizer):
     ) -> tf.Operation:
         """Return the operation that applies the gradients of all towers; see `DistributionStrategy.apply_gradients`."""
         if is_updating():
-            return super().apply_gradients(grads_and_vars, global_step, name)
+            return super().apply_gradients(list(grads_and_vars), global_step, name)
         return get_distribution_strategy().apply_gradients(self._opt, grads_and_vars, global_step, name)
 
     def get_slot(self, var: Variable, name: str) -> Variable | None:
