@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.dataset_files import mean_blob, varint
-from tpack.dataflow.dataset.ilsvrc import decode_mean_blob
+from tpack.dataflow.dataset.ilsvrc import _decode_mean_blob
 from tpack.errors import InputError
 
 MEAN = (np.arange(2 * 3 * 5) / 7).astype(np.float32).reshape(2, 3, 5)
@@ -12,19 +12,19 @@ MEAN = (np.arange(2 * 3 * 5) / 7).astype(np.float32).reshape(2, 3, 5)
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_image_comes_back(packed):
-    np.testing.assert_array_equal(decode_mean_blob("m", mean_blob(MEAN, packed=packed)), MEAN)
+    np.testing.assert_array_equal(_decode_mean_blob("m", mean_blob(MEAN, packed=packed)), MEAN)
 
 
 def test_other_fields_are_skipped():
     others = (
         varint(9 << 3 | 1) + bytes(8) + varint(7 << 3 | 2) + varint(300) + bytes(300) + varint(8 << 3) + varint(2**40)
     )
-    np.testing.assert_array_equal(decode_mean_blob("m", others + mean_blob(MEAN)), MEAN)
+    np.testing.assert_array_equal(_decode_mean_blob("m", others + mean_blob(MEAN)), MEAN)
 
 
 def test_published_size_is_read():
     mean = np.full((3, 256, 256), 117.5, np.float32)
-    np.testing.assert_array_equal(decode_mean_blob("m", mean_blob(mean)), mean)
+    np.testing.assert_array_equal(_decode_mean_blob("m", mean_blob(mean)), mean)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_published_size_is_read():
 )
 def test_other_content_is_refused(content, message):
     with pytest.raises(InputError, match=message):
-        decode_mean_blob("m", content)
+        _decode_mean_blob("m", content)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.dataset_files import mean_blob
-from tpack.dataflow.dataset.ilsvrc import ILSVRCMeta, check_structure
+from tpack.dataflow.dataset.ilsvrc import ILSVRCMeta, _check_structure
 from tpack.errors import ConfigError, InputError
 
 SYNSETS = ["n01440764", "n01443537", "n01484850"]
@@ -96,7 +96,7 @@ def test_structure_is_seen(tmp_path):
 
 def test_structure_may_be_given(tmp_path):
     (tmp_path / "a").mkdir()
-    assert check_structure(object(), None, str(tmp_path)) == "train"
-    assert check_structure(object(), "original", str(tmp_path)) == "original"
+    assert _check_structure(object(), None, str(tmp_path)) == "train"
+    assert _check_structure(object(), "original", str(tmp_path)) == "original"
     with pytest.raises(ConfigError, match="object got dir_structure='flat': wanted 'original', 'train'"):
-        check_structure(object(), "flat", str(tmp_path))
+        _check_structure(object(), "flat", str(tmp_path))

@@ -53,7 +53,7 @@ class BSDS500(IndexedDataFlow):
         return [np.ascontiguousarray(image.swapaxes(0, 1)), np.ascontiguousarray(edges.T)]
 
 
-def _find_pairs(given: Any, name: str) -> list[tuple[str, str]]:
+def _find_pairs(given: str | os.PathLike[str] | None, name: str) -> list[tuple[str, str]]:
     """Return the paths of the images of a part and of their edges."""
     folder = data_dir(given, "bsds500_data")
     roots = [

@@ -1,16 +1,13 @@
-"""Small photographs: 32 x 32 pixels in colour, ten or a hundred classes.
-
-The files of CIFAR-10 and CIFAR-100, in the two versions that are published.
+"""Small photographs: 32 x 32 pixels in colour, ten or a hundred classes, from either of the two published versions.
 
 The binary version is taken where it is there: it cannot hold anything but images and labels. The one that is called the
-Python version is made of pickles, which are read by `tpack.dataflow.dataset.cifar`.
-
-A reader of pickles that hold numbers, text, lists, dicts and arrays, and that can make nothing else.
-
-A pickle is a program, and loading one from elsewhere runs whatever its author wanted. This reader knows the three names
-by which an array is written, and each of them stands for a class of this file, which only keeps what it is given: no
-code of numpy, or of anybody else, is called before all is checked.
+Python version is made of pickles. A pickle is a program, and loading one from elsewhere runs whatever its author
+wanted; so they are read by an unpickler that knows the three names by which an array is written, and each of them
+stands for a class of this file, which only keeps what it is given: no code of numpy, or of anybody else, is called
+before all is checked.
 """
+
+from __future__ import annotations
 
 import math
 import os
@@ -32,51 +29,6 @@ _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
 _MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
 _DTYPES = frozenset((b"u1", "u1"))
 _MAX_ERROR_CHARS = 200
-
-
-@dataclass(frozen=True)
-class CifarFormat:
-    """What the two versions of one of the data sets look like."""
-
-    binary_dir: str
-    python_dir: str
-    # By part: the files of the binary version and of the other one, and how many images each of them holds.
-    files: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]]
-    label_bytes: int
-    """The bytes before each image in a binary file; the last one is the label."""
-    label_key: str
-    names_files: tuple[str, str]
-    names_key: str
-    source: str
-    num_classes: int
-
-
-CIFAR10 = CifarFormat(
-    binary_dir="cifar-10-batches-bin",
-    python_dir="cifar-10-batches-py",
-    files={
-        "train": (tuple(f"{name}.bin" for name in _BATCHES), _BATCHES, 10000),
-        "test": (("test_batch.bin",), ("test_batch",), 10000),
-    },
-    label_bytes=1,
-    label_key="labels",
-    names_files=("batches.meta.txt", "batches.meta"),
-    names_key="label_names",
-    source="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-    num_classes=10,
-)
-CIFAR100 = CifarFormat(
-    binary_dir="cifar-100-binary",
-    python_dir="cifar-100-python",
-    files={"train": (("train.bin",), ("train",), 50000), "test": (("test.bin",), ("test",), 10000)},
-    label_bytes=2,
-    label_key="fine_labels",
-    names_files=("fine_label_names.txt", "meta"),
-    names_key="fine_label_names",
-    source="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-    num_classes=100,
-)
-_FORMATS = {10: CIFAR10, 100: CIFAR100}
 
 
 class CifarBase(LabelledImages):
@@ -159,6 +111,55 @@ class Cifar100(CifarBase):
         super().__init__(train_or_test, shuffle, dir, 100)
 
 
+@dataclass(frozen=True)
+class CifarFormat:
+    """What the two versions of one of the data sets look like."""
+
+    binary_dir: str
+    python_dir: str
+    # By part: the files of the binary version and of the other one, and how many images each of them holds.
+    files: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]]
+    label_bytes: int
+    """The bytes before each image in a binary file; the last one is the label."""
+    label_key: str
+    names_files: tuple[str, str]
+    names_key: str
+    source: str
+    num_classes: int
+
+
+CIFAR10 = CifarFormat(
+    binary_dir="cifar-10-batches-bin",
+    python_dir="cifar-10-batches-py",
+    files={
+        "train": (tuple(f"{name}.bin" for name in _BATCHES), _BATCHES, 10000),
+        "test": (("test_batch.bin",), ("test_batch",), 10000),
+    },
+    label_bytes=1,
+    label_key="labels",
+    names_files=("batches.meta.txt", "batches.meta"),
+    names_key="label_names",
+    source="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    num_classes=10,
+)
+
+
+CIFAR100 = CifarFormat(
+    binary_dir="cifar-100-binary",
+    python_dir="cifar-100-python",
+    files={"train": (("train.bin",), ("train",), 50000), "test": (("test.bin",), ("test",), 10000)},
+    label_bytes=2,
+    label_key="fine_labels",
+    names_files=("fine_label_names.txt", "meta"),
+    names_key="fine_label_names",
+    source="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+    num_classes=100,
+)
+
+
+_FORMATS = {10: CIFAR10, 100: CIFAR100}
+
+
 def read_part(form: CifarFormat, folder: str, part: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the images, uint8 of shape (N, 32, 32, 3) in red, green and blue, and the labels of a part.
 
@@ -173,7 +174,7 @@ def read_part(form: CifarFormat, folder: str, part: str) -> tuple[np.ndarray, np
     binary_names, python_names, count = form.files[part]
     images, labels = [], []
     for binary_name, python_name in zip(binary_names, python_names, strict=True):
-        path = find_file(folder, _places(form, binary_name, python_name), form.source)
+        path = find_file(folder, _paths(form, binary_name, python_name), form.source)
         read = _read_binary if path.endswith(".bin") else _read_pickle
         pixels, found = read(form, path, count)
         if found.max() >= form.num_classes:
@@ -189,7 +190,7 @@ def read_label_names(form: CifarFormat, folder: str) -> list[str]:
     Raises:
         InputError: The file is missing, or holds another number of names.
     """
-    path = find_file(folder, _places(form, *form.names_files), form.source)
+    path = find_file(folder, _paths(form, *form.names_files), form.source)
     names = read_lines(path) if path.endswith(".txt") else load_arrays(path).get(form.names_key)
     if not isinstance(names, list) or len(names) != form.num_classes:
         found = f"{len(names)} names" if isinstance(names, list) else f"no {form.names_key}"
@@ -197,7 +198,7 @@ def read_label_names(form: CifarFormat, folder: str) -> list[str]:
     return names
 
 
-def _places(form: CifarFormat, binary_name: str, python_name: str) -> list[str]:
+def _paths(form: CifarFormat, binary_name: str, python_name: str) -> list[str]:
     """Return where a file may be, from the directory that the user gave."""
     binary = [os.path.join(form.binary_dir, binary_name), binary_name]
     return [*binary, os.path.join(form.python_dir, python_name), python_name]
@@ -224,48 +225,11 @@ def _read_pickle(form: CifarFormat, path: str, count: int) -> tuple[np.ndarray, 
     return pixels, labels
 
 
-def _as_labels(labels: Any) -> np.ndarray | None:
-    """Return a list of labels as an array, or None if it is none."""
-    is_list = isinstance(labels, list) and all(type(label) is int and 0 <= label < 256 for label in labels)
-    return np.array(labels, np.uint8) if is_list else None
-
-
-class _DtypeShell:
-    """What stands for a dtype while it is read."""
-
-    def __init__(self, name: Any = None, *flags: Any) -> None:
-        self.name = name
-
-    def __setstate__(self, state: Any) -> None:
-        """Ignore byte order and alignment, which single bytes do not have."""
-
-
-class _ArrayShell:
-    """What stands for an array while it is read; also for its class, which is given as an argument."""
-
-    def __init__(self, *args: Any) -> None:
-        self.state: Any = None
-
-    def __setstate__(self, state: Any) -> None:
-        """Keep the version, shape, dtype, memory order and bytes."""
-        self.state = state
-
-
-_CLASSES = {"ndarray": _ArrayShell, "dtype": _DtypeShell, "_reconstruct": _ArrayShell}
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """Finds nothing but the three names."""
-
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return what stands for a name.
-
-        Raises:
-            UnpicklingError: It is none of the three.
-        """
-        if module_name in _MODULES and global_name in _CLASSES:
-            return _CLASSES[global_name]
-        raise pickle.UnpicklingError(f"it wants {module_name}.{global_name}, and only arrays are allowed")
+def _as_labels(labels: object) -> np.ndarray | None:
+    """Return a list of labels as an array; None if it is something else."""
+    if not isinstance(labels, list) or not all(type(label) is int and 0 <= label < 256 for label in labels):
+        return None
+    return np.array(labels, np.uint8)
 
 
 def load_arrays(path: str) -> dict[str, Any]:
@@ -289,12 +253,50 @@ def load_arrays(path: str) -> dict[str, Any]:
     return {_as_text(key): _as_array(path, key, value) for key, value in found.items()}
 
 
-def _as_text(key: Any) -> str:
+class _ArrayUnpickler(pickle.Unpickler):
+    """Finds nothing but the three names."""
+
+    def find_class(self, module_name: str, global_name: str) -> type[_ArrayShell] | type[_DtypeShell]:
+        """Return what stands for a name.
+
+        Raises:
+            UnpicklingError: It is another one.
+        """
+        if module_name in _MODULES and global_name in _CLASSES:
+            return _CLASSES[global_name]
+        raise pickle.UnpicklingError(f"it wants {module_name}.{global_name}, and only arrays are allowed")
+
+
+class _ArrayShell:
+    """What stands for an array while it is read; also for its class, which is given as an argument."""
+
+    def __init__(self, *args: object) -> None:
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        """Keep the version, shape, dtype, memory order and bytes."""
+        self.state = state
+
+
+class _DtypeShell:
+    """What stands for a dtype while it is read."""
+
+    def __init__(self, name: object = None, *flags: object) -> None:
+        self.name = name
+
+    def __setstate__(self, state: object) -> None:
+        """Ignore byte order and alignment, which single bytes do not have."""
+
+
+_CLASSES = {"ndarray": _ArrayShell, "dtype": _DtypeShell, "_reconstruct": _ArrayShell}
+
+
+def _as_text(key: object) -> str:
     """Return a key or a name as text; Python 2 wrote bytes."""
     return key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
 
 
-def _as_array(path: str, key: Any, value: Any) -> Any:
+def _as_array(path: str, key: object, value: Any) -> Any:
     """Return the array that a shell stands for, text in lists as str, and other values as they are."""
     if isinstance(value, list):
         return [_as_text(member) if isinstance(member, bytes) else member for member in value]

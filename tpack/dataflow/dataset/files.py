@@ -1,7 +1,4 @@
-"""Files of data sets: where they are looked for, and what is said when one is missing or is not what was published.
-
-The files of MATLAB, version 5, which some data sets are published in. Read by SciPy, which the extra brings.
-"""
+"""Files of data sets: where they are looked for, how they are read, and what is said of one that is not as published."""
 
 import gzip
 import os
@@ -33,7 +30,7 @@ def find_file(folder: str, names: Sequence[str], source: str) -> str:
         source: where to get the files, for the message.
 
     Raises:
-        InputError: None is there.
+        InputError: There is none of them.
     """
     for name in names:
         path = os.path.join(folder, name)
@@ -45,7 +42,7 @@ def find_file(folder: str, names: Sequence[str], source: str) -> str:
     )
 
 
-def check_name(owner: Any, name: str, allowed: Sequence[str]) -> str:
+def check_name(owner: object, name: str, allowed: Sequence[str]) -> str:
     """Return the name of a part of a data set.
 
     Raises:
@@ -103,7 +100,7 @@ def check_same_length(images_path: str, images: Sized, labels_path: str, labels:
 
 
 def load_mat(path: str, *names: str) -> list[Any]:
-    """Return variables of a file.
+    """Return variables of a file of MATLAB, version 5, which SciPy reads.
 
     Args:
         path: the file.

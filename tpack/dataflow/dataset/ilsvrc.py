@@ -1,8 +1,7 @@
 """The photographs of ILSVRC 2012, which is what "ImageNet" mostly means: a thousand classes.
 
-What the images of ILSVRC 2012 are: the lists that everybody numbers the thousand classes by.
-
-The mean image of ILSVRC 2012, as Caffe wrote it: a message of protocol buffers, of which four numbers are wanted.
+The classes are numbered by the lists that everybody uses, and the mean image is the one that Caffe wrote: a message of
+protocol buffers, of which four numbers are wanted.
 """
 
 import os
@@ -21,12 +20,12 @@ from tpack.utils import logger
 
 _SOURCE = "https://image-net.org/challenges/LSVRC/2012"
 _BOX_EDGES = ("xmin", "ymin", "xmax", "ymax")
-META_SOURCE = "http://dl.caffe.berkeleyvision.org/caffe_ilsvrc12.tar.gz"
-PARTS = ("train", "val", "test")
-STRUCTURES = ("original", "train")
-# The numbers of the fields: channels, height, width, and the values.
+_META_SOURCE = "http://dl.caffe.berkeleyvision.org/caffe_ilsvrc12.tar.gz"
+_PARTS = ("train", "val", "test")
+_STRUCTURES = ("original", "train")
+# The numbers of the fields of a mean image: channels, height, width, and the values.
 _CHANNELS, _HEIGHT, _WIDTH, _DATA = 2, 3, 4, 5
-
+# And the kinds of fields.
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
 
 
@@ -58,7 +57,7 @@ class ILSVRC12Files(LabelledFiles):
         shuffle: bool | None = None,
         dir_structure: str | None = None,
     ) -> None:
-        check_name(self, name, PARTS)
+        check_name(self, name, _PARTS)
         self.dir = os.path.abspath(os.fspath(dir))
         self.name = name
         self.full_dir = os.path.join(self.dir, name)
@@ -67,7 +66,7 @@ class ILSVRC12Files(LabelledFiles):
                 f"{self.full_dir} is no directory: get the images from {_SOURCE} and unpack them there; nothing is "
                 "downloaded"
             )
-        structure = check_structure(self, dir_structure, self.full_dir)
+        structure = _check_structure(self, dir_structure, self.full_dir)
         meta = ILSVRCMeta(meta_dir)
         if meta_dir is None and structure == "train" and not os.path.isdir(meta.dir):
             synsets, images = list_class_dirs(self.full_dir, _SOURCE)
@@ -109,26 +108,6 @@ class ILSVRC12(ILSVRC12Files):
         return [_read_box(path) if os.path.isfile(path) else None for path in paths]
 
 
-def _check_first(images: Sequence[tuple[str, int]]) -> None:
-    """Check that some images of a list are there, so that a wrong directory is noticed at once."""
-    for path, _ in images[:10]:
-        if not os.path.isfile(path):
-            raise InputError(
-                f"{path} is missing, and is in the list: wanted the images of {_SOURCE} and the lists of "
-                f"{META_SOURCE}; is dir_structure right?"
-            )
-
-
-def _read_box(path: str) -> np.ndarray:
-    """Return the box of the first object that an annotation holds."""
-    try:
-        root = ElementTree.parse(path).getroot()
-        edges = [root.findtext(f"object/bndbox/{edge}") for edge in _BOX_EDGES]
-        return np.array([float(edge) for edge in edges if edge is not None], np.float32).reshape(4)
-    except (ElementTree.ParseError, ValueError, OSError) as error:
-        raise InputError(f"{path} holds no object with a box of {', '.join(_BOX_EDGES)}: {error}") from error
-
-
 class ILSVRCMeta:
     """The content of ``caffe_ilsvrc12.tar.gz``: synsets.txt, synset_words.txt, train.txt, val.txt, test.txt.
 
@@ -159,8 +138,8 @@ class ILSVRCMeta:
             ConfigError: There is no such part or structure.
             InputError: The file is missing, or a line of it is no path and class.
         """
-        check_name(self, name, PARTS)
-        check_name(self, dir_structure, STRUCTURES)
+        check_name(self, name, _PARTS)
+        check_name(self, dir_structure, _STRUCTURES)
         file = f"{name}.txt"
         images = [
             _parse(os.path.join(self.dir, file), number, line) for number, line in enumerate(self._lines(file), 1)
@@ -184,8 +163,8 @@ class ILSVRCMeta:
         Raises:
             InputError: ``imagenet_mean.binaryproto`` is missing or damaged.
         """
-        path = find_file(self.dir, ["imagenet_mean.binaryproto"], META_SOURCE)
-        mean = np.ascontiguousarray(decode_mean_blob(path, read_bytes(path)).transpose(1, 2, 0))
+        path = find_file(self.dir, ["imagenet_mean.binaryproto"], _META_SOURCE)
+        mean = np.ascontiguousarray(_decode_mean_blob(path, read_bytes(path)).transpose(1, 2, 0))
         return mean if size is None else opencv().resize(mean, (size[1], size[0]))
 
     @staticmethod
@@ -207,11 +186,31 @@ class ILSVRCMeta:
 
     def _lines(self, file: str) -> list[str]:
         """Return the lines of a file, of which there must be one."""
-        path = find_file(self.dir, [file], META_SOURCE)
+        path = find_file(self.dir, [file], _META_SOURCE)
         lines = read_lines(path)
         if not lines:
             raise InputError(f"{path} is empty")
         return lines
+
+
+def _check_first(images: Sequence[tuple[str, int]]) -> None:
+    """Check that some images of a list are there, so that a wrong directory is noticed at once."""
+    for path, _ in images[:10]:
+        if not os.path.isfile(path):
+            raise InputError(
+                f"{path} is missing, and is in the list: wanted the images of {_SOURCE} and the lists of "
+                f"{_META_SOURCE}; is dir_structure right?"
+            )
+
+
+def _read_box(path: str) -> np.ndarray:
+    """Return the box of the first object that an annotation holds."""
+    try:
+        root = ElementTree.parse(path).getroot()
+        edges = [root.findtext(f"object/bndbox/{edge}") for edge in _BOX_EDGES]
+        return np.array([float(edge) for edge in edges if edge is not None], np.float32).reshape(4)
+    except (ElementTree.ParseError, ValueError, OSError) as error:
+        raise InputError(f"{path} holds no object with a box of {', '.join(_BOX_EDGES)}: {error}") from error
 
 
 def _parse(path: str, number: int, line: str) -> tuple[str, int]:
@@ -222,22 +221,22 @@ def _parse(path: str, number: int, line: str) -> tuple[str, int]:
     return name.strip(), int(label)
 
 
-def check_structure(owner: object, dir_structure: str | None, folder: str) -> str:
+def _check_structure(owner: object, dir_structure: str | None, folder: str) -> str:
     """Return the structure of a directory: the one that was given, or what it looks like.
 
     Raises:
-        ConfigError: What was given is no structure.
+        ConfigError: What was given is not a structure.
     """
     if dir_structure is None:
         return ILSVRCMeta.guess_dir_structure(folder)
-    if dir_structure not in STRUCTURES:
+    if dir_structure not in _STRUCTURES:
         raise ConfigError(
-            f"{type(owner).__name__} got dir_structure={dir_structure!r}: wanted {', '.join(map(repr, STRUCTURES))}"
+            f"{type(owner).__name__} got dir_structure={dir_structure!r}: wanted {', '.join(map(repr, _STRUCTURES))}"
         )
     return dir_structure
 
 
-def decode_mean_blob(path: str, content: bytes) -> np.ndarray:
+def _decode_mean_blob(path: str, content: bytes) -> np.ndarray:
     """Return the values, float32 of shape (channels, height, width).
 
     Args:
@@ -245,7 +244,7 @@ def decode_mean_blob(path: str, content: bytes) -> np.ndarray:
         content: its bytes.
 
     Raises:
-        InputError: They are no such message, or another number of values than the sizes say.
+        InputError: They are not such a message, or another number of values than the sizes say.
     """
     sizes = {_CHANNELS: 0, _HEIGHT: 0, _WIDTH: 0}
     values: list[bytes] = []

@@ -1,11 +1,4 @@
-"""Flows over lists of image files with labels.
-
-Flows over images in memory, each with a label.
-
-Photographs of places: 256 x 256 pixels in colour, 365 classes.
-
-Small photographs of ImageNet: 64 x 64 pixels in colour, two hundred classes.
-"""
+"""Images with labels, in files or in memory, and two data sets that are nothing but directories of image files."""
 
 import os
 from collections.abc import Sequence
@@ -50,35 +43,6 @@ class LabelledImageFiles(LabelledFiles):
         return [read_image(path), label]
 
 
-def list_class_dirs(folder: str, source: str) -> tuple[list[str], list[tuple[str, int]]]:
-    """Return the names of the directories in one, in alphabetical order, and the images in them.
-
-    Args:
-        folder: a directory with a directory for each class.
-        source: where to get the images, for the message.
-
-    Returns:
-        The names of the classes; the paths of the images and the places of their classes among the names.
-
-    Raises:
-        InputError: There is no such directory, or no image in those in it.
-    """
-    if not os.path.isdir(folder):
-        raise InputError(
-            f"{folder} is no directory: get the images from {source} and unpack them there; nothing is downloaded"
-        )
-    names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
-    images = [
-        (os.path.join(folder, name, file), label)
-        for label, name in enumerate(names)
-        for file in sorted(os.listdir(os.path.join(folder, name)))
-        if file.lower().endswith(_SUFFIXES)
-    ]
-    if not images:
-        raise InputError(f"{folder} has {len(names)} directories and no image in them: get the images from {source}")
-    return names, images
-
-
 class LabelledImages(IndexedDataFlow):
     """Yield ``[image, label]``: an array of an image's own and an integer.
 
@@ -113,12 +77,6 @@ class UnitImages(LabelledImages):
 
     def _make_image(self, stored: np.ndarray) -> np.ndarray:
         return stored.astype(np.float32) / np.float32(self._greatest)
-
-
-def mean_image(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the mean over all images of several arrays of shape (N, ...), as float32."""
-    total: Any = sum(part.sum(axis=0, dtype=np.float64) for part in parts)
-    return (total / sum(map(len, parts))).astype(np.float32)
 
 
 class Places365Standard(LabelledImageFiles):
@@ -169,6 +127,41 @@ class TinyImageNet(LabelledImageFiles):
         label_of = {synset: label for label, synset in enumerate(synsets)}
         images = _list_train(self.dir, label_of) if name == "train" else _list_val(self.dir, label_of)
         super().__init__(images, name == "train" if shuffle is None else shuffle)
+
+
+def list_class_dirs(folder: str, source: str) -> tuple[list[str], list[tuple[str, int]]]:
+    """Return the names of the directories in one, in alphabetical order, and the images in them.
+
+    Args:
+        folder: a directory with a directory for each class.
+        source: where to get the images, for the message.
+
+    Returns:
+        The names of the classes; the paths of the images and the places of their classes among the names.
+
+    Raises:
+        InputError: There is no such directory, or no image in those in it.
+    """
+    if not os.path.isdir(folder):
+        raise InputError(
+            f"{folder} is no directory: get the images from {source} and unpack them there; nothing is downloaded"
+        )
+    names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+    images = [
+        (os.path.join(folder, name, file), label)
+        for label, name in enumerate(names)
+        for file in sorted(os.listdir(os.path.join(folder, name)))
+        if file.lower().endswith(_SUFFIXES)
+    ]
+    if not images:
+        raise InputError(f"{folder} has {len(names)} directories and no image in them: get the images from {source}")
+    return names, images
+
+
+def mean_image(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean over all images of several arrays of shape (N, ...), as float32."""
+    total: Any = sum(part.sum(axis=0, dtype=np.float64) for part in parts)
+    return (total / sum(map(len, parts))).astype(np.float32)
 
 
 def _list_train(folder: str, label_of: dict[str, int]) -> list[tuple[str, int]]:

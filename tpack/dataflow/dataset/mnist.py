@@ -1,6 +1,6 @@
 """Handwritten digits and pictures of clothes: 28 x 28 pixels in grey, ten classes.
 
-The files of MNIST and its relatives: a header of big-endian integers, then unsigned bytes.
+The files of MNIST and its relatives have a header of big-endian integers, then unsigned bytes.
 """
 
 import os

@@ -1,28 +1,20 @@
-"""What an augmentor is: an object that draws random numbers and says how an image is to be changed.
+"""What an augmentor is, an object that draws random numbers and says how an image is changed; and what it says.
 
-``get_transform(img)`` is all that a subclass has to write; the other methods stand on it. Subclasses written for early
-tensorpack, with ``_get_augment_params`` and ``_augment``, work too.
-
-What a Transform is: one change of an image that was decided on, which can be made to whatever belongs to the image.
-
-An augmentor draws random numbers once and returns a transform. The transform draws none: it moves the pixels of the
-image, of its mask, its coordinates and its boxes alike, as often as it is asked to.
+``get_transform(img)`` is all that an augmentor has to write; the other methods stand on it. It draws random numbers
+once and returns a `Transform`: one change that was decided on, which draws none. That moves the pixels of the image, of
+its mask, its coordinates and its boxes alike, as often as it is asked to. Augmentors written for early tensorpack, with
+``_get_augment_params`` and ``_augment``, work too. There are lists of both, which are used one after the other, and a
+transform made of functions.
 
 Coordinates are continuous: the image is the rectangle from (0, 0) to (W, H), and the pixel in row i and column j is the
 square from (j, i) to (j + 1, i + 1), so its centre is (j + 0.5, i + 0.5). Whoever has indices of pixels adds 0.5 to
 them before, and rounds down after. All transforms keep to this. (In tensorpack resizing and flipping did, and affine
 warping was half a pixel off.) Nothing is cut off at the border of the image.
-
-Transforms made one after the other, as one.
-
-A transform made of functions.
-
-Augmentors used one after the other, as one.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -71,6 +63,112 @@ class Transform:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={_shorten(value)}" for name, value in vars(self).items() if name[0] != "_")
         return f"{type(self).__name__}({fields})"
+
+
+class NoOpTransform(Transform):
+    """Change nothing."""
+
+    def apply_image(self, img: np.ndarray) -> np.ndarray:
+        """Return the image itself."""
+        return img
+
+    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
+        """Return the coordinates."""
+        return check_points(self, coords, 2)
+
+
+class TransformList(Transform):
+    """Make each transform of a list to what the one before it gave.
+
+    The list itself is ``tfms``, with the members of lists in it in their place. It has each method ``apply_*`` that
+    all of them have. Two lists, or a list and a transform, are put together by ``+``.
+
+    Raises:
+        ConfigError: A member is not a Transform.
+    """
+
+    def __init__(self, tfms: Iterable[Transform]) -> None:
+        self.tfms: list[Transform] = []
+        for transform in tfms:
+            if not isinstance(transform, Transform):
+                raise ConfigError(f"TransformList got a {type(transform).__name__}: wanted a Transform")
+            self.tfms.extend(transform.tfms if isinstance(transform, TransformList) else [transform])
+
+    def apply_image(self, img: np.ndarray) -> np.ndarray:
+        """Return the image with all changes."""
+        for transform in self.tfms:
+            img = transform.apply_image(img)
+        return img
+
+    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
+        """Return where points of the image have gone after all."""
+        for transform in self.tfms:
+            coords = transform.apply_coords(coords)
+        return coords
+
+    def apply_box(self, box: np.ndarray) -> np.ndarray:
+        """Return the upright boxes around the corners after all, unless a member has boxes of its own kind.
+
+        Upright boxes after each member would grow with each rotation.
+        """
+        if not any(_has_own_boxes(transform) for transform in self.tfms):
+            return corners_to_boxes(self.apply_coords(boxes_to_corners(self, box)))
+        for transform in self.tfms:
+            box = transform.apply_box(box)
+        return box
+
+    def __getattr__(self, name: str) -> Callable[[Any], Any]:
+        if not name.startswith("apply_"):
+            raise AttributeError(f"a TransformList has no attribute {name!r}")
+        methods = [getattr(transform, name) for transform in self.tfms]
+
+        def apply_all(value: Any) -> Any:
+            """Call the method of each member."""
+            for method in methods:
+                value = method(value)
+            return value
+
+        return apply_all
+
+    def __len__(self) -> int:
+        return len(self.tfms)
+
+    def __add__(self, other: Transform) -> "TransformList":
+        return TransformList([self, other])
+
+    def __radd__(self, other: Transform) -> "TransformList":
+        return TransformList([other, self])
+
+
+class TransformFactory(Transform):
+    """Do what functions do; boxes follow from the coordinates unless they have a function of their own.
+
+    Args:
+        name: what it is called in messages.
+        **kwargs: functions of one argument by the name of the method, such as ``apply_image``.
+
+    Raises:
+        ConfigError: A name does not begin with ``apply_``, or its value is no function.
+
+    Example:
+        ``TransformFactory(name="Invert", apply_image=lambda img: 255 - img, apply_coords=lambda coords: coords)``
+    """
+
+    def __init__(self, name: str | None = None, **kwargs: Callable[[Any], Any]) -> None:
+        for method, function in kwargs.items():
+            if not method.startswith("apply_") or not callable(function):
+                raise ConfigError(
+                    f"TransformFactory got {method}={function!r}: wanted functions by names such as apply_image"
+                )
+        self._name = name
+        vars(self).update(kwargs)
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self._name is None else f"TransformFactory({self._name!r})"
+
+
+class UnsupportedTransformError(ConfigError, NotImplementedError):
+    """A transform was asked to change something that it does not know how to change."""
 
 
 class ImageAugmentor:
@@ -163,7 +261,15 @@ class ImageAugmentor:
             if name != "self" and not name.startswith("_"):
                 setattr(self, name, value)
 
-    def _rand_range(self, low: float = 1.0, high: float | None = None, size: Any = None) -> Any:
+    @overload
+    def _rand_range(self, low: float = ..., high: float | None = ...) -> float: ...
+
+    @overload
+    def _rand_range(self, low: float, high: float | None, size: int | Sequence[int]) -> np.ndarray: ...
+
+    def _rand_range(
+        self, low: float = 1.0, high: float | None = None, size: int | Sequence[int] | None = None
+    ) -> float | np.ndarray:
         """Draw from the numbers between two; from 0 to ``low`` if ``high`` is not given."""
         if high is None:
             low, high = 0.0, low
@@ -174,178 +280,11 @@ class ImageAugmentor:
         return f"{type(self).__name__}({fields})"
 
 
-class _OldStyleTransform(Transform):
-    """What an augmentor with ``_augment(img, params)`` does, once its parameters are drawn."""
-
-    def __init__(self, augmentor: Any, params: Any) -> None:
-        self.augmentor = augmentor
-        self.params = params
-
-    def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Call ``_augment``."""
-        return self.augmentor._augment(img, self.params)
-
-    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Call ``_augment_coords``, or say that the augmentor has none."""
-        if not hasattr(self.augmentor, "_augment_coords"):
-            return super().apply_coords(coords)
-        # The caller's array is copied, since such methods were allowed to change it.
-        return self.augmentor._augment_coords(np.array(coords), self.params)
-
-
-def _find(value: Any) -> Iterable[ImageAugmentor]:
-    """Yield the augmentors in the value of an attribute."""
-    if isinstance(value, ImageAugmentor):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _find(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for member in value:
-            yield from _find(member)
-
-
-class UnsupportedTransformError(ConfigError, NotImplementedError):
-    """A transform was asked to change something that it does not know how to change."""
-
-
-class NoOpTransform(Transform):
-    """Change nothing."""
-
-    def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Return the image itself."""
-        return img
-
-    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Return the coordinates."""
-        return check_points(self, coords, 2)
-
-
-def boxes_to_corners(owner: Any, boxes: np.ndarray) -> np.ndarray:
-    """Return the four corners of each box.
-
-    Shapes:
-        (N, 4) to (4 N, 2)
-    """
-    return check_points(owner, boxes, 4)[:, _CORNERS].reshape(-1, 2)
-
-
-def corners_to_boxes(corners: np.ndarray) -> np.ndarray:
-    """Return the upright boxes around each four points.
-
-    Shapes:
-        (4 N, 2) to (N, 4)
-    """
-    points = corners.reshape(-1, 4, 2)
-    return np.concatenate([points.min(axis=1), points.max(axis=1)], axis=1)
-
-
-def _shorten(value: Any) -> str:
-    """Write a field of a transform in a few characters."""
-    if isinstance(value, np.ndarray) and value.size > 9:
-        return f"<array of shape {value.shape}>"
-    return " ".join(repr(value).split())
-
-
-class TransformList(Transform):
-    """Make each transform of a list to what the one before it gave.
-
-    The list itself is ``tfms``, with the members of lists in it in their place. It has each method ``apply_*`` that
-    all of them have. Two lists, or a list and a transform, are put together by ``+``.
-
-    Raises:
-        ConfigError: A member is no Transform.
-    """
-
-    def __init__(self, tfms: Iterable[Transform]) -> None:
-        self.tfms: list[Transform] = []
-        for transform in tfms:
-            if not isinstance(transform, Transform):
-                raise ConfigError(f"TransformList got a {type(transform).__name__}: wanted a Transform")
-            self.tfms.extend(transform.tfms if isinstance(transform, TransformList) else [transform])
-
-    def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Return the image with all changes."""
-        for transform in self.tfms:
-            img = transform.apply_image(img)
-        return img
-
-    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Return where points of the image have gone after all."""
-        for transform in self.tfms:
-            coords = transform.apply_coords(coords)
-        return coords
-
-    def apply_box(self, box: np.ndarray) -> np.ndarray:
-        """Return the upright boxes around the corners after all, unless a member has boxes of its own kind.
-
-        Upright boxes after each member would grow with each rotation.
-        """
-        if not any(_has_own_boxes(transform) for transform in self.tfms):
-            return corners_to_boxes(self.apply_coords(boxes_to_corners(self, box)))
-        for transform in self.tfms:
-            box = transform.apply_box(box)
-        return box
-
-    def __getattr__(self, name: str) -> Callable[[Any], Any]:
-        if not name.startswith("apply_"):
-            raise AttributeError(f"a TransformList has no attribute {name!r}")
-        methods = [getattr(transform, name) for transform in self.tfms]
-
-        def apply_all(value: Any) -> Any:
-            """Call the method of each member."""
-            for method in methods:
-                value = method(value)
-            return value
-
-        return apply_all
-
-    def __len__(self) -> int:
-        return len(self.tfms)
-
-    def __add__(self, other: Transform) -> "TransformList":
-        return TransformList([self, other])
-
-    def __radd__(self, other: Transform) -> "TransformList":
-        return TransformList([other, self])
-
-
-def _has_own_boxes(transform: Transform) -> bool:
-    """Whether a transform does something else with boxes than moving their corners."""
-    return "apply_box" in vars(transform) or type(transform).apply_box is not Transform.apply_box
-
-
-class TransformFactory(Transform):
-    """Do what functions do; boxes follow from the coordinates unless they have a function of their own.
-
-    Args:
-        name: what it is called in messages.
-        **kwargs: functions of one argument by the name of the method, such as ``apply_image``.
-
-    Raises:
-        ConfigError: A name does not begin with ``apply_``, or its value is no function.
-
-    Example:
-        ``TransformFactory(name="Invert", apply_image=lambda img: 255 - img, apply_coords=lambda coords: coords)``
-    """
-
-    def __init__(self, name: str | None = None, **kwargs: Callable[[Any], Any]) -> None:
-        for method, function in kwargs.items():
-            if not method.startswith("apply_") or not callable(function):
-                raise ConfigError(
-                    f"TransformFactory got {method}={function!r}: wanted functions by names such as apply_image"
-                )
-        self._name = name
-        vars(self).update(kwargs)
-
-    def __repr__(self) -> str:
-        return super().__repr__() if self._name is None else f"TransformFactory({self._name!r})"
-
-
 class AugmentorList(ImageAugmentor):
     """Use each augmentor of a list on what the one before it gave.
 
     Raises:
-        ConfigError: A member is no ImageAugmentor.
+        ConfigError: A member is not an ImageAugmentor.
     """
 
     def __init__(self, augmentors: Iterable[ImageAugmentor]) -> None:
@@ -374,7 +313,7 @@ class AugmentorList(ImageAugmentor):
         return img
 
 
-def check_augmentor(owner: Any, augmentor: Any) -> ImageAugmentor:
+def check_augmentor(owner: object, augmentor: object) -> ImageAugmentor:
     """Return the argument.
 
     Raises:
@@ -383,3 +322,64 @@ def check_augmentor(owner: Any, augmentor: Any) -> ImageAugmentor:
     if not isinstance(augmentor, ImageAugmentor):
         raise ConfigError(f"{type(owner).__name__} got a {type(augmentor).__name__}: wanted an ImageAugmentor")
     return augmentor
+
+
+class _OldStyleTransform(Transform):
+    """What an augmentor with ``_augment(img, params)`` does, once its parameters are drawn."""
+
+    def __init__(self, augmentor: Any, params: object) -> None:
+        self.augmentor = augmentor
+        self.params = params
+
+    def apply_image(self, img: np.ndarray) -> np.ndarray:
+        """Call ``_augment``."""
+        return self.augmentor._augment(img, self.params)
+
+    def apply_coords(self, coords: np.ndarray) -> np.ndarray:
+        """Call ``_augment_coords``, or say that the augmentor has none."""
+        if not hasattr(self.augmentor, "_augment_coords"):
+            return super().apply_coords(coords)
+        # The caller's array is copied, since such methods were allowed to change it.
+        return self.augmentor._augment_coords(np.array(coords), self.params)
+
+
+def boxes_to_corners(owner: object, boxes: np.ndarray) -> np.ndarray:
+    """Return the four corners of each box.
+
+    Shapes:
+        (N, 4) to (4 N, 2)
+    """
+    return check_points(owner, boxes, 4)[:, _CORNERS].reshape(-1, 2)
+
+
+def corners_to_boxes(corners: np.ndarray) -> np.ndarray:
+    """Return the upright boxes around each four points.
+
+    Shapes:
+        (4 N, 2) to (N, 4)
+    """
+    points = corners.reshape(-1, 4, 2)
+    return np.concatenate([points.min(axis=1), points.max(axis=1)], axis=1)
+
+
+def _find(value: object) -> Iterable[ImageAugmentor]:
+    """Yield the augmentors in the value of an attribute."""
+    if isinstance(value, ImageAugmentor):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _find(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for member in value:
+            yield from _find(member)
+
+
+def _shorten(value: object) -> str:
+    """Write a field of a transform in a few characters."""
+    if isinstance(value, np.ndarray) and value.size > 9:
+        return f"<array of shape {value.shape}>"
+    return " ".join(repr(value).split())
+
+
+def _has_own_boxes(transform: Transform) -> bool:
+    """Whether a transform does something else with boxes than moving their corners."""
+    return "apply_box" in vars(transform) or type(transform).apply_box is not Transform.apply_box

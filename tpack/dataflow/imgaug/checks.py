@@ -1,18 +1,24 @@
 """Checks of what augmentors are made with and of what they are given."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.utils.argtools import shape2d
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Number = TypeVar("Number", bound=float)
 _IMAGE_DTYPES = frozenset(map(np.dtype, ("uint8", "float32", "float64")))
 
 
-def check_image(owner: Any, image: Any) -> tuple[int, int]:
+def check_image(owner: object, image: object) -> tuple[int, int]:
     """Return the height and width of an image.
 
     Args:
@@ -20,33 +26,33 @@ def check_image(owner: Any, image: Any) -> tuple[int, int]:
         image: the image.
 
     Raises:
-        DataPointError: It is no array of shape (H, W) or (H, W, C) of uint8, float32 or float64, or it is empty.
+        DataPointError: It is not an array of shape (H, W) or (H, W, C) of uint8, float32 or float64, or it is empty.
     """
-    _check_array(owner, image)
-    if image.dtype not in _IMAGE_DTYPES:
+    array = _check_array(owner, image)
+    if array.dtype not in _IMAGE_DTYPES:
         raise DataPointError(
-            f"{type(owner).__name__} got an image of dtype {image.dtype}: wanted uint8, float32 or float64; "
+            f"{type(owner).__name__} got an image of dtype {array.dtype}: wanted uint8, float32 or float64; "
             "put ToUint8() or ToFloat32() before it"
         )
-    return image.shape[0], image.shape[1]
+    return array.shape[0], array.shape[1]
 
 
-def check_numeric_image(owner: Any, image: Any) -> None:
+def check_numeric_image(owner: object, image: object) -> None:
     """Check what is to become an image of another dtype.
 
     Raises:
-        DataPointError: It is no array of numbers of shape (H, W) or (H, W, C), or it is empty.
+        DataPointError: It is not an array of numbers of shape (H, W) or (H, W, C), or it is empty.
     """
-    _check_array(owner, image)
-    if image.dtype.kind not in "biuf":
-        raise DataPointError(f"{type(owner).__name__} got an image of dtype {image.dtype}: wanted real numbers")
+    dtype = _check_array(owner, image).dtype
+    if dtype.kind not in "biuf":
+        raise DataPointError(f"{type(owner).__name__} got an image of dtype {dtype}: wanted real numbers")
 
 
-def check_image_size(owner: Any, image: Any, height: int, width: int) -> None:
+def check_image_size(owner: object, image: np.ndarray, height: int, width: int) -> None:
     """Check that an image has the size that a transform was made for.
 
     Raises:
-        DataPointError: It is no image, or has another size.
+        DataPointError: It is not an image, or has another size.
     """
     found = check_image(owner, image)
     if found != (height, width):
@@ -55,11 +61,11 @@ def check_image_size(owner: Any, image: Any, height: int, width: int) -> None:
         )
 
 
-def check_color(owner: Any, image: Any) -> None:
+def check_color(owner: object, image: np.ndarray) -> None:
     """Check that an image has three channels.
 
     Raises:
-        DataPointError: It is no image, or has another number of channels.
+        DataPointError: It is not an image, or has another number of channels.
     """
     check_image(owner, image)
     if image.ndim != 3 or image.shape[2] != 3:
@@ -68,7 +74,7 @@ def check_color(owner: Any, image: Any) -> None:
         )
 
 
-def check_points(owner: Any, points: Any, columns: int) -> np.ndarray:
+def check_points(owner: object, points: ArrayLike, columns: int) -> np.ndarray:
     """Return coordinates or boxes as a new array of floats.
 
     Args:
@@ -89,7 +95,9 @@ def check_points(owner: Any, points: Any, columns: int) -> np.ndarray:
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
-def check_range(owner: Any, name: str, value: Any, low: float = -np.inf, high: float = np.inf) -> tuple[Any, Any]:
+def check_range(
+    owner: object, name: str, value: Sequence[Any] | np.ndarray, low: float = -np.inf, high: float = np.inf
+) -> tuple[Any, Any]:
     """Return a range given as an argument, a pair in ascending order between two limits.
 
     Raises:
@@ -102,11 +110,11 @@ def check_range(owner: Any, name: str, value: Any, low: float = -np.inf, high: f
     return value[0], value[1]
 
 
-def check_number(owner: Any, name: str, value: Any, low: float = -np.inf, high: float = np.inf) -> Any:
+def check_number(owner: object, name: str, value: Number, low: float = -np.inf, high: float = np.inf) -> Number:
     """Return a number given as an argument.
 
     Raises:
-        ConfigError: It is none, or is not between the limits.
+        ConfigError: It is not a number, or not between the limits.
     """
     if not is_number(value) or not low <= value <= high:
         limits = "" if (low, high) == (-np.inf, np.inf) else f" between {low:g} and {high:g}"
@@ -114,11 +122,11 @@ def check_number(owner: Any, name: str, value: Any, low: float = -np.inf, high: 
     return value
 
 
-def check_shape(owner: Any, name: str, value: Any) -> tuple[int, int]:
+def check_shape(owner: object, name: str, value: int | Sequence[int]) -> tuple[int, int]:
     """Return a height and a width given as two integers, or as one for both.
 
     Raises:
-        ConfigError: They are no positive integers.
+        ConfigError: They are not positive integers.
     """
     try:
         height, width = shape2d(value)
@@ -129,14 +137,15 @@ def check_shape(owner: Any, name: str, value: Any) -> tuple[int, int]:
     return height, width
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a real number, and no boolean."""
+def is_number(value: object) -> bool:
+    """Tell whether a value is a real number and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
-def _check_array(owner: Any, image: Any) -> None:
-    """Refuse what is no array with the dimensions of an image."""
+def _check_array(owner: object, image: object) -> np.ndarray:
+    """Return an array with the dimensions of an image, or refuse what is not one."""
     if not isinstance(image, np.ndarray):
         raise DataPointError(f"{type(owner).__name__} got a {type(image).__name__}: wanted an image, a numpy array")
     if image.ndim not in (2, 3) or image.size == 0:
         raise DataPointError(f"{type(owner).__name__} got an image of shape {image.shape}: wanted (H, W) or (H, W, C)")
+    return image

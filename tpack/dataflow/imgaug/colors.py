@@ -1,12 +1,6 @@
-"""Images made brighter or darker, or with more or less contrast.
-
-Colours changed: their hue, how full they are, the light they are seen in.
-
-Values bent by a curve, or limited.
-"""
+"""Colours and values changed: brightness, contrast, hue, saturation, the light they are seen in, curves and limits."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -77,7 +71,7 @@ class Contrast(PhotometricAugmentor):
         mean = self._mean(img)
         return map_values(self, img, lambda values: (values - mean) * param + mean, self.clip)
 
-    def _mean(self, img: np.ndarray) -> Any:
+    def _mean(self, img: np.ndarray) -> np.ndarray | np.float32:
         """Return one mean, or one for each channel."""
         check_image(self, img)
         if self.rgb is None or img.ndim == 2 or img.shape[2] == 1:
@@ -155,7 +149,13 @@ class Lighting(PhotometricAugmentor):
         Krizhevsky et al., "ImageNet classification with deep convolutional neural networks", 2012
     """
 
-    def __init__(self, std: float, eigval: Any, eigvec: Any, clip: bool = True) -> None:
+    def __init__(
+        self,
+        std: float,
+        eigval: Sequence[float] | np.ndarray,
+        eigvec: Sequence[Sequence[float]] | np.ndarray,
+        clip: bool = True,
+    ) -> None:
         self.std = check_number(self, "std", std, low=0)
         self.eigval = np.asarray(eigval, dtype=np.float64)
         self.eigvec = np.asarray(eigvec, dtype=np.float64)
@@ -212,6 +212,6 @@ class Clip(PhotometricAugmentor):
         self.min = check_number(self, "min", min)
         self.max = check_number(self, "max", max, low=min)
 
-    def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
         check_image(self, img)
         return map_values(self, img, lambda values: np.clip(values, self.min, self.max), clip=False)

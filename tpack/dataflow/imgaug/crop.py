@@ -1,9 +1,4 @@
-"""Rectangles cut out of images.
-
-The crop that image classifiers are trained with: a random part of the image, resized to a fixed shape.
-
-A rectangle of the image painted over.
-"""
+"""Rectangles cut out of images, as they are or resized to a fixed shape, and rectangles painted over."""
 
 import math
 from collections.abc import Sequence
@@ -137,16 +132,6 @@ class RandomCropRandomShape(ImageAugmentor):
         return CropTransform(y0, x0, height, width)
 
 
-def _free(owner: Any, img: np.ndarray, shape: tuple[int, int]) -> tuple[int, int]:
-    """Return by how much an image is higher and wider than a rectangle."""
-    height, width = check_image(owner, img)
-    if height < shape[0] or width < shape[1]:
-        raise DataPointError(
-            f"{owner!r} got an image of shape {img.shape}: wanted at least height {shape[0]} and width {shape[1]}"
-        )
-    return height - shape[0], width - shape[1]
-
-
 class GoogleNetRandomCropAndResize(ImageAugmentor):
     """Keep a rectangle of random area, aspect ratio and place, and resize it.
 
@@ -249,7 +234,17 @@ class RandomCutout(PhotometricAugmentor):
         return filled
 
 
-def _check_edge(owner: Any, name: str, value: Any) -> tuple[int, int]:
+def _free(owner: object, img: np.ndarray, shape: tuple[int, int]) -> tuple[int, int]:
+    """Return by how much an image is higher and wider than a rectangle."""
+    height, width = check_image(owner, img)
+    if height < shape[0] or width < shape[1]:
+        raise DataPointError(
+            f"{owner!r} got an image of shape {img.shape}: wanted at least height {shape[0]} and width {shape[1]}"
+        )
+    return height - shape[0], width - shape[1]
+
+
+def _check_edge(owner: object, name: str, value: Any) -> tuple[int, int]:
     """Return the least length of an edge, and one more than the greatest."""
     low, high = (value, value + 1) if is_number(value) else check_range(owner, name, value)
     if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or not 1 <= low < high:

@@ -1,14 +1,6 @@
-"""Images blurred.
-
-Images with noise on them.
-
-A transform keeps the seed of its noise and not the noise itself, so that it is small and serves images of any size.
-
-Images brought to values of a known range or spread. They come out as float32.
-"""
+"""Images blurred, with noise on them, or brought to values of a known range or spread."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -156,7 +148,7 @@ class MeanVarianceNormalize(PhotometricAugmentor):
     def __init__(self, all_channel: bool = True) -> None:
         self.all_channel = all_channel
 
-    def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
         check_image(self, img)
         axis = _axes(img, self.all_channel)
         mean = img.mean(axis=axis, keepdims=True, dtype=np.float64)
@@ -181,7 +173,7 @@ class MinMaxNormalize(PhotometricAugmentor):
         self.max = check_number(self, "max", max, low=min)
         self.all_channel = all_channel
 
-    def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
         check_image(self, img)
         axis = _axes(img, self.all_channel)
         least = img.min(axis=axis, keepdims=True).astype(np.float64)

@@ -18,7 +18,7 @@ def generator_states(augmentor: ImageAugmentor) -> list[Any]:
     return [rng_state(part.rng) for part in _all_parts(augmentor)]
 
 
-def read_generator_states(augmentor: ImageAugmentor, states: Any) -> list[np.random.RandomState]:
+def read_generator_states(augmentor: ImageAugmentor, states: object) -> list[np.random.RandomState]:
     """Return generators in states that ``generator_states`` returned, for ``set_generators``.
 
     Args:
@@ -26,7 +26,7 @@ def read_generator_states(augmentor: ImageAugmentor, states: Any) -> list[np.ran
         states: the states.
 
     Raises:
-        InputError: They are no states, or of a different number of augmentors.
+        InputError: They are not such states, or of a different number of augmentors.
     """
     count = sum(1 for _ in _all_parts(augmentor))
     if not isinstance(states, (list, tuple)) or len(states) != count:

@@ -1,16 +1,11 @@
-"""Images shifted, scaled, sheared and rotated: one matrix for image and coordinates.
+"""Images shifted, scaled, sheared and rotated by one matrix for image and coordinates; mirrored and transposed.
 
 The numbers of borders are OpenCV's: 0 one value, 1 the nearest pixel again, 2 mirrored with the edge, 3 the other side,
 4 mirrored without it.
-
-Images rotated around a point.
-
-Images mirrored and transposed.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -238,30 +233,6 @@ class RotationAndCropValid(ImageAugmentor):
         return math.floor(width + _EPSILON), math.floor(height + _EPSILON)
 
 
-def _rotation_matrix(degrees: float, center: np.ndarray, new_center: np.ndarray) -> np.ndarray:
-    """Return the matrix that rotates counterclockwise around a point, which comes to another, on indices of pixels."""
-    radians = math.radians(degrees)
-    turn = np.array([[math.cos(radians), math.sin(radians)], [-math.sin(radians), math.cos(radians)]])
-    return np.column_stack([turn, new_center - 0.5 - turn @ (center - 0.5)])
-
-
-def _check_step(owner: Any, step_deg: float | None) -> float | None:
-    """Return the step of the angle, if there is one."""
-    if step_deg is None:
-        return None
-    if not check_number(owner, "step_deg", step_deg, 0, max(owner.max_deg, 0)) > 0:
-        raise ConfigError(f"{type(owner).__name__} got step_deg={step_deg!r}: wanted a positive number")
-    return step_deg
-
-
-def _draw_degrees(augmentor: Any) -> float:
-    """Return a random angle."""
-    if augmentor.step_deg is None:
-        return float(augmentor.rng.uniform(-augmentor.max_deg, augmentor.max_deg))
-    steps = int(augmentor.max_deg / augmentor.step_deg + _EPSILON)
-    return float(augmentor.rng.randint(-steps, steps + 1) * augmentor.step_deg)
-
-
 class FlipTransform(Transform):
     """Mirror an image of height ``h`` and width ``w``: left and right if ``horiz``, else top and bottom."""
 
@@ -339,3 +310,27 @@ class Transpose(ImageAugmentor):
         """Decide whether to."""
         check_image(self, img)
         return TransposeTransform() if self.rng.rand() < self.prob else NoOpTransform()
+
+
+def _rotation_matrix(degrees: float, center: np.ndarray, new_center: np.ndarray) -> np.ndarray:
+    """Return the matrix that rotates counterclockwise around a point, which comes to another, on indices of pixels."""
+    radians = math.radians(degrees)
+    turn = np.array([[math.cos(radians), math.sin(radians)], [-math.sin(radians), math.cos(radians)]])
+    return np.column_stack([turn, new_center - 0.5 - turn @ (center - 0.5)])
+
+
+def _check_step(owner: Rotation | RotationAndCropValid, step_deg: float | None) -> float | None:
+    """Return the step of the angle, if there is one."""
+    if step_deg is None:
+        return None
+    if not check_number(owner, "step_deg", step_deg, 0, max(owner.max_deg, 0)) > 0:
+        raise ConfigError(f"{type(owner).__name__} got step_deg={step_deg!r}: wanted a positive number")
+    return step_deg
+
+
+def _draw_degrees(augmentor: Rotation | RotationAndCropValid) -> float:
+    """Return a random angle."""
+    if augmentor.step_deg is None:
+        return float(augmentor.rng.uniform(-augmentor.max_deg, augmentor.max_deg))
+    steps = int(augmentor.max_deg / augmentor.step_deg + _EPSILON)
+    return float(augmentor.rng.randint(-steps, steps + 1) * augmentor.step_deg)

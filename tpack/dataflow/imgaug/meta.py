@@ -1,6 +1,6 @@
-"""Augmentors that use others by chance, and one that is a plain function.
+"""Augmentors that use others by chance, one that is a plain function, and those of two other libraries used as ours.
 
-Augmentors of two other libraries, used as ours. Neither library is imported: what is wrapped brings it along.
+Neither library is imported: what is wrapped brings it along.
 """
 
 from collections.abc import Callable, Sequence

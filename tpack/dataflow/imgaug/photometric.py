@@ -1,7 +1,4 @@
-"""Augmentors that change the values of pixels and leave the pixels where they are.
-
-Images in another dtype or colour space.
-"""
+"""Augmentors that change the values of pixels and leave the pixels where they are; dtypes and colour spaces."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +39,7 @@ class PhotometricTransform(Transform):
         params: what its ``_get_augment_params`` returned.
     """
 
-    def __init__(self, augmentor: PhotometricAugmentor, params: Any = None) -> None:
+    def __init__(self, augmentor: PhotometricAugmentor, params: object = None) -> None:
         self.augmentor = augmentor
         self.params = params
 
@@ -72,7 +69,7 @@ def to_dtype_of(values: np.ndarray, img: np.ndarray, clip: bool) -> np.ndarray:
 
 
 def map_values(
-    owner: Any, img: np.ndarray, function: Callable[[np.ndarray], np.ndarray], clip: bool = True
+    owner: object, img: np.ndarray, function: Callable[[np.ndarray], np.ndarray], clip: bool = True
 ) -> np.ndarray:
     """Return an image in which each value is what a function makes of it.
 
@@ -101,7 +98,7 @@ class ToUint8(PhotometricAugmentor):
     In tensorpack digits were cut off, which makes images darker.
     """
 
-    def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
         check_numeric_image(self, img)
         return to_dtype_of(img, _ONE_BYTE, clip=True)
 
@@ -109,7 +106,7 @@ class ToUint8(PhotometricAugmentor):
 class ToFloat32(PhotometricAugmentor):
     """Make the values float32 and leave them what they are."""
 
-    def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
         check_numeric_image(self, img)
         return img.astype(np.float32)
 
@@ -131,7 +128,7 @@ class ColorSpace(PhotometricAugmentor):
         self.mode = mode
         self.keepdims = keepdims
 
-    def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
         check_image(self, img)
         try:
             converted = convert_color(img, self.mode)
@@ -155,7 +152,7 @@ class Grayscale(ColorSpace):
         super().__init__(opencv().COLOR_RGB2GRAY if rgb else opencv().COLOR_BGR2GRAY, keepdims)
         self.keepshape = keepshape
 
-    def _augment(self, img: np.ndarray, param: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
         check_color(self, img)
         if self.keepshape:
             return np.repeat(convert_color(img, self.mode)[:, :, np.newaxis], 3, axis=2)

@@ -154,5 +154,5 @@ def _are_factors(limits: tuple[Any, Any]) -> bool:
     return any(isinstance(limit, (float, np.floating)) for limit in limits)
 
 
-def _refuse_size(size: Any) -> int:
+def _refuse_size(size: object) -> int:
     raise ConfigError(f"ResizeShortestEdge got size={size!r}: wanted one integer, the length of the shorter edge")
