@@ -8,12 +8,12 @@ import pytest
 
 from tests.helpers.foreign import FaceDataset, GrainDataset, Loader, MapStyle, StatefulLoader, Tensor
 from tpack.dataflow.adapters import (
-    _IteratorReader,
-    _LoaderReader,
-    _Reader,
     _freeze_state,
     _is_indexed,
+    _IteratorReader,
+    _LoaderReader,
     _open_reader,
+    _Reader,
     _thaw_state,
 )
 from tpack.dataflow.state import StatelessError

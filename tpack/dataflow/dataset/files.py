@@ -1,4 +1,4 @@
-"""Files of data sets: where they are looked for, how they are read, and what is said of one that is not as published."""
+"""Files of data sets: where they are looked for, how they are read, and what is said of those not as published."""
 
 import gzip
 import os
