@@ -1,6 +1,7 @@
-"""The checks of where a method may be called, and what they say."""
+"""The checks of where a method may be called, and what they say; and which device is updated."""
 
 import gc
+import threading
 import weakref
 
 import pytest
@@ -8,6 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.strategies import in_scope, mirrored
 from tpack.distribute.contexts import (
+    UpdateContext,
+    get_update_device,
     require_cross_tower_context,
     require_distribution_strategy_scope,
     require_tower_context,
@@ -114,3 +117,29 @@ def test_a_tower_context_is_required_to_be_the_current_one(graph):
     with pytest.raises(StrategyError, match="mismatching DistributionStrategy objects: .*default.* is not <Mirrored"):
         require_tower_context(contexts[0])
     assert len(contexts) == 2
+
+
+def test_outside_of_updates_there_is_no_device():
+    assert get_update_device() is None
+
+
+def test_blocks_can_be_nested_and_end_with_an_error():
+    outer = UpdateContext("a")
+    with outer, UpdateContext("b"):
+        assert get_update_device() == "b"
+        with outer:
+            assert get_update_device() == "a"
+        assert get_update_device() == "b"
+    with pytest.raises(KeyError), UpdateContext("a"):
+        assert get_update_device() == "a"
+        raise KeyError
+    assert get_update_device() is None
+
+
+def test_another_thread_updates_nothing():
+    seen = []
+    with UpdateContext("a"):
+        thread = threading.Thread(target=lambda: seen.append(get_update_device()))
+        thread.start()
+        thread.join()
+    assert seen == [None]

@@ -1,9 +1,11 @@
-"""Snapshots of collections, against lists made by hand."""
+"""Snapshots of collections, against lists made by hand, and the groups that towers treat specially."""
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.tfutils import summary as tfutils_keys
+from tpack.tower import collections
 from tpack.tower.collections import CollectionSnapshot, backup_collection, freeze_collection, restore_collection
 
 
@@ -69,3 +71,14 @@ def test_snapshot_belongs_to_the_graph_it_was_taken_in(graph):
     with tf.Graph().as_default():
         tf.add_to_collection("a", 1)
         assert snapshot.added("a") == []
+
+
+def test_groups_do_not_overlap():
+    groups = [collections.SUMMARY_KEYS, collections.LOSS_KEYS, collections.VARIABLE_KEYS, (tf.GraphKeys.UPDATE_OPS,)]
+    together = [key for group in groups for key in group]
+    assert len(set(together)) == len(together)
+
+
+def test_moving_summary_key_is_defined_once():
+    assert tfutils_keys.MOVING_SUMMARY_OPS_KEY is collections.MOVING_SUMMARY_OPS_KEY
+    assert collections.MOVING_SUMMARY_OPS_KEY == "MOVING_SUMMARY_OPS"

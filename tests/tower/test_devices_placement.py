@@ -8,7 +8,7 @@ from tests.helpers.log_lines import captured_log
 from tests.helpers.partition_graphs import placed_devices
 from tpack.errors import ConfigError, DeviceError
 from tpack.tower import devices
-from tpack.tower.devices import LeastLoadedDeviceSetter
+from tpack.tower.devices import LeastLoaded, LeastLoadedDeviceSetter
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +102,24 @@ def test_a_gpu_that_the_machine_lacks_is_an_error(monkeypatch, worker, ps):
     monkeypatch.setattr(devices, "list_gpus", lambda: ["/device:GPU:0"])
     with pytest.raises(DeviceError, match="GPU 9 was asked for"):
         LeastLoadedDeviceSetter(worker, ps)
+
+
+def test_take_gives_equal_loads_to_the_first():
+    load = LeastLoaded(["a", "b", "c"])
+    assert [load.take(1) for _ in range(4)] == ["a", "b", "c", "a"]
+    assert load.sizes == [2, 1, 1]
+
+
+def test_take_keeps_loads_within_the_largest_item(rng):
+    load, expected = LeastLoaded("abcd"), np.zeros(4, int)
+    for size in rng.integers(1, 1000, 200).tolist():
+        least = int(np.argmin(expected))
+        assert load.take(size) == "abcd"[least]
+        expected[least] += size
+    assert load.sizes == expected.tolist()
+    assert max(load.sizes) - min(load.sizes) <= 1000
+
+
+def test_no_device_is_an_error():
+    with pytest.raises(ConfigError, match="at least one device"):
+        LeastLoaded([])

@@ -1,9 +1,10 @@
-"""Names of towers and tensors."""
+"""Names of towers and tensors, and the values of variables that are asked for by name."""
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tower.names import join_scope, op_and_tensor_name, tower_name
+from tpack.tower.names import join_scope, op_and_tensor_name, tower_name, value_if_variable
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,19 @@ def test_join_scope_leaves_out_an_empty_scope():
     assert join_scope("a/b", "c") == "a/b/c"
     assert join_scope("", "c") == "c"
     assert join_scope("a", "") == "a/"
+
+
+@pytest.mark.parametrize("key", [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES])
+def test_a_handle_becomes_the_value(session8, key):
+    variable = tf.get_variable("rate", initializer=0.5, use_resource=True, collections=[key])
+    value = value_if_variable(session8.graph.get_tensor_by_name("rate:0"))
+    session8.run(variable.initializer)
+    assert session8.run(value) == 0.5
+
+
+def test_any_other_tensor_stays_what_it_is(graph):
+    variable = tf.get_variable("old", initializer=0.5, use_resource=False)
+    for tensor in (tf.constant(1.0), graph.get_tensor_by_name("old:0"), variable.value()):
+        assert value_if_variable(tensor) is tensor
+    handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[])
+    assert value_if_variable(handle) is handle

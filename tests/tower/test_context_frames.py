@@ -1,11 +1,19 @@
-"""The stack of frames: one for each graph and each thread."""
+"""Where code is: frames, one stack for each graph and each thread, in loops and functions too."""
 
 import threading
 
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.context import Frame, TrainTowerContext, current_frame, entered, get_current_tower_context
+from tpack.tower.context import (
+    Frame,
+    TrainTowerContext,
+    current_frame,
+    entered,
+    get_current_tower_context,
+    is_in_control_flow,
+)
+from tpack.tower.per_graph import built_graph
 
 OUTSIDE = Frame()
 ACROSS = Frame(strategy="a strategy")
@@ -64,3 +72,39 @@ def test_whoever_leaves_a_tower_is_where_it_was_entered(graph):
         with tower.left():
             assert current_frame() == Frame(strategy="a strategy", update_device="d")
         assert get_current_tower_context() is tower
+
+
+def look(seen, result):
+    seen.append((built_graph(), is_in_control_flow(), get_current_tower_context()))
+    return result
+
+
+KINDS = {
+    "cond": lambda seen: tf.cond(tf.constant(True), lambda: look(seen, 1), lambda: look(seen, 2)),
+    "while": lambda seen: tf.while_loop(lambda i: i < 3, lambda i: look(seen, i + 1), [0]),
+    "map": lambda seen: tf.map_fn(lambda i: look(seen, i), tf.range(3)),
+    "nested": lambda seen: tf.map_fn(lambda i: tf.cond(i > 0, lambda: look(seen, i), lambda: i), tf.range(3)),
+    "function": lambda seen: tf.function(lambda: look(seen, tf.constant(1)))(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_inside_belongs_to_the_tower_around_it(graph, kind):
+    seen = []
+    with TrainTowerContext("tower0") as tower:
+        KINDS[kind](seen)
+        assert look(seen, None) is None
+    *inside, outside = seen
+    assert inside
+    assert all(entry == (graph, True, tower) for entry in inside)
+    assert outside == (graph, False, tower)
+
+
+def test_loops_of_tensorflow_1_are_control_flow(graph):
+    seen = []
+    tf.disable_control_flow_v2()
+    try:
+        KINDS["while"](seen)
+    finally:
+        tf.enable_control_flow_v2()
+    assert seen == [(graph, True, None)]
