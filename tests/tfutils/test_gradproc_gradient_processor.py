@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.tfutils import gradproc
-from tpack.tfutils.gradproc import GradientProcessor, gradient_values, map_gradient_values
+from tpack.tfutils.gradproc import GradientProcessor
 
 PROCESSORS = {
     "GradientProcessor": lambda: gradproc.GradientProcessor(),
@@ -54,13 +54,3 @@ def test_subclass_works_in_a_name_scope_of_its_name(graph: Any) -> None:
     ((gradient, variable),) = Double().process([(tf.constant(1.0), "v")])
     assert gradient.op.name.startswith("Double/")
     assert variable == "v"
-
-
-def test_values_of_a_gradient(graph: Any) -> None:
-    values = tf.constant([1.0])
-    slices = tf.IndexedSlices(values, tf.constant([0]), tf.constant([5]))
-    assert gradient_values(values) is gradient_values(slices) is values
-    mapped = map_gradient_values(tf.negative, slices)
-    assert mapped.indices is slices.indices
-    assert mapped.dense_shape is slices.dense_shape
-    assert mapped.values.op.type == "Neg"

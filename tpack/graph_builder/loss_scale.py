@@ -15,8 +15,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.reduction.sums import on_device_of
 from tpack.tfutils.gate import Gate
-from tpack.tfutils.gradproc import gradient_values, map_gradient_values
 from tpack.tfutils.optimizer import ProxyOptimizer
+from tpack.tower.grads import gradient_values, map_gradient_values
 
 
 @dataclass(frozen=True)

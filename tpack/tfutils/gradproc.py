@@ -1,27 +1,22 @@
-"""The public names for gradient processors, in the one module where scripts look for them.
-
-What a gradient processor is: something between the gradients and the optimizer that changes, watches or drops them.
+"""Gradient processors: what stands between the gradients and the optimizer and changes, drops or watches them.
 
 A processor takes a list of (gradient, variable) pairs and returns another. Gradients are dense tensors or
-IndexedSlices.
-
-Gradient processors that change gradients or drop them.
-
-Regular expressions must match a variable's whole name, which is taken without the current tower's variable scope.
-
-Gradient processors that look at gradients and leave them as they are.
+IndexedSlices. Regular expressions must match a variable's whole name, which is taken without the current tower's
+variable scope.
 """
 
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.scope_utils import variable_name_without_tower, whole_variable, writes_summaries
 from tpack.tfutils.summary import add_histogram_summary, add_named_moving_summary, rms
+from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
+from tpack.types import GradsAndVars
 from tpack.utils import logger
 
 __all__ = [
@@ -34,9 +29,7 @@ __all__ = [
     "ScaleGradient",
     "SummaryGradient",
 ]
-
-
-Grads = list[tuple[Any, Any]]
+Grads: TypeAlias = list[tuple[Gradient | None, tf.Variable]]
 """(gradient, variable) pairs."""
 
 
@@ -46,7 +39,7 @@ class GradientProcessor:
     Subclasses override ``_process``.
     """
 
-    def process(self, grads: Sequence[tuple[Any, Any]]) -> Grads:
+    def process(self, grads: GradsAndVars) -> Grads:
         """Return the (gradient, variable) pairs to use in place of these.
 
         Operations are made in a name scope called like the class.
@@ -56,18 +49,6 @@ class GradientProcessor:
 
     def _process(self, grads: Grads) -> Grads:
         return grads
-
-
-def gradient_values(gradient: Any) -> Any:
-    """Return the numbers of a gradient: itself, or the values of IndexedSlices."""
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
-def map_gradient_values(func: Callable[[Any], Any], gradient: Any) -> Any:
-    """Apply a function to the numbers of a gradient; the indices of IndexedSlices stay."""
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(func(gradient.values), gradient.indices, gradient.dense_shape)
-    return func(gradient)
 
 
 class FilterNoneGrad(GradientProcessor):
@@ -124,7 +105,7 @@ class MapGradient(GradientProcessor):
         ConfigError: The function takes neither one nor two arguments, or the regular expression is invalid.
     """
 
-    def __init__(self, func: Callable[..., Any], regex: str = ".*") -> None:
+    def __init__(self, func: Callable[..., Gradient | None], regex: str = ".*") -> None:
         self._takes_variable = _num_required_args(func) == 2
         self._func = func
         self._pattern = compile_pattern(regex)
@@ -158,11 +139,11 @@ class ScaleGradient(MapGradient):
 
     def __init__(self, multipliers: tuple[str, float] | Sequence[tuple[str, float]], verbose: bool = True) -> None:
         super().__init__(self._scale)
-        pairs = multipliers if isinstance(multipliers, list) else [multipliers]
+        pairs: Sequence[Any] = multipliers if isinstance(multipliers, list) else [multipliers]
         self._multipliers = [_parse_multiplier(pair) for pair in pairs]
         self._verbose = verbose
 
-    def _scale(self, gradient: Any, variable: Any) -> Any:
+    def _scale(self, gradient: Gradient, variable: tf.Variable) -> Gradient | None:
         name = variable_name_without_tower(variable)
         multiplier = next((number for pattern, number in self._multipliers if pattern.fullmatch(name)), None)
         if multiplier is None:
@@ -170,42 +151,6 @@ class ScaleGradient(MapGradient):
         if self._verbose:
             logger.info(f"The gradient of {name} is multiplied by {multiplier}")
         return map_gradient_values(lambda values: values * multiplier, gradient) if multiplier else None
-
-
-def compile_pattern(regex: str) -> re.Pattern[str]:
-    """Compile a regular expression for variable names.
-
-    Raises:
-        ConfigError: It is invalid.
-    """
-    try:
-        return re.compile(regex)
-    except (TypeError, re.error) as error:
-        raise ConfigError(f"{regex!r} is no regular expression: {error}") from error
-
-
-def _parse_multiplier(pair: Any) -> tuple[re.Pattern[str], float]:
-    try:
-        regex, multiplier = pair
-        return compile_pattern(regex), float(multiplier)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"wanted a pair of a regular expression and a number, got {pair!r}") from error
-
-
-def _num_required_args(func: Callable[..., Any]) -> int:
-    """Return how many positional arguments a function must be given: one or two."""
-    try:
-        parameters = inspect.signature(func).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"cannot find out which arguments {func!r} takes: wrap it in a function") from error
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [p for p in parameters if p.kind in positional and p.default is inspect.Parameter.empty]
-    if len(required) not in (1, 2):
-        raise ConfigError(
-            f"wanted a function of a gradient, or of a gradient and a variable, got {func!r}, which has "
-            f"{len(required)} argument(s) without a default"
-        )
-    return len(required)
 
 
 class SummaryGradient(GradientProcessor):
@@ -252,8 +197,8 @@ class PrintGradient(MapGradient):
     def __init__(self, regex: str = ".*") -> None:
         super().__init__(self._print, regex)
 
-    def _print(self, gradient: Any, variable: Any) -> Any:
-        def print_first(values: Any) -> Any:
+    def _print(self, gradient: Gradient, variable: tf.Variable) -> Gradient:
+        def print_first(values: tf.Tensor) -> tf.Tensor:
             with tf.control_dependencies([tf.print(f"gradient of {variable.op.name}:", values)]):
                 return tf.identity(values)
 
@@ -266,6 +211,42 @@ class CheckGradient(MapGradient):
     def __init__(self) -> None:
         super().__init__(self._check)
 
-    def _check(self, gradient: Any, variable: Any) -> Any:
+    def _check(self, gradient: Gradient, variable: tf.Variable) -> Gradient:
         message = f"CheckGradient: the gradient of {variable.op.name}"
         return map_gradient_values(lambda values: tf.check_numerics(values, message), gradient)
+
+
+def compile_pattern(regex: str) -> re.Pattern[str]:
+    """Compile a regular expression for variable names.
+
+    Raises:
+        ConfigError: It is invalid.
+    """
+    try:
+        return re.compile(regex)
+    except (TypeError, re.error) as error:
+        raise ConfigError(f"{regex!r} is no regular expression: {error}") from error
+
+
+def _parse_multiplier(pair: tuple[str, float]) -> tuple[re.Pattern[str], float]:
+    try:
+        regex, multiplier = pair
+        return compile_pattern(regex), float(multiplier)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"wanted a pair of a regular expression and a number, got {pair!r}") from error
+
+
+def _num_required_args(func: Callable[..., Any]) -> int:
+    """Return how many positional arguments a function must be given: one or two."""
+    try:
+        parameters = inspect.signature(func).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"cannot find out which arguments {func!r} takes: wrap it in a function") from error
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in positional and p.default is inspect.Parameter.empty]
+    if len(required) not in (1, 2):
+        raise ConfigError(
+            f"wanted a function of a gradient, or of a gradient and a variable, got {func!r}, which has "
+            f"{len(required)} argument(s) without a default"
+        )
+    return len(required)

@@ -1,34 +1,23 @@
-"""The public names for optimizers around other optimizers, in the one module where scripts look for them.
+"""Optimizers around other optimizers, which change how gradients are applied.
 
-An optimizer around another one: the base of those that change how gradients are applied.
-
+One passes gradients through processors first; one does something to each variable afterwards, such as keeping it in a
+range; and one takes several small batches in place of one that does not fit into memory: a step adds its gradients up,
+and every ``niter``-th one hands their mean to the optimizer inside, which is behind a gate on the other steps.
 ``clone_optimizer`` clones a wrapper together with what it wraps.
-
-An optimizer that passes gradients through processors first.
-
-Optimizers that do something to each variable after its gradient was applied, such as keeping it in a range.
-
-Several small batches in place of one that does not fit into memory.
-
-A step adds its gradients up; every ``niter``-th one hands their mean to the optimizer inside, which is behind a gate on
-the other steps.
-
-Where the gradient of one variable is summed up over several steps: dense gradients, and sparse ones.
-
-Optimizers treat a sparse gradient differently from a dense one with zeros in it: a momentum that is not touched does
-not move. The sum of sparse gradients is therefore given as a sparse gradient again, of the rows that were touched.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tfutils.gate import Gate
-from tpack.tfutils.gradproc import GradientProcessor
+from tpack.tfutils.gradproc import GradientProcessor, Grads
 from tpack.tfutils.scope_utils import whole_variable
+from tpack.tower.grads import Gradient
+from tpack.types import GradsAndVars
 
 __all__ = [
     "AccumGradOptimizer",
@@ -38,8 +27,6 @@ __all__ = [
     "VariableAssignmentOptimizer",
     "apply_grad_processors",
 ]
-
-
 _NAME = "AccumGrad"
 
 
@@ -56,21 +43,26 @@ class ProxyOptimizer(tf.train.Optimizer):
         GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``.
     """
 
-    def __init__(self, opt: Any, name: str = "ProxyOptimizer") -> None:
+    def __init__(self, opt: tf.train.Optimizer, name: str = "ProxyOptimizer") -> None:
         if not isinstance(opt, tf.train.Optimizer):
             raise GraphBuildError(f"wanted a tf.compat.v1.train.Optimizer to wrap, got {opt!r:.100}")
         super().__init__(use_locking=False, name=name)
         self._opt = opt
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Grads:
         """Return the (gradient, variable) pairs of the optimizer inside."""
         return list(self._opt.compute_gradients(*args, **kwargs))
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Gradient | None, tf.Variable]],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
         """Return the operation by which the optimizer inside applies gradients."""
         return self._opt.apply_gradients(grads_and_vars, global_step, name)
 
-    def get_slot(self, var: Any, name: str) -> Any:
+    def get_slot(self, var: tf.Variable, name: str) -> tf.Variable | None:
         """Return a slot of the optimizer inside."""
         return self._opt.get_slot(var, name)
 
@@ -78,7 +70,7 @@ class ProxyOptimizer(tf.train.Optimizer):
         """Return the names of the slots of the optimizer inside."""
         return list(self._opt.get_slot_names())
 
-    def variables(self) -> list[Any]:
+    def variables(self) -> list[tf.Variable]:
         """Return the variables of the optimizer inside."""
         return list(self._opt.variables())
 
@@ -94,14 +86,19 @@ class GradientProcessorOptimizer(ProxyOptimizer):
         ConfigError: One of them is not a GradientProcessor.
     """
 
-    def __init__(self, opt: Any, gradprocs: Sequence[GradientProcessor]) -> None:
+    def __init__(self, opt: tf.train.Optimizer, gradprocs: Sequence[GradientProcessor]) -> None:
         super().__init__(opt, "GradientProcessors")
         for gradproc in gradprocs:
             if not isinstance(gradproc, GradientProcessor):
                 raise ConfigError(f"wanted a list of GradientProcessor objects, got {gradproc!r:.100}")
         self._gradprocs = list(gradprocs)
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Gradient | None, tf.Variable]],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
         """Return the operation that applies the processed gradients."""
         grads = list(grads_and_vars)
         for gradproc in self._gradprocs:
@@ -109,7 +106,7 @@ class GradientProcessorOptimizer(ProxyOptimizer):
         return super().apply_gradients(grads, global_step, name)
 
 
-def apply_grad_processors(opt: Any, gradprocs: Sequence[GradientProcessor]) -> ProxyOptimizer:
+def apply_grad_processors(opt: tf.train.Optimizer, gradprocs: Sequence[GradientProcessor]) -> ProxyOptimizer:
     """Return an optimizer that passes gradients through processors before ``opt`` applies them.
 
     Args:
@@ -136,12 +133,19 @@ class PostProcessOptimizer(ProxyOptimizer):
         colocate: make the operation on the variable's device.
     """
 
-    def __init__(self, opt: Any, func: Callable[[Any], Any], colocate: bool = True) -> None:
+    def __init__(
+        self, opt: tf.train.Optimizer, func: Callable[[tf.Variable], tf.Operation | None], colocate: bool = True
+    ) -> None:
         super().__init__(opt, "PostProcess")
         self._func = func
         self._colocate = colocate
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Gradient | None, tf.Variable]],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
         """Return the operation that applies the gradients, then runs the variables' operations."""
         grads = list(grads_and_vars)
         update = super().apply_gradients(grads)
@@ -152,7 +156,7 @@ class PostProcessOptimizer(ProxyOptimizer):
         with tf.control_dependencies([update, *posts]):
             return global_step.assign_add(1, read_value=False, name=name)
 
-    def _post_process(self, variable: Any) -> Any:
+    def _post_process(self, variable: tf.Variable) -> tf.Operation | None:
         variable = whole_variable(variable)
         if not self._colocate:
             return self._func(variable)
@@ -171,12 +175,73 @@ class VariableAssignmentOptimizer(PostProcessOptimizer):
         VariableAssignmentOptimizer(tf.train.RMSPropOptimizer(1e-4), lambda var: tf.clip_by_value(var, -0.01, 0.01))
     """
 
-    def __init__(self, opt: Any, func: Callable[[Any], Any]) -> None:
-        def assign(variable: Any) -> Any:
+    def __init__(self, opt: tf.train.Optimizer, func: Callable[[tf.Variable], tf.Tensor | None]) -> None:
+        def assign(variable: tf.Variable) -> tf.Operation | None:
             value = func(variable)
             return None if value is None else variable.assign(value, read_value=False)
 
         super().__init__(opt, assign)
+
+
+class DenseAccumulator:
+    """Sums dense gradients.
+
+    Args:
+        total: a variable of the gradient's shape, zero at first.
+    """
+
+    def __init__(self, total: tf.Variable) -> None:
+        self._total = total
+
+    def add(self, gradient: tf.Tensor) -> tf.Operation:
+        """Return the operation that adds a gradient."""
+        return self._total.assign_add(gradient, read_value=False)
+
+    def mean(self, count: int) -> tf.Tensor:
+        """Return the sum divided by a number."""
+        return self._total.read_value() / count
+
+    def reset(self) -> tf.Operation:
+        """Return the operation that sets the sum to zero."""
+        return self._total.assign(tf.zeros_like(self._total), read_value=False)
+
+
+class SparseAccumulator:
+    """Sums IndexedSlices, and gives the sum as IndexedSlices again, of the rows that were touched.
+
+    Optimizers treat a sparse gradient differently from a dense one with zeros in it: a momentum that is not touched
+    does not move.
+
+    Args:
+        total: a variable of the shape that the slices are of, zero at first.
+        touched: a variable of one boolean for each row, False at first.
+    """
+
+    def __init__(self, total: tf.Variable, touched: tf.Variable) -> None:
+        self._total = total
+        self._touched = touched
+
+    def add(self, gradient: tf.IndexedSlices) -> tf.Operation:
+        """Return the operation that adds a gradient."""
+        marks = tf.IndexedSlices(tf.ones_like(gradient.indices, tf.bool), gradient.indices)
+        added = self._total.scatter_add(gradient)
+        return tf.group(added, self._touched.scatter_update(marks))
+
+    def mean(self, count: int) -> tf.IndexedSlices:
+        """Return the sum of the rows that were touched, divided by a number; each row comes once."""
+        rows = tf.where(self._touched.read_value())[:, 0]
+        values = tf.gather(self._total.read_value(), rows) / count
+        return tf.IndexedSlices(values, rows, tf.shape(self._total, out_type=tf.int64))
+
+    def reset(self) -> tf.Operation:
+        """Return the operation that sets the sum to zero, and no row touched."""
+        return tf.group(
+            self._total.assign(tf.zeros_like(self._total), read_value=False),
+            self._touched.assign(tf.zeros_like(self._touched), read_value=False),
+        )
+
+
+_Accumulator: TypeAlias = DenseAccumulator | SparseAccumulator
 
 
 class AccumGradOptimizer(ProxyOptimizer):
@@ -203,13 +268,18 @@ class AccumGradOptimizer(ProxyOptimizer):
         AccumGradOptimizer(tf.train.AdamOptimizer(1e-3), 4)
     """
 
-    def __init__(self, opt: Any, niter: int) -> None:
+    def __init__(self, opt: tf.train.Optimizer, niter: int) -> None:
         super().__init__(opt, _NAME)
         if not isinstance(niter, int) or isinstance(niter, bool) or niter < 1:
             raise ConfigError(f"wanted a number of steps of at least 1 to sum gradients over, got niter={niter!r}")
         self._niter = niter
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Gradient | None, tf.Variable]],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
         """Return the operation that adds gradients up and, if it is time, applies their mean.
 
         Creates:
@@ -241,7 +311,7 @@ class AccumGradOptimizer(ProxyOptimizer):
                 return tf.no_op(name or _NAME)
             return global_step.assign_add(1, read_value=False, name=name)
 
-    def _accumulate(self, pairs: Any, accumulators: Any, counter: Any) -> Gate:
+    def _accumulate(self, pairs: GradsAndVars, accumulators: Sequence[_Accumulator], counter: tf.Variable) -> Gate:
         """Add the gradients; return the gate that is open if they are to be applied now."""
         additions = []
         for (gradient, variable), accumulator in zip(pairs, accumulators, strict=True):
@@ -251,7 +321,7 @@ class AccumGradOptimizer(ProxyOptimizer):
             is_last = tf.greater_equal(tf.identity(counter.assign_add(1)), self._niter)
         return Gate(is_last)
 
-    def _apply(self, pairs: Any, accumulators: Any, counter: Any) -> Any:
+    def _apply(self, pairs: GradsAndVars, accumulators: Sequence[_Accumulator], counter: tf.Variable) -> tf.Operation:
         """Apply the mean gradients and begin the next sum."""
         means = []
         with tf.name_scope(_NAME):
@@ -268,7 +338,7 @@ class AccumGradOptimizer(ProxyOptimizer):
                     resets.append(accumulator.reset())
             return tf.group(*resets)
 
-    def _make_accumulator(self, gradient: Any, variable: Any, suffix: str) -> Any:
+    def _make_accumulator(self, gradient: Gradient, variable: tf.Variable, suffix: str) -> _Accumulator:
         total = self._zeros_slot(variable, f"total{suffix}", f"{_NAME}{suffix}")
         if not isinstance(gradient, tf.IndexedSlices):
             return DenseAccumulator(total)
@@ -289,65 +359,10 @@ class AccumGradOptimizer(ProxyOptimizer):
             number += 1
         return _suffix(number)
 
-    def variables(self) -> list[Any]:
+    def variables(self) -> list[tf.Variable]:
         """Return the variables of the optimizer inside, and those that this one sums up in."""
         return [*super().variables(), *tf.train.Optimizer.variables(self)]
 
 
 def _suffix(number: int) -> str:
     return f"_{number}" if number else ""
-
-
-class DenseAccumulator:
-    """Sums dense gradients.
-
-    Args:
-        total: a variable of the gradient's shape, zero at first.
-    """
-
-    def __init__(self, total: Any) -> None:
-        self._total = total
-
-    def add(self, gradient: Any) -> Any:
-        """Return the operation that adds a gradient."""
-        return self._total.assign_add(gradient, read_value=False)
-
-    def mean(self, count: int) -> Any:
-        """Return the sum divided by a number."""
-        return self._total.read_value() / count
-
-    def reset(self) -> Any:
-        """Return the operation that sets the sum to zero."""
-        return self._total.assign(tf.zeros_like(self._total), read_value=False)
-
-
-class SparseAccumulator:
-    """Sums IndexedSlices.
-
-    Args:
-        total: a variable of the shape that the slices are of, zero at first.
-        touched: a variable of one boolean for each row, False at first.
-    """
-
-    def __init__(self, total: Any, touched: Any) -> None:
-        self._total = total
-        self._touched = touched
-
-    def add(self, gradient: Any) -> Any:
-        """Return the operation that adds a gradient."""
-        marks = tf.IndexedSlices(tf.ones_like(gradient.indices, tf.bool), gradient.indices)
-        added = self._total.scatter_add(gradient)
-        return tf.group(added, self._touched.scatter_update(marks))
-
-    def mean(self, count: int) -> Any:
-        """Return the sum of the rows that were touched, divided by a number; each row comes once."""
-        rows = tf.where(self._touched.read_value())[:, 0]
-        values = tf.gather(self._total.read_value(), rows) / count
-        return tf.IndexedSlices(values, rows, tf.shape(self._total, out_type=tf.int64))
-
-    def reset(self) -> Any:
-        """Return the operation that sets the sum to zero, and no row touched."""
-        return tf.group(
-            self._total.assign(tf.zeros_like(self._total), read_value=False),
-            self._touched.assign(tf.zeros_like(self._touched), read_value=False),
-        )
