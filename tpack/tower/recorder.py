@@ -117,7 +117,6 @@ def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple
     Returns:
         (main, copy) pairs in the order of creation.
 
-
     Raises:
         TowerMismatchError: One tower created more variables than the other, or a pair differs in shape or dtype.
     """
