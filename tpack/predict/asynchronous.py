@@ -13,10 +13,10 @@ from tpack.errors import ConfigError, DataPointError
 from tpack.predict.online import OnlinePredictor
 from tpack.utils.concurrency import StoppableThread
 
-QUEUE_SIZE_FOR_EACH = 100
+_QUEUE_SIZE_FOR_EACH = 100
 """How many data points may wait for each predictor before `put_task` waits."""
 
-Task = tuple[Sequence[Any], Future[list[Any]]]
+_Task = tuple[Sequence[Any], Future[list[Any]]]
 
 
 class MultiThreadAsyncPredictor:
@@ -46,7 +46,7 @@ class MultiThreadAsyncPredictor:
             raise ConfigError("predictors must not return their input: whoever puts a data point has it already")
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
             raise ConfigError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
-        self._tasks: queue.Queue[Task] = queue.Queue(maxsize=QUEUE_SIZE_FOR_EACH * len(predictors))
+        self._tasks: queue.Queue[_Task] = queue.Queue(maxsize=_QUEUE_SIZE_FOR_EACH * len(predictors))
         self._threads = [
             _PredictThread(number, predictor, self._tasks, batch_size) for number, predictor in enumerate(predictors)
         ]
@@ -106,7 +106,7 @@ class MultiThreadAsyncPredictor:
         self.start()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _cancel_waiting(self) -> None:
@@ -121,9 +121,9 @@ class MultiThreadAsyncPredictor:
 class _PredictThread(StoppableThread):
     """Takes tasks and works on them until stopped."""
 
-    def __init__(self, number: int, predictor: OnlinePredictor, tasks: "queue.Queue[Task]", batch_size: int) -> None:
+    def __init__(self, number: int, predictor: OnlinePredictor, tasks: "queue.Queue[_Task]", batch_size: int) -> None:
         super().__init__(name=f"MultiThreadAsyncPredictor-{number}", daemon=True)
-        self.session: Any = None
+        self.session: tf.Session | None = None
         self._predictor = predictor
         self._tasks = tasks
         self._batch_size = batch_size
@@ -135,9 +135,9 @@ class _PredictThread(StoppableThread):
                 tasks = [task for task in (first, *self._waiting()) if task[1].set_running_or_notify_cancel()]
                 self._work_on(tasks)
 
-    def _waiting(self) -> list[Task]:
+    def _waiting(self) -> list[_Task]:
         """Return what waits, up to a batch less the first one."""
-        tasks: list[Task] = []
+        tasks: list[_Task] = []
         while len(tasks) < self._batch_size - 1:
             try:
                 tasks.append(self._tasks.get_nowait())
@@ -145,7 +145,7 @@ class _PredictThread(StoppableThread):
                 break
         return tasks
 
-    def _work_on(self, tasks: Sequence[Task]) -> None:
+    def _work_on(self, tasks: Sequence[_Task]) -> None:
         if not tasks:
             return
         try:

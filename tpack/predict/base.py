@@ -1,13 +1,10 @@
-"""The contract of a predictor: a function of one numpy data point.
-
-Compute outputs of which some are inputs too.
-
-TensorFlow's cheap way to run one fixed set of fetches refuses a tensor that is both fed and fetched. A script asks for
-it where the input has a default, such as the noise of a generator, and belongs to the result.
-"""
+"""The contract of a predictor: a function of one numpy data point."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_callable
 
@@ -38,8 +35,14 @@ class PredictorBase:
         raise NotImplementedError(f"{type(self).__name__} does not override _do_call")
 
 
-def make_predict_function(session: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Any]]:
+def make_predict_function(
+    session: tf.Session, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
+) -> Callable[..., list[np.ndarray]]:
     """Return a function of one array for each input that returns the values of the outputs.
+
+    Some outputs may be inputs too. TensorFlow's cheap way to run one fixed set of fetches refuses a tensor that is both
+    fed and fetched. A script asks for it where the input has a default, such as the noise of a generator, and belongs
+    to the result.
 
     Args:
         session: an open session; it must outlive the function.
@@ -52,12 +55,12 @@ def make_predict_function(session: Any, inputs: Sequence[Any], outputs: Sequence
     if len(computed) == len(outputs):
         return function
 
-    def predict(*arrays: Any) -> list[Any]:
+    def predict(*arrays: np.ndarray) -> list[np.ndarray]:
         values = iter(function(*arrays))
         return [arrays[position_of[each.name]] if each.name in position_of else next(values) for each in outputs]
 
     return predict
 
 
-def _nothing(*arrays: Any) -> list[Any]:
+def _nothing(*arrays: np.ndarray) -> list[np.ndarray]:
     return []

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
-from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.tower.tower_func import TowerFunc
 
@@ -25,7 +25,7 @@ class PredictConfig:
         input_signature: what the inputs of a plain function are: ``tf.TensorSpec`` each.
         input_names: names of inputs, or of any other tensors to be given; None means all inputs of the signature.
         output_names: names of the tensors to be returned.
-        session_creator: has ``create_session()``; None means a `NewSessionCreator`.
+        session_creator: makes the session; None means a `NewSessionCreator`.
         session_init: gives variables their values; None leaves them to their initialisers.
         return_input: let predictors return ``(data_point, outputs)`` in place of the outputs alone.
         create_graph: build in a new graph for each predictor; otherwise in the default graph of that moment.
@@ -49,10 +49,10 @@ class PredictConfig:
         self,
         model: ModelDescBase | None = None,
         tower_func: TowerFunc | Callable[..., Any] | None = None,
-        input_signature: Sequence[Any] | None = None,
+        input_signature: Sequence[tf.TensorSpec] | None = None,
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
-        session_creator: Any = None,
+        session_creator: SessionCreator | None = None,
         session_init: SessionInit | None = None,
         return_input: bool = False,
         create_graph: bool = True,
@@ -70,12 +70,16 @@ class PredictConfig:
         self.return_input = bool(return_input)
         self.create_graph = bool(create_graph)
 
-    def make_graph(self) -> Any:
+    def make_graph(self) -> tf.Graph:
         """Return the graph that a predictor is to be built in."""
         return tf.Graph() if self.create_graph else tf.get_default_graph()
 
 
-def _as_tower_func(model: Any, tower_func: Any, input_signature: Any) -> TowerFunc:
+def _as_tower_func(
+    model: ModelDescBase | None,
+    tower_func: TowerFunc | Callable[..., Any] | None,
+    input_signature: Sequence[tf.TensorSpec] | None,
+) -> TowerFunc:
     if model is not None:
         if tower_func is not None or input_signature is not None:
             raise ConfigError("a model is tower function and signature in one: got tower_func or input_signature too")
@@ -98,7 +102,7 @@ def _in_precision(tower_func: TowerFunc, precision: str | PrecisionPolicy) -> To
     return TowerFunc(policy.wrap(tower_func.function, tower_func.input_names), tower_func.input_signature)
 
 
-def _check_names(kind: str, names: Any) -> list[str]:
+def _check_names(kind: str, names: Sequence[str] | None) -> list[str]:
     is_list = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
     if not is_list or not names:
         raise ConfigError(f"{kind}_names must be a list of tensor names, not empty, got {names!r}")

@@ -1,7 +1,4 @@
-"""Predict all data points of a DataFlow, one after the other: the contract, and the predictor in this process.
-
-Predict all data points of a DataFlow in several processes, each with a model of its own.
-"""
+"""Predict all data points of a DataFlow: in this process, or in several, each with a model of its own."""
 
 import os
 from abc import ABC, abstractmethod

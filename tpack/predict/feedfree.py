@@ -99,5 +99,5 @@ class FeedfreePredictor(PredictorBase):
     def __enter__(self) -> "FeedfreePredictor":
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

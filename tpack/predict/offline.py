@@ -1,7 +1,5 @@
 """Prediction outside of training: a graph and a session of the predictor's own."""
 
-from typing import Any
-
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
@@ -47,7 +45,7 @@ class OfflinePredictor(OnlinePredictor):
             super().__init__(inputs, outputs, config.return_input, create_predict_session(config))
 
 
-def check_config(config: PredictConfig, predictor: Any) -> PredictConfig:
+def check_config(config: PredictConfig, predictor: object) -> PredictConfig:
     """Return the config if it is one.
 
     Raises:
@@ -58,7 +56,7 @@ def check_config(config: PredictConfig, predictor: Any) -> PredictConfig:
     return config
 
 
-def create_predict_session(config: PredictConfig) -> Any:
+def create_predict_session(config: PredictConfig) -> tf.Session:
     """Return the session of a predictor, with the weights that its config asks for.
 
     Raises:

@@ -1,9 +1,10 @@
 """Prediction in a session that is there already, such as the one that trains."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
+from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.component import Component, Misfit
@@ -26,19 +27,19 @@ class OnlinePredictor(PredictorBase):
 
     def __init__(
         self,
-        input_tensors: Sequence[Any],
-        output_tensors: Sequence[Any],
+        input_tensors: Sequence[tf.Tensor],
+        output_tensors: Sequence[tf.Tensor],
         return_input: bool = False,
-        sess: Any = None,
+        sess: tf.Session | None = None,
     ) -> None:
         self.input_tensors = _check_tensors("input", input_tensors)
         self.output_tensors = _check_tensors("output", output_tensors)
         self.return_input = return_input
         self.sess = sess
         self._components = input_components(self.input_tensors, [tensor.op.name for tensor in self.input_tensors])
-        self._compiled: tuple[Any, Callable[..., list[Any]]] | None = None
+        self._compiled: tuple[tf.Session, Callable[..., list[np.ndarray]]] | None = None
 
-    def _do_call(self, dp: Sequence[Any]) -> list[Any]:
+    def _do_call(self, dp: Sequence[ArrayLike]) -> list[np.ndarray]:
         feeds = convert_inputs(type(self).__name__, self._components, dp)
         session = tf.get_default_session() if self.sess is None else self.sess
         if session is None:
@@ -53,13 +54,13 @@ class OnlinePredictor(PredictorBase):
         return compiled[1](*feeds)
 
 
-def input_components(tensors: Sequence[Any], names: Sequence[str]) -> list[Component]:
+def input_components(tensors: Sequence[tf.Tensor], names: Sequence[str]) -> list[Component]:
     """Return what checks the inputs of a predictor that feeds these tensors."""
     specs = [tf.TensorSpec(tensor.shape, tensor.dtype, name) for tensor, name in zip(tensors, names, strict=True)]
     return [Component(position, spec, "input") for position, spec in enumerate(specs)]
 
 
-def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence[Any]) -> list[Any]:
+def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence[ArrayLike]) -> list[np.ndarray]:
     """Return a data point as arrays of the dtypes to be fed.
 
     Args:
@@ -80,7 +81,7 @@ def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence
     return [array.astype(item.dtype, copy=False) for array, item in zip(arrays, components, strict=True)]
 
 
-def _check_tensors(role: str, tensors: Sequence[Any]) -> list[Any]:
+def _check_tensors(role: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     for tensor in tensors:
         if not isinstance(tensor, tf.Tensor):
             raise ConfigError(f"an {role} of OnlinePredictor must be a tensor, got {tensor!r}")

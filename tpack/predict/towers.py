@@ -1,15 +1,10 @@
-"""Build a model for prediction on several devices.
-
-Prediction on several devices, each by a predictor of its own on the same weights.
-
-Prediction on one batch by several devices at the same time.
-"""
+"""Prediction on several devices: by a predictor for each on the same weights, or by all of them on one batch."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.tensors import PlaceholderInput
@@ -22,32 +17,6 @@ from tpack.tower.devices import resolve_devices
 from tpack.tower.names import tower_name
 from tpack.tower.tower_func import TowerHandle
 from tpack.utils import logger
-
-
-def build_predict_towers(
-    config: PredictConfig, devices: Sequence[str], get_inputs: Callable[[int], Sequence[Any]]
-) -> list[TowerHandle]:
-    """Build the model of a config once on each device, in the current graph.
-
-    All towers use one set of variables, which lies on the first device.
-
-    Args:
-        config: has the model.
-        devices: where the towers are.
-        get_inputs: ``get_inputs(k)`` returns the input tensors of tower ``k``.
-
-    Returns:
-        The handles of the towers, which are called ``tower0`` and so on.
-
-    Raises:
-        TowerMismatchError: A later tower asks for a variable that the first did not create.
-    """
-    tower_func = config.tower_func.without_towers()
-    for index, device in enumerate(devices):
-        # A tower for prediction is one by itself: nothing is summed over towers.
-        with PredictTowerContext(tower_name(index), device=device, reuse=index > 0):
-            tower_func(*get_inputs(index))
-    return list(tower_func.towers)
 
 
 class MultiTowerOfflinePredictor(PredictorBase):
@@ -96,7 +65,7 @@ class MultiTowerOfflinePredictor(PredictorBase):
         """Return the predictors of all towers."""
         return list(self._predictors)
 
-    def _do_call(self, dp: Sequence[Any]) -> list[Any]:
+    def _do_call(self, dp: Sequence[ArrayLike]) -> list[np.ndarray]:
         return self._predictors[0]._do_call(dp)
 
 
@@ -138,9 +107,9 @@ class DataParallelOfflinePredictor(PredictorBase):
             _check_outputs(self._outputs[0])
             self.sess = create_predict_session(config)
         self._components = input_components(self._inputs[0], config.input_names)
-        self._callables: dict[int, Callable[..., list[Any]]] = {}
+        self._callables: dict[int, Callable[..., list[np.ndarray]]] = {}
 
-    def _do_call(self, dp: Sequence[Any]) -> list[np.ndarray]:
+    def _do_call(self, dp: Sequence[ArrayLike]) -> list[np.ndarray]:
         arrays = convert_inputs(type(self).__name__, self._components, dp)
         batch = self._batch_size(arrays)
         # Towers without a row are not run; a model need not be able to work on nothing.
@@ -154,7 +123,7 @@ class DataParallelOfflinePredictor(PredictorBase):
         num_outputs = len(self._outputs[0])
         return [self._join(position, results[position::num_outputs], sizes) for position in range(num_outputs)]
 
-    def _join(self, position: int, values: Sequence[Any], sizes: Sequence[int]) -> np.ndarray:
+    def _join(self, position: int, values: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
         for value, size in zip(values, sizes, strict=True):
             if np.ndim(value) == 0 or len(value) != size:
                 raise DataPointError(
@@ -163,7 +132,7 @@ class DataParallelOfflinePredictor(PredictorBase):
                 )
         return np.concatenate(values)
 
-    def _run(self, used: int, feeds: Sequence[np.ndarray]) -> list[Any]:
+    def _run(self, used: int, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
         if used not in self._callables:
             self._callables[used] = make_predict_function(
                 self.sess,
@@ -179,11 +148,37 @@ class DataParallelOfflinePredictor(PredictorBase):
         return sizes[0]
 
 
-def _placeholders(signature: Sequence[Any]) -> list[Any]:
+def build_predict_towers(
+    config: PredictConfig, devices: Sequence[str], get_inputs: Callable[[int], Sequence[tf.Tensor]]
+) -> list[TowerHandle]:
+    """Build the model of a config once on each device, in the current graph.
+
+    All towers use one set of variables, which lies on the first device.
+
+    Args:
+        config: has the model.
+        devices: where the towers are.
+        get_inputs: ``get_inputs(k)`` returns the input tensors of tower ``k``.
+
+    Returns:
+        The handles of the towers, which are called ``tower0`` and so on.
+
+    Raises:
+        TowerMismatchError: A later tower asks for a variable that the first did not create.
+    """
+    tower_func = config.tower_func.without_towers()
+    for index, device in enumerate(devices):
+        # A tower for prediction is one by itself: nothing is summed over towers.
+        with PredictTowerContext(tower_name(index), device=device, reuse=index > 0):
+            tower_func(*get_inputs(index))
+    return list(tower_func.towers)
+
+
+def _placeholders(signature: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
     return [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in signature]
 
 
-def _check_inputs(tensors: Sequence[Any]) -> list[bool]:
+def _check_inputs(tensors: Sequence[tf.Tensor]) -> list[bool]:
     """Return which inputs have a batch dimension."""
     for tensor in tensors:
         if tensor.shape.rank is None or (tensor.shape.rank > 0 and tensor.shape[0] is not None):
@@ -197,7 +192,7 @@ def _check_inputs(tensors: Sequence[Any]) -> list[bool]:
     return is_split
 
 
-def _check_outputs(tensors: Sequence[Any]) -> None:
+def _check_outputs(tensors: Sequence[tf.Tensor]) -> None:
     for tensor in tensors:
         if tensor.shape.rank == 0:
             raise ConfigError(
