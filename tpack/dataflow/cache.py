@@ -72,7 +72,7 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         if start is None:
             raise StatelessError(f"CacheData cannot tell its position, since the {type(self.ds).__name__} in it cannot")
         rng = self._passes.drawn_from(self.rng) if self.shuffle else None
-        return make_state(self, start=copy.deepcopy(start), is_filled=is_filled, index=self._passes.value, rng=rng)
+        return make_state(self, is_filled=is_filled, index=self._passes.value, start=copy.deepcopy(start), rng=rng)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position; the next pass first reads again what was in memory.
