@@ -16,8 +16,16 @@ import reduce_baselines
 from timing import argument_parser, write_json
 
 from tpack.cli.reduce import MODELS, _shapes
-from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS, fitting_candidates, make_workload
-from tpack.reduction.choose.measure import MEGABYTE, MeasuringOptions, format_table, measure_candidate, sorted_rows
+from tpack.reduction.choose.candidates import PACKINGS, fitting_candidates
+from tpack.reduction.choose.measure import (
+    LIKELY_CANDIDATES,
+    MEGABYTE,
+    MeasuringOptions,
+    format_table,
+    make_workload,
+    measure_candidate,
+    sorted_rows,
+)
 from tpack.reduction.names import ALGORITHMS
 from tpack.reduction.traffic import ring_cost
 from tpack.tower.devices import resolve_devices

@@ -15,8 +15,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.distribute.values import PerReplica
 
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.choose.candidates import Workload
-from tpack.reduction.choose.measure import Measurement
+from tpack.reduction.choose.measure import Measurement, Workload
 from tpack.reduction.choose.measuring_process import measure_here
 from tpack.reduction.sums import on_device_of
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from tpack.errors import ConfigError
 from tpack.reduction.choose.by_measurement import ChoiceCache, choose_by_measurement
-from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS
-from tpack.reduction.choose.measure import MeasuringOptions, format_table
+from tpack.reduction.choose.candidates import PACKINGS
+from tpack.reduction.choose.measure import LIKELY_CANDIDATES, MeasuringOptions, format_table
 from tpack.reduction.names import ALGORITHMS
 from tpack.tower.devices import resolve_devices
 

@@ -1,28 +1,26 @@
 """The reduction functions that tensorpack scripts call, on top of the reducers.
 
 Arguments, shapes and results are tensorpack's. Unlike the reducers, they return the gradients of one tower unchecked,
-as they always did. New code calls a `Reducer`.
-
-Reduce gradients of variables that all towers share: one result for each variable, where the variable is.
-
-With shared variables, no tower needs a copy of the result; only the one update does. This is parameter-server training
-inside one machine: the placement of the variables decides where the sums run.
+as they always did. New code calls a `Reducer`; or, where towers share their variables, a `ColocatedReduction`.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
-from tpack.reduction.gradients import ReduceOp, check_columns
+from tpack.reduction.gradients import check_columns
 from tpack.reduction.modes import reducer_for_mode
 from tpack.reduction.sums import on_device, on_device_of, sum_column
 from tpack.tower.devices import resolve_device
+from tpack.tower.grads import Gradient, ReduceOp
+from tpack.types import GradsAndVars
 
 
-def allreduce_grads(all_grads: Sequence[Sequence[Any]], average: bool, mode: str = "nccl") -> Any:
+def allreduce_grads(
+    all_grads: Sequence[Sequence[Gradient]], average: bool, mode: str = "nccl"
+) -> Sequence[Sequence[Gradient]]:
     """Reduce gradients over K devices and give each device the result.
 
     Args:
@@ -51,8 +49,8 @@ def allreduce_grads(all_grads: Sequence[Sequence[Any]], average: bool, mode: str
 
 
 def allreduce_grads_hierarchical(
-    all_grads: Sequence[Sequence[Any]], devices: Sequence[str], average: bool = False
-) -> Any:
+    all_grads: Sequence[Sequence[Gradient]], devices: Sequence[str], average: bool = False
+) -> list[list[Gradient]]:
     """Reduce gradients over two groups of devices, as it suits a DGX-1.
 
     Args:
@@ -79,8 +77,8 @@ def allreduce_grads_hierarchical(
 
 
 def allreduce_grads_naive(
-    all_grads: Sequence[Sequence[Any]], devices: Sequence[str] | None = None, average: bool = True
-) -> Any:
+    all_grads: Sequence[Sequence[Gradient]], devices: Sequence[str] | None = None, average: bool = True
+) -> Sequence[Gradient]:
     """Reduce gradients to one list, on the current device or on devices that take turns.
 
     Args:
@@ -116,7 +114,7 @@ def allreduce_grads_naive(
     return reduced[::-1]
 
 
-def aggregate_grads_colocate(all_grads: Sequence[Sequence[tuple[Any, Any]]], average: bool = True) -> Any:
+def aggregate_grads_colocate(all_grads: Sequence[GradsAndVars], average: bool = True) -> GradsAndVars:
     """Reduce gradients of shared variables, each on the device of its variable.
 
     Args:
@@ -141,7 +139,7 @@ def aggregate_grads_colocate(all_grads: Sequence[Sequence[tuple[Any, Any]]], ave
         return ColocatedReduction().reduce(all_grads, _op(average))
 
 
-def split_grad_list(grad_list: Sequence[Sequence[tuple[Any, Any]]]) -> tuple[list[list[Any]], list[list[Any]]]:
+def split_grad_list(grad_list: Sequence[GradsAndVars]) -> tuple[list[list[Gradient]], list[list[tf.Variable]]]:
     """Split lists of (gradient, variable) into lists of gradients and lists of variables.
 
     Args:
@@ -169,8 +167,8 @@ def split_grad_list(grad_list: Sequence[Sequence[tuple[Any, Any]]]) -> tuple[lis
 
 
 def merge_grad_list(
-    all_grads: Sequence[Sequence[Any]], all_vars: Sequence[Sequence[Any]]
-) -> list[list[tuple[Any, Any]]]:
+    all_grads: Sequence[Sequence[Gradient]], all_vars: Sequence[Sequence[tf.Variable]]
+) -> list[GradsAndVars]:
     """Merge lists of gradients and lists of variables into lists of (gradient, variable).
 
     Args:
@@ -197,14 +195,12 @@ def merge_grad_list(
     return [list(zip(grads, variables, strict=True)) for grads, variables in zip(all_grads, all_vars, strict=True)]
 
 
-def _op(average: bool) -> ReduceOp:
-    return ReduceOp.MEAN if average else ReduceOp.SUM
-
-
 class ColocatedReduction:
     """Reduce K lists of (gradient, variable) to one list, each gradient on the device of its variable.
 
-    It is no `Reducer`, because it returns one list and not K.
+    With shared variables, no tower needs a copy of the result; only the one update does. This is parameter-server
+    training inside one machine: the placement of the variables decides where the sums run. It is no `Reducer`, because
+    it returns one list and not K.
 
     Source:
         ``aggregate_grads_colocate`` of tensorpack's graph builder.
@@ -212,9 +208,7 @@ class ColocatedReduction:
 
     name = "colocated"
 
-    def reduce(
-        self, tower_grads_and_vars: Sequence[Sequence[tuple[Any, Any]]], op: ReduceOp = ReduceOp.MEAN
-    ) -> list[tuple[Any, Any]]:
+    def reduce(self, tower_grads_and_vars: Sequence[GradsAndVars], op: ReduceOp = ReduceOp.MEAN) -> GradsAndVars:
         """Reduce the gradients of shared variables over the towers.
 
         Args:
@@ -248,3 +242,7 @@ class ColocatedReduction:
                 with on_device_of(variable):
                     reduced.append((sum_column(column, op), variable))
         return reduced
+
+
+def _op(average: bool) -> ReduceOp:
+    return ReduceOp.MEAN if average else ReduceOp.SUM

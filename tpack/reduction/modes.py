@@ -1,11 +1,11 @@
-"""The modes by which scripts ask for a reduction: the one place where such text is read.
+"""The modes by which scripts ask trainers for a reduction: the one place where such text is read.
 
 A mode is a name, an all-reduce spec, a reducer, or None. Further down there are only objects. The default moves the
 fewest bytes over each link that the usual machines have, and is never NCCL.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
@@ -15,7 +15,10 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.choose.by_kind import ReducerChoice, choose_by_kind
 from tpack.reduction.choose.by_measurement import AutoReducer
 from tpack.reduction.names import ALGORITHMS
-from tpack.reduction.spec import AllReduceSpec, reducer_for_spec
+from tpack.reduction.spec import AllReduceSpec, SpecEntry, reducer_for_spec
+
+ReductionMode: TypeAlias = str | SpecEntry | list[SpecEntry] | Reducer | None
+"""What scripts may ask for."""
 
 _OWN_NAMES: dict[str, Callable[[Sequence[str]], Reducer]] = {
     "auto": lambda devices: AutoReducer(),
@@ -30,7 +33,7 @@ REDUCTION_MODES = (*_OWN_NAMES, *ALGORITHMS)
 _SPEC_MARKS = frozenset("#:/")
 
 
-def reducer_for_mode(mode: Any, devices: Sequence[str]) -> ReducerChoice:
+def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoice:
     """Return the reducer that a mode stands for.
 
     Args:
@@ -68,7 +71,7 @@ def reducer_for_mode(mode: Any, devices: Sequence[str]) -> ReducerChoice:
     return ReducerChoice(reducer_for_spec(mode, devices), reason)
 
 
-def _is_spec(mode: Any) -> bool:
+def _is_spec(mode: object) -> bool:
     """Tell whether a mode is meant as an all-reduce spec, of which the name of an algorithm is the simplest."""
     if isinstance(mode, str):
         return mode in ALGORITHMS or not _SPEC_MARKS.isdisjoint(mode)

@@ -10,20 +10,19 @@ Towers meet in each of these functions once, and once more for its gradient (`To
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError, TowerError
-from tpack.reduction.gradients import ReduceOp
 from tpack.reduction.sums import copy_to_each, on_device_of, sum_tensors
 from tpack.tower.context import TowerContext, current_tower_context, get_current_tower_context
+from tpack.tower.grads import ReduceOp
 
 # Gradients do not pass through integers.
 _BITS = {2: tf.uint16, 4: tf.uint32, 8: tf.uint64}
 
 
-def sum_over_towers(tensor: Any) -> Any:
+def sum_over_towers(tensor: tf.Tensor) -> tf.Tensor:
     """Sum one tensor of each training tower; to be called in all of them.
 
     The sum is made once, in the same order in every run, and is the same in every tower, bit by bit.
@@ -51,7 +50,7 @@ def sum_over_towers(tensor: Any) -> Any:
     return _link(tower, tensor, tower.merge_call(_sum_columns, tensor), sum_over_towers)
 
 
-def mean_over_towers(tensor: Any) -> Any:
+def mean_over_towers(tensor: tf.Tensor) -> tf.Tensor:
     """Average one tensor of each training tower: `sum_over_towers` divided by their number.
 
     Args:
@@ -67,9 +66,6 @@ def mean_over_towers(tensor: Any) -> Any:
         TowerError: As `sum_over_towers`.
         TowerMismatchError: As `sum_over_towers`.
         ReductionError: As `sum_over_towers`.
-
-    Source:
-        As `sum_over_towers`.
     """
     tower = current_tower_context()
     if not _has_partners(tower):
@@ -77,7 +73,7 @@ def mean_over_towers(tensor: Any) -> Any:
     return sum_over_towers(tensor) / tf.constant(ReduceOp.MEAN.divisor(tower.total), tensor.dtype.base_dtype)
 
 
-def stack_over_towers(tensor: Any) -> Any:
+def stack_over_towers(tensor: tf.Tensor) -> tf.Tensor:
     """Give every training tower the tensors of all; to be called in each of them.
 
     It is for what is no plain sum, such as a variance over all towers: each tower computes it from the stack.
@@ -95,9 +91,6 @@ def stack_over_towers(tensor: Any) -> Any:
         TowerError: As `sum_over_towers`.
         TowerMismatchError: As `sum_over_towers`.
         ReductionError: As `sum_over_towers`.
-
-    Source:
-        Written for tpack.
     """
     tower = current_tower_context()
     if not _has_partners(tower):
@@ -110,7 +103,7 @@ def _has_partners(tower: TowerContext) -> bool:
     return tower.is_training and tower.total > 1
 
 
-def _sum_columns(tensors: Sequence[Any]) -> list[Any]:
+def _sum_columns(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     _check_alike(tensors)
     with tf.name_scope("sum_over_towers"):
         with on_device_of(tensors[0]):
@@ -118,7 +111,7 @@ def _sum_columns(tensors: Sequence[Any]) -> list[Any]:
         return copy_to_each(total, tensors)
 
 
-def _stack_columns(tensors: Sequence[Any]) -> list[Any]:
+def _stack_columns(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     _check_alike(tensors)
     with tf.name_scope("stack_over_towers"):
         with on_device_of(tensors[0]):
@@ -126,7 +119,7 @@ def _stack_columns(tensors: Sequence[Any]) -> list[Any]:
         return copy_to_each(stacked, tensors)
 
 
-def _check_alike(tensors: Sequence[Any]) -> None:
+def _check_alike(tensors: Sequence[tf.Tensor]) -> None:
     first = tensors[0]
     for index, tensor in enumerate(tensors):
         if tensor.dtype.base_dtype != first.dtype.base_dtype or not tensor.shape.is_compatible_with(first.shape):
@@ -138,10 +131,12 @@ def _check_alike(tensors: Sequence[Any]) -> None:
         raise ReductionError(f"wanted floating-point tensors of each tower, got {first.name} of {first.dtype.name}")
 
 
-def _link(tower: TowerContext, tensor: Any, result: Any, backward: Callable[[Any], Any]) -> Any:
+def _link(
+    tower: TowerContext, tensor: tf.Tensor, result: tf.Tensor, backward: Callable[[tf.Tensor], tf.Tensor]
+) -> tf.Tensor:
     """Return ``result`` with a gradient with respect to this tower's ``tensor`` alone."""
 
-    def gradient(grad: Any) -> tuple[Any, None]:
+    def gradient(grad: tf.Tensor) -> tuple[tf.Tensor, None]:
         if get_current_tower_context() is not tower:
             raise TowerError(
                 f"the gradient of {result.name}, which towers computed together, must be built in {tower!r}, where "
@@ -150,7 +145,7 @@ def _link(tower: TowerContext, tensor: Any, result: Any, backward: Callable[[Any
         return backward(tf.convert_to_tensor(grad)), None
 
     @tf.custom_gradient
-    def linked(_tensor: Any, bits: Any) -> tuple[Any, Callable[[Any], tuple[Any, None]]]:
+    def linked(_tensor: tf.Tensor, bits: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, None]]]:
         return tf.bitcast(bits, result.dtype), gradient
 
     # As bits, the result has no path back into the towers. TensorFlow looks for one in Python, and in each tower it

@@ -5,7 +5,7 @@ A spec is text, a tuple or a list of tuples in scripts, and is read here, once. 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
@@ -38,7 +38,11 @@ class AllReduceSpec:
             raise ConfigError(f"wanted a limit of 1 byte or more, or {NO_LIMIT} for none, got {self.byte_limit!r}")
 
 
-def parse_all_reduce_spec(spec: Any) -> tuple[AllReduceSpec, ...]:
+SpecEntry: TypeAlias = AllReduceSpec | tuple[str] | tuple[str, int] | tuple[str, int, int]
+"""One entry as scripts write it."""
+
+
+def parse_all_reduce_spec(spec: str | SpecEntry | list[SpecEntry]) -> tuple[AllReduceSpec, ...]:
     """Read an all-reduce spec.
 
     Args:
@@ -65,7 +69,7 @@ def parse_all_reduce_spec(spec: Any) -> tuple[AllReduceSpec, ...]:
         tensorflow/benchmarks.
     """
     if isinstance(spec, str):
-        entries: Sequence[Any] = _split_text(spec)
+        entries: Sequence[object] = _split_text(spec)
     elif isinstance(spec, list):
         entries = spec
     else:
@@ -75,7 +79,7 @@ def parse_all_reduce_spec(spec: Any) -> tuple[AllReduceSpec, ...]:
     return parsed
 
 
-def reducer_for_spec(spec: Any, devices: Sequence[str]) -> Reducer:
+def reducer_for_spec(spec: str | SpecEntry | list[SpecEntry], devices: Sequence[str]) -> Reducer:
     """Return the reducer that an all-reduce spec stands for.
 
     Args:
@@ -100,7 +104,7 @@ def reducer_for_spec(spec: Any, devices: Sequence[str]) -> Reducer:
     return reducers[0][0] if len(reducers) == 1 else SplitBySizeReducer(reducers)
 
 
-def _parse_entry(position: int, entry: Any) -> AllReduceSpec:
+def _parse_entry(position: int, entry: object) -> AllReduceSpec:
     if isinstance(entry, AllReduceSpec):
         return entry
     if not isinstance(entry, tuple) or not 1 <= len(entry) <= 3:
@@ -114,8 +118,8 @@ def _parse_entry(position: int, entry: Any) -> AllReduceSpec:
         raise ConfigError(f"entry {position} of the all-reduce spec, {entry!r}: {error}") from error
 
 
-def _split_text(text: str) -> list[tuple[Any, ...]]:
-    """Split ``algorithm#shards:limit:algorithm#shards`` into tuples; a last limit that is left out is none."""
+def _split_text(text: str) -> list[tuple[str, int, int]]:
+    """Split ``algorithm#shards:limit:algorithm#shards`` into tuples; a last limit that is left out is no limit."""
     parts = text.split(":")
     limits: Iterable[str] = [*parts[1::2], str(NO_LIMIT)]
     return [
@@ -138,5 +142,5 @@ def _number(position: int, what: str, text: str) -> int:
         ) from error
 
 
-def _is_whole(number: Any) -> bool:
+def _is_whole(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)

@@ -7,8 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tests.helpers.tower_grads import cpu_devices
 from tpack.reduction.choose.by_measurement import ChoiceCache, cache_directory, make_question
-from tpack.reduction.choose.candidates import make_workload
-from tpack.reduction.choose.measure import Measurement, MeasuringOptions
+from tpack.reduction.choose.measure import Measurement, MeasuringOptions, make_workload
 
 ROWS = (Measurement("xring", (0.1, 0.2), 5), Measurement("nccl", error="killed"))
 QUESTION = {"devices": ("a", "b"), "shapes": [[1], []]}

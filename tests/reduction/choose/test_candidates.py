@@ -4,7 +4,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, PACKINGS, fitting_candidates, make_candidate
+from tpack.reduction.choose.candidates import PACKINGS, fitting_candidates, make_candidate
+from tpack.reduction.choose.measure import LIKELY_CANDIDATES
 from tpack.reduction.names import ALGORITHMS
 from tpack.reduction.wrappers.buckets import BucketReducer
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer

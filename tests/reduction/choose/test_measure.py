@@ -7,8 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.measuring_workers import answering, python
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError
-from tpack.reduction.choose.candidates import make_workload
-from tpack.reduction.choose.measure import MeasuringOptions, measure_candidate
+from tpack.reduction.choose.measure import MeasuringOptions, make_workload, measure_candidate
 
 WORKLOAD = make_workload(cpu_devices(2), [[300], []])
 

@@ -5,7 +5,7 @@ import sys
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import cpu_devices
-from tpack.reduction.choose.candidates import make_workload
+from tpack.reduction.choose.measure import make_workload
 from tpack.reduction.choose.measuring_process import answer, main
 
 

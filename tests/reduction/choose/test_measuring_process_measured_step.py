@@ -9,7 +9,7 @@ from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.base import Column, ReduceOp, Reducer
-from tpack.reduction.choose.candidates import make_workload
+from tpack.reduction.choose.measure import make_workload
 from tpack.reduction.choose.measuring_process import measure_here
 from tpack.reduction.sums import on_device_of
 

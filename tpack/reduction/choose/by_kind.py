@@ -2,12 +2,10 @@
 
 `choose_by_kind` looks at names only and is what happens when nobody chooses; it never takes NCCL. `choose_the_best`
 asks TensorFlow for the links between the GPUs, and takes NCCL where it has just been seen to sum correctly.
-
-How the GPUs of a machine are linked, as far as TensorFlow knows.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -16,8 +14,7 @@ from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import Reducer
-from tpack.reduction.choose.candidates import make_workload
-from tpack.reduction.choose.measure import MeasuringOptions, measure_candidate
+from tpack.reduction.choose.measure import MeasuringOptions, make_workload, measure_candidate
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
 from tpack.tower.devices import canonical_device
 
@@ -45,17 +42,7 @@ class ReducerChoice(NamedTuple):
 
 
 def choose_by_kind(devices: Sequence[str]) -> ReducerChoice:
-    """Return a copy-based reducer that suits the kinds of the devices.
-
-    Shapes:
-        devices: K names, one for each tower.
-
-    Raises:
-        Nothing: there is one for any devices.
-
-    Source:
-        tpack's own.
-    """
+    """Return a copy-based reducer that suits the kinds of the devices, of which there is one for each tower."""
     kinds = {tf.DeviceSpec.from_string(device).device_type for device in devices}
     if kinds == {"GPU"} and len(devices) == 8:
         reason = "eight GPUs are usually linked in two groups of four, and each total then crosses between them once"
@@ -65,7 +52,7 @@ def choose_by_kind(devices: Sequence[str]) -> ReducerChoice:
     return ReducerChoice(RoundRobinReducer(), "copies between CPU devices share memory, so summing by turns is fastest")
 
 
-def choose_the_best(devices: Sequence[str], session_config: Any = None) -> ReducerChoice:
+def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | None = None) -> ReducerChoice:
     """Choose by the links between the GPUs of this machine.
 
     Eight GPUs that are linked as in a DGX-1 get the hierarchical reducer, with as many packs as GPUs. Other GPUs get
@@ -106,7 +93,7 @@ def choose_the_best(devices: Sequence[str], session_config: Any = None) -> Reduc
     return _nccl_where_safe(names, session_config)
 
 
-def _nccl_where_safe(devices: Sequence[str], session_config: Any) -> ReducerChoice:
+def _nccl_where_safe(devices: Sequence[str], session_config: tf.ConfigProto | None) -> ReducerChoice:
     options = MeasuringOptions(steps=1, rounds=1, session_config=session_config)
     checked = measure_candidate("nccl", make_workload(devices, [_CHECK_SHAPE]), options)
     if checked.error:
@@ -116,7 +103,7 @@ def _nccl_where_safe(devices: Sequence[str], session_config: Any) -> ReducerChoi
     return ReducerChoice(GradientPackingReducer(NcclReducer(), 1), reason)
 
 
-def visible_links(session_config: Any = None) -> dict[str, frozenset[int]]:
+def visible_links(session_config: tf.ConfigProto | None = None) -> dict[str, frozenset[int]]:
     """Return, for each device of this process by its canonical name, the numbers of the GPUs that it has a link to.
 
     It starts the GPUs: TensorFlow knows the links only of those that run.

@@ -1,19 +1,9 @@
 """Choose a reducer by measuring: build each candidate that fits for the real gradients, time it, take the fastest.
 
 Which algorithm is fastest depends on links, cores, caches and on how many small tensors a model has; a table of rules
-for all of that would be wrong somewhere. Measuring takes some seconds for each candidate, once: the table is kept on
-disk.
-
-Remember on disk what was measured, so that the same towers with the same gradients are measured once.
-
-There is one file for each question: devices, gradients, versions, configuration and candidates. It holds the question
-too, so a file is only ever taken as the answer to its own. A file that cannot be read is no error but a
-warning, and is written anew.
-
-A reducer that measures when it first sees gradients, and then is the one that was fastest.
-
-What is fastest depends on the shapes, and those are known when gradients are reduced and not when a trainer is made. So
-the choice is itself a reducer.
+for all of that would be wrong somewhere. Measuring takes some seconds for each candidate, so the same towers with the
+same gradients are measured once: `ChoiceCache` keeps the table on disk. What the gradients are is known when they are
+reduced and not when a trainer is made, so the choice is itself a reducer, `AutoReducer`.
 """
 
 import hashlib
@@ -21,15 +11,25 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.reduction.base import Reducer
 from tpack.reduction.choose.by_kind import choose_by_kind
-from tpack.reduction.choose.candidates import Workload, fitting_candidates, make_candidate, make_workload
-from tpack.reduction.choose.measure import Measurement, MeasuringOptions, format_table, measure_candidate, sorted_rows
+from tpack.reduction.choose.candidates import fitting_candidates, make_candidate
+from tpack.reduction.choose.measure import (
+    DTypeLike,
+    Measurement,
+    MeasuringOptions,
+    ShapeLike,
+    Workload,
+    format_table,
+    make_workload,
+    measure_candidate,
+    sorted_rows,
+)
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write, mkdir_p
@@ -37,6 +37,9 @@ from tpack.version import __version__
 
 CACHE_VARIABLE = "TPACK_CACHE"
 """The environment variable that names another directory for what tpack remembers."""
+
+Question: TypeAlias = Mapping[str, object]
+"""Everything that the answer of a measurement depends on."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ class MeasuredChoice:
 class ChoiceCache:
     """The tables of earlier measurements, in a directory.
 
+    There is one file for each question: devices, gradients, versions, configuration and candidates. It holds the
+    question too, so a file is only ever taken as the answer to its own. A file that cannot be read is no error but a
+    warning, and is written anew.
+
     Args:
         directory: where; by default ``reduction`` below `cache_directory` of the moment.
         is_write_only: answer nothing, so that everything is measured again.
@@ -68,7 +75,7 @@ class ChoiceCache:
         self._directory = directory or os.path.join(cache_directory(), "reduction")
         self._is_write_only = is_write_only
 
-    def load(self, question: Mapping[str, Any]) -> tuple[Measurement, ...] | None:
+    def load(self, question: Question) -> tuple[Measurement, ...] | None:
         """Return the rows that were stored for a question, or None. A damaged file counts as none, with a warning."""
         if self._is_write_only:
             return None
@@ -81,7 +88,7 @@ class ChoiceCache:
             logger.warning(f"What was measured before cannot be read from {path}, and is measured again: {error!r}")
             return None
 
-    def store(self, question: Mapping[str, Any], rows: Sequence[Measurement]) -> None:
+    def store(self, question: Question, rows: Sequence[Measurement]) -> None:
         """Store the rows of a question. Where nothing can be written, a warning says so."""
         path = self.path(question)
         try:
@@ -91,7 +98,7 @@ class ChoiceCache:
         except OSError as error:
             logger.warning(f"What was measured cannot be kept in {path}: {error}")
 
-    def path(self, question: Mapping[str, Any]) -> str:
+    def path(self, question: Question) -> str:
         """Return the file of a question."""
         digits = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:24]
         return os.path.join(self._directory, f"{digits}.json")
@@ -99,9 +106,9 @@ class ChoiceCache:
 
 def choose_by_measurement(
     devices: Sequence[str],
-    shapes: Sequence[Any],
-    dtypes: Any = tf.float32,
-    session_config: Any = None,
+    shapes: Sequence[ShapeLike],
+    dtypes: DTypeLike | Sequence[DTypeLike] = tf.float32,
+    session_config: tf.ConfigProto | None = None,
     *,
     options: MeasuringOptions | None = None,
     cache: ChoiceCache | None = None,
@@ -154,7 +161,43 @@ def choose_by_measurement(
     return _fastest(workload, rows, is_cached=False)
 
 
-def _with_config(options: MeasuringOptions, session_config: Any) -> MeasuringOptions:
+class AutoReducer(Reducer):
+    """Reduce dense gradients with what `choose_by_measurement` finds for them; the log says what, and why.
+
+    Measuring takes some seconds for each candidate before the graph is built, and nothing when the same towers and
+    gradients were measured on this machine before. Gradients that cannot be measured, because a shape is not fully
+    defined or a tower has no device of its own, are reduced by what suits the kinds of the devices.
+
+    Args:
+        session_config: the ``ConfigProto`` of the session that will train, or None.
+        **choose_options: other keyword arguments of `choose_by_measurement`.
+    """
+
+    name = "auto"
+
+    def __init__(self, session_config: tf.ConfigProto | None = None, **choose_options: Any) -> None:
+        self._session_config = session_config
+        self._choose_options = choose_options
+
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        """Choose, and reduce with what was chosen."""
+        chosen = self._choose(columns)
+        logger.info(f"Gradients of {len(columns[0])} towers are reduced by {chosen.reducer.name}: {chosen.reason}.")
+        if chosen.rows:
+            logger.info("What was measured:\n" + format_table(chosen.rows))
+        return chosen.reducer.reduce_columns(columns, op)
+
+    def _choose(self, columns: Sequence[Column]) -> MeasuredChoice:
+        devices = [tensor.device for tensor in columns[0]]
+        shapes, dtypes = [column[0].shape for column in columns], [column[0].dtype for column in columns]
+        try:
+            return choose_by_measurement(devices, shapes, dtypes, self._session_config, **self._choose_options)
+        except ReductionError as error:
+            copying = choose_by_kind(devices)
+            return MeasuredChoice(copying.reducer, f"nothing was measured, since {error}; {copying.reason}")
+
+
+def _with_config(options: MeasuringOptions, session_config: tf.ConfigProto | None) -> MeasuringOptions:
     return options if session_config is None else replace(options, session_config=session_config)
 
 
@@ -184,7 +227,7 @@ def cache_directory() -> str:
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tpack")
 
 
-def make_question(workload: Workload, candidates: Sequence[str], options: MeasuringOptions) -> dict[str, Any]:
+def make_question(workload: Workload, candidates: Sequence[str], options: MeasuringOptions) -> Question:
     """Return everything that the answer depends on, as plain data."""
     gpus = tf.config.list_physical_devices("GPU")
     return {
@@ -198,7 +241,7 @@ def make_question(workload: Workload, candidates: Sequence[str], options: Measur
     }
 
 
-def _read(path: str, question: Mapping[str, Any]) -> tuple[Measurement, ...]:
+def _read(path: str, question: Question) -> tuple[Measurement, ...]:
     with open(path, encoding="utf-8") as file:
         stored = json.load(file)
     if stored["question"] != _plain(question):
@@ -206,45 +249,6 @@ def _read(path: str, question: Mapping[str, Any]) -> tuple[Measurement, ...]:
     return tuple(Measurement.from_json(row) for row in stored["rows"])
 
 
-def _plain(question: Mapping[str, Any]) -> Any:
+def _plain(question: Question) -> object:
     """Return the question as it comes back from JSON, where tuples are lists."""
     return json.loads(json.dumps(question))
-
-
-class AutoReducer(Reducer):
-    """Reduce dense gradients with what `choose_by_measurement` finds for them; the log says what, and why.
-
-    Measuring takes some seconds for each candidate before the graph is built, and nothing when the same towers and
-    gradients were measured on this machine before. Gradients that cannot be measured, because a shape is not fully
-    defined or a tower has no device of its own, are reduced by what suits the kinds of the devices.
-
-    Args:
-        session_config: the ``ConfigProto`` of the session that will train, or None.
-        choose_options: other keyword arguments of `choose_by_measurement`.
-
-    Source:
-        tpack's own.
-    """
-
-    name = "auto"
-
-    def __init__(self, session_config: Any = None, **choose_options: Any) -> None:
-        self._session_config = session_config
-        self._choose_options = choose_options
-
-    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
-        """Choose, and reduce with what was chosen."""
-        chosen = self._choose(columns)
-        logger.info(f"Gradients of {len(columns[0])} towers are reduced by {chosen.reducer.name}: {chosen.reason}.")
-        if chosen.rows:
-            logger.info("What was measured:\n" + format_table(chosen.rows))
-        return chosen.reducer.reduce_columns(columns, op)
-
-    def _choose(self, columns: Sequence[Column]) -> MeasuredChoice:
-        devices = [tensor.device for tensor in columns[0]]
-        shapes, dtypes = [column[0].shape for column in columns], [column[0].dtype for column in columns]
-        try:
-            return choose_by_measurement(devices, shapes, dtypes, self._session_config, **self._choose_options)
-        except ReductionError as error:
-            copying = choose_by_kind(devices)
-            return MeasuredChoice(copying.reducer, f"nothing was measured, since {error}; {copying.reason}")

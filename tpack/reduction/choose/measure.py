@@ -1,6 +1,7 @@
 """Measure one candidate in a process of its own, with a limit on its time, whatever happens to that process.
 
-What was measured of one candidate: a row of the table by which a reduction is chosen.
+What is measured (`Workload`), how (`MeasuringOptions`) and what came out (`Measurement`, a row of the table by which a
+reduction is chosen) is plain data, so that it can be sent to another process and kept in a file.
 """
 
 import json
@@ -10,17 +11,110 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 from tabulate import tabulate
 
-from tpack.errors import ConfigError
-from tpack.reduction.choose.candidates import LIKELY_CANDIDATES, Workload
+from tpack.errors import ConfigError, ReductionError
+from tpack.tower.devices import resolve_device
 
 _WORKER = (sys.executable, "-m", "tpack.reduction.choose.measuring_process")
 MEGABYTE = 1e6
-HEADERS = ("reducer", "ms a step", "over the best", "graph ops", "build s", "MB a device", "hops", "error")
+LIKELY_CANDIDATES = (
+    "one_device",
+    "round_robin",
+    "hierarchical",
+    "pscpu",
+    "one_device+small",
+    "round_robin+small",
+    "hierarchical+buckets",
+    "psgpu+small",
+    "xring+small",
+    "nccl",
+    "nccl+packs",
+)
+"""Those that are the fastest on some machine. Each costs the start of a process, so the hopeless are not among them."""
+
+_HEADERS = ("reducer", "ms a step", "over the best", "graph ops", "build s", "MB a device", "hops", "error")
+
+DTypeLike: TypeAlias = tf.DType | str
+"""What TensorFlow takes as a dtype."""
+
+ShapeLike: TypeAlias = tf.TensorShape | Sequence[int | None] | int
+"""What TensorFlow takes as a shape."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The dense gradients of K towers, as plain data; made by `make_workload`.
+
+    Attributes:
+        devices: the K devices, by their canonical names.
+        shapes: N shapes.
+        dtypes: N names of dtypes.
+    """
+
+    devices: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether there are gradients that have a sum and no mean."""
+        return any(tf.as_dtype(dtype).is_integer for dtype in self.dtypes)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether one process has all the devices, so that it can measure on them."""
+        specs = [tf.DeviceSpec.from_string(device) for device in self.devices]
+        return all(spec.job in (None, "localhost") and spec.task in (None, 0) for spec in specs)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of one tower's gradients."""
+        sizes = [tf.TensorShape(shape).num_elements() for shape in self.shapes]
+        return sum(size * tf.as_dtype(dtype).size for size, dtype in zip(sizes, self.dtypes, strict=True))
+
+    def as_json(self) -> dict[str, object]:
+        """Return what `from_json` reads, of lists, texts and numbers."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Workload":
+        """Return the workload that was written by `as_json`."""
+        return cls(tuple(fields["devices"]), tuple(tuple(shape) for shape in fields["shapes"]), tuple(fields["dtypes"]))
+
+
+def make_workload(
+    devices: Sequence[str], shapes: Sequence[ShapeLike], dtypes: DTypeLike | Sequence[DTypeLike] = tf.float32
+) -> Workload:
+    """Return the workload of some towers and gradients.
+
+    Args:
+        devices: one device for each tower. GPUs become logical CPU devices on a machine without GPUs.
+        shapes: anything that TensorFlow takes as a shape.
+        dtypes: one for each shape, or one for all.
+
+    Returns:
+        The same, checked, as plain data.
+
+    Raises:
+        ReductionError: There is no tower, or none of its own device; a shape is not fully defined; or there are more or
+            fewer dtypes than shapes.
+    """
+    resolved = tuple(resolve_device(device) for device in devices)
+    if not resolved or "" in resolved or len(set(resolved)) < len(resolved):
+        raise ReductionError(f"wanted a device of its own for each of one or more towers, got {list(devices)}")
+    defined = [tf.TensorShape(shape) for shape in shapes]
+    for n, shape in enumerate(defined):
+        if not shape.is_fully_defined():
+            raise ReductionError(f"the shape {shape} of gradient {n} is not fully defined: it cannot be measured")
+    several = isinstance(dtypes, Sequence) and not isinstance(dtypes, str)
+    names = [tf.as_dtype(dtype).base_dtype.name for dtype in (dtypes if several else [dtypes] * len(defined))]
+    if len(names) != len(defined):
+        raise ReductionError(f"got {len(names)} dtypes for {len(defined)} shapes: wanted one for each, or one for all")
+    return Workload(resolved, tuple(tuple(shape.as_list()) for shape in defined), tuple(names))
 
 
 @dataclass(frozen=True)
@@ -43,7 +137,7 @@ class MeasuringOptions:
     steps: int = 5
     rounds: int = 3
     timeout_secs: float = 120.0
-    session_config: Any = None
+    session_config: tf.ConfigProto | None = None
     worker: Sequence[str] = _WORKER
 
     def __post_init__(self) -> None:
@@ -85,7 +179,7 @@ class Measurement:
         """The median over the rounds; infinite where nothing was measured."""
         return median(self.secs) if self.secs and not self.error else float("inf")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return what `from_json` reads."""
         return asdict(self)
 
@@ -169,14 +263,14 @@ def format_table(rows: Sequence[Measurement]) -> str:
     """Return a table of the rows, the fastest first. One with an error has no numbers."""
     ordered = sorted_rows(rows)
     best = ordered[0].median_secs if ordered else 0.0
-    columns = len(HEADERS) if any(row.error for row in rows) else len(HEADERS) - 1
+    columns = len(_HEADERS) if any(row.error for row in rows) else len(_HEADERS) - 1
     lines = [_cells(row, best)[:columns] for row in ordered]
-    return tabulate(lines, headers=HEADERS[:columns], floatfmt=".2f")
+    return tabulate(lines, headers=_HEADERS[:columns], floatfmt=".2f")
 
 
-def _cells(row: Measurement, best: float) -> tuple[Any, ...]:
+def _cells(row: Measurement, best: float) -> tuple[object, ...]:
     if row.error:
-        return (row.name, *[None] * (len(HEADERS) - 2), row.error)
+        return (row.name, *[None] * (len(_HEADERS) - 2), row.error)
     milliseconds, moved = row.median_secs * 1e3, row.bytes_per_device / MEGABYTE
     ratio = row.median_secs / best if best else 1.0
     return (row.name, milliseconds, ratio, row.graph_ops, row.build_secs, moved, row.hops, row.error)

@@ -6,28 +6,28 @@ standard output. An error inside becomes a part of the row; what kills the proce
 
     python -m tpack.reduction.choose.measuring_process < request.json
 
-The step that reductions are measured by: known gradients in each tower, reduced, and applied to K replicas.
-
-Nothing but the reduction differs between two candidates. The step also applies what was reduced, because where a
-result lies in the caches, and how early the first one is there, is a part of what a reduction is worth. Each sum
-is compared with the right one before anything is timed: a wrong reducer is not a fast one.
+What is timed is a step: known gradients in each tower, reduced, and applied to K replicas. Nothing but the reduction
+differs between two candidates. Applying is a part of it, because where a result lies in the caches, and how early the
+first one is there, is a part of what a reduction is worth. Each sum is compared with the right one before anything is
+timed: a wrong reducer is not a fast one.
 """
 
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_callable
 from tpack.errors import ReductionError, TpackError
-from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.choose.candidates import Workload, make_candidate
-from tpack.reduction.choose.measure import Measurement
+from tpack.reduction.base import Reducer
+from tpack.reduction.choose.candidates import make_candidate
+from tpack.reduction.choose.measure import DTypeLike, Measurement, Workload
 from tpack.reduction.traffic import count_traffic, ring_cost
 from tpack.tower.devices import check_session_devices, provide_cpu_devices
+from tpack.tower.grads import Gradient, ReduceOp
 
 _WARMUP_STEPS = 2
 # They move data without edges in the graph, one after the other: round a ring, as TensorFlow does between CPUs.
@@ -60,7 +60,13 @@ def main() -> None:
 
 
 def measure_here(
-    name: str, reducer: Reducer, workload: Workload, *, steps: int, rounds: int, session_config: Any = None
+    name: str,
+    reducer: Reducer,
+    workload: Workload,
+    *,
+    steps: int,
+    rounds: int,
+    session_config: tf.ConfigProto | None = None,
 ) -> Measurement:
     """Build and time the step in this process.
 
@@ -98,7 +104,7 @@ def measure_here(
     return Measurement(name, secs, len(added), build_secs, *traffic)
 
 
-def _gradients(workload: Workload) -> list[list[Any]]:
+def _gradients(workload: Workload) -> list[list[tf.Tensor]]:
     """Return K x N gradients, each read from a variable, since TensorFlow computes in advance what it can."""
     towers = []
     for k, device in enumerate(workload.devices):
@@ -112,7 +118,7 @@ def _gradients(workload: Workload) -> list[list[Any]]:
     return towers
 
 
-def _apply(reduced: list[list[Any]], workload: Workload) -> tuple[list[list[Any]], Any]:
+def _apply(reduced: list[list[Gradient]], workload: Workload) -> tuple[list[list[tf.Variable]], tf.Operation]:
     """Return K x N replicas, and the op that takes a step of gradient descent of rate 1 in each."""
     replicas, updates = [], []
     for tower, device in zip(reduced, workload.devices, strict=True):
@@ -123,7 +129,9 @@ def _apply(reduced: list[list[Any]], workload: Workload) -> tuple[list[list[Any]
     return replicas, tf.group(*updates, name="train_op")
 
 
-def _traffic(grads: list[list[Any]], reduced: list[list[Any]], added: list[Any]) -> tuple[float, int]:
+def _traffic(
+    grads: list[list[tf.Tensor]], reduced: list[list[Gradient]], added: list[tf.Operation]
+) -> tuple[float, int]:
     """Return the bytes that the busiest device moves, and how many transfers follow each other."""
     counted = count_traffic(grads, reduced)
     size_bytes, hops = float(counted.bytes_moved), counted.chain_length
@@ -135,7 +143,7 @@ def _traffic(grads: list[list[Any]], reduced: list[list[Any]], added: list[Any])
     return size_bytes, hops
 
 
-def _variable(shape: Any, dtype: Any, value: int) -> Any:
+def _variable(shape: Sequence[int], dtype: DTypeLike, value: int) -> tf.Variable:
     initial = tf.fill(tf.constant(shape, tf.int32, [len(shape)]), tf.constant(value, dtype))
     return tf.Variable(initial, use_resource=True, trainable=False)
 
@@ -145,7 +153,7 @@ def _value(k: int, n: int) -> int:
     return k + 1 + n % 3
 
 
-def _check_replicas(session: Any, replicas: list[list[Any]], op: ReduceOp) -> None:
+def _check_replicas(session: tf.Session, replicas: list[list[tf.Variable]], op: ReduceOp) -> None:
     num_towers = len(replicas)
     for k, tower in enumerate(replicas):
         for n, value in enumerate(session.run(tower)):
@@ -154,7 +162,7 @@ def _check_replicas(session: Any, replicas: list[list[Any]], op: ReduceOp) -> No
                 raise ReductionError(f"a wrong result: gradient {n} of tower {k} is not {-wanted:g} everywhere")
 
 
-def _time_rounds(step: Any, steps: int, rounds: int) -> tuple[float, ...]:
+def _time_rounds(step: Callable[[], object], steps: int, rounds: int) -> tuple[float, ...]:
     for _ in range(_WARMUP_STEPS):
         step()
     secs = []
@@ -166,7 +174,7 @@ def _time_rounds(step: Any, steps: int, rounds: int) -> tuple[float, ...]:
     return tuple(secs)
 
 
-def _config(session_config: Any, graph: Any) -> Any:
+def _config(session_config: tf.ConfigProto | None, graph: tf.Graph) -> tf.ConfigProto:
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
     if session_config is not None:

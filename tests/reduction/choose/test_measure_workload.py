@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ReductionError
-from tpack.reduction.choose.candidates import Workload, make_workload
+from tpack.reduction.choose.measure import Workload, make_workload
 
 
 def test_devices_shapes_and_dtypes_become_plain_data():
