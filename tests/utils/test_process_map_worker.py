@@ -55,7 +55,7 @@ def test_it_ends_whatever_it_does(start):
     worker.receive()
     worker.send(0, None)
     worker.end()
-    assert worker._child.exit_code(0) < 0
+    assert worker._child.exit_code(0) == -signal.SIGTERM
     worker.end()
 
 
