@@ -135,7 +135,7 @@ class OrderedMap:
 
     def _begin(self) -> Iterator[Any]:
         """Begin a pass of the wrapped flow where the last one of this flow has stopped."""
-        self._passes.leave()
+        self._passes.end_broken_pass()
         position = self._passes.position
         sent_to = position if self._passes.is_astray else None
         points = iter(self._ds) if sent_to is None else go_to(self._ds, sent_to)

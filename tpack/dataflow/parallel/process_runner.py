@@ -165,7 +165,7 @@ class _OneStream:
     def iterate(self) -> Iterator[Any]:
         """Yield a pass."""
         passes = self._passes
-        passes.leave()
+        passes.end_broken_pass()
         if passes.is_astray:
             self._restart(passes.position)
         passes.begin()

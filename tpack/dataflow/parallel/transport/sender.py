@@ -59,21 +59,18 @@ class Sender:
 
     # What is held back:
     #
-    #                put: small                    put: alike
-    #     nothing ----------------> a pack ----+
-    #        ^  |                    ^   |     |
-    #        |  | put: large         +---|-----+
-    #        +--+ (sent at once)         |
-    #        ^                           v
-    #        +---------------------- sent, as one message
-    #            when it is full, when the moment has passed, before a point that is not alike,
-    #            and before anything else that is sent, so that the order is kept
+    #     nothing --- put: a small point ---> a pack <--+
+    #      ^   |                               |  |     | put: one that is alike
+    #      |   | put: a large point,           |  +-----+
+    #      +---+ which is sent at once         |
+    #      ^                                   |  when it is full, when the moment has passed, and before anything
+    #      +------ sent as one message --------+  else is sent, also a point that is not alike: the order is kept
     #
     # Whether the consumer wants the rest of the pass:
     #
-    #     wanted ---- CANCEL n comes, among the slots that come back ----> cancelled
-    #        ^                                                                |   put and open_slot: CancelledError
-    #        +------------------------- resume(n) ----------------------------+   send: as ever
+    #     wanted --- CANCEL n, read among the slots that come back ---> cancelled   put, open_slot: CancelledError
+    #        ^                                                             |        send: as ever
+    #        +---------- resume(n), which drops what is held back ---------+
     #
     # A worker may be told to resume before it has read the CANCEL with the same number, which then changes nothing.
 

@@ -139,20 +139,18 @@ class WorkerGroup:
         ConfigError: The arguments cannot be pickled, or a fork would be dangerous.
     """
 
-    # One worker, as its group sees it:
+    # One worker, as its group sees it. Each state in brackets closes the group: all workers are ended.
     #
-    #                          expect(False)
-    #     starting --READY--> expected <======> idle         what an idle one says is received, too
-    #         |                  |  expect(True)  |
-    #         | silent for       | silent for     |
-    #         | timeout + 60 s   | timeout        |
-    #         v                  v                |
-    #       [hangs]           [hangs]             |          DataWorkerError "hangs: it has said nothing"
-    #         |                  |                |
-    #         +---- end of the socket or of the process ---> [dead]     "was killed by", "ended with exit code"
-    #         +---- FATAL ---------------------------------> [failed]   "raised", with the traceback
-    #
-    # What stands in brackets closes the group: all workers are ended, and the flow has to start new ones.
+    #                           expect(is_expected=False)
+    #     starting --READY--> expected -----------> idle     what an idle one says is received, too
+    #        |                   |     <-----------   |
+    #        |                   |      expect(True)  |
+    #        +-- silent for -----+                    |      [hangs]   "has said nothing for"
+    #        |   timeout, and 60 s more before READY  |
+    #        |                   |                    |
+    #        +-------------------+--------------------+      [dead]    end of the socket or of the process:
+    #        |                   |                    |                "was killed by", "ended with exit code"
+    #        +-------------------+--------------------+      [failed]  FATAL: "raised", with its traceback
 
     def __init__(self, owner: str, serve: Serve, arguments: tuple[Any, ...], options: GroupOptions) -> None:
         self._owner = owner
