@@ -41,15 +41,18 @@ class PerGraph(Generic[T]):
 
     def of(self, graph: tf.Graph) -> T:
         """Return the value of one graph; the graph of a loop, condition or function has a value of its own."""
-        if not hasattr(graph, _VALUES):
-            with _lock:
-                if not hasattr(graph, _VALUES):
-                    setattr(graph, _VALUES, WeakKeyDictionary())
-        values: WeakKeyDictionary[PerGraph[T], T] = getattr(graph, _VALUES)
         try:
-            return values[self]
-        except KeyError:
-            return values.setdefault(self, self._make())
+            value: T = getattr(graph, _VALUES)[self]
+        except (AttributeError, KeyError):
+            return self._made(graph)
+        return value
+
+    def _made(self, graph: tf.Graph) -> T:
+        with _lock:
+            if not hasattr(graph, _VALUES):
+                setattr(graph, _VALUES, WeakKeyDictionary())
+        values: WeakKeyDictionary[PerGraph[T], T] = getattr(graph, _VALUES)
+        return values.setdefault(self, self._make())
 
 
 def built_graph() -> tf.Graph:
