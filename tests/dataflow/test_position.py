@@ -125,11 +125,11 @@ def tracker_at(skipped=0):
 
 def test_flow_stands_right_after_a_pass_that_ended():
     passes = tracker_at()
-    passes.leave()
+    passes.end_broken_pass()
     passes.begin()
     passes.num_taken += 5
     passes.end()
-    passes.leave()
+    passes.end_broken_pass()
     assert not passes.is_astray
     assert passes.position == Position({"at": 0}, 5)
 
@@ -139,7 +139,7 @@ def test_pass_that_was_broken_off_is_over_when_the_next_begins():
     passes.begin()
     passes.num_taken += 2
     assert passes.position == Position({"at": 0}, 2)
-    passes.leave()
+    passes.end_broken_pass()
     assert (passes.position, passes.is_astray) == (Position({"at": 0}, 2, is_over=True), True)
     passes.stand_at(Position({"at": 9}))
     assert passes.position == Position({"at": 9})
@@ -148,7 +148,7 @@ def test_pass_that_was_broken_off_is_over_when_the_next_begins():
 def test_pass_of_which_nothing_was_taken_is_not_over():
     passes = tracker_at()
     passes.begin()
-    passes.leave()
+    passes.end_broken_pass()
     assert (passes.position, passes.is_astray) == (Position({"at": 0}), True)
 
 
@@ -158,7 +158,7 @@ def test_next_pass_begins_at_the_position_it_was_sent_to(is_there):
     passes.begin()
     passes.num_taken += 2
     passes.go_to(Position({"at": 7}, 1), is_there=is_there)
-    passes.leave()
+    passes.end_broken_pass()
     assert (passes.position, passes.is_astray) == (Position({"at": 7}, 1), not is_there)
 
 
@@ -177,7 +177,7 @@ def test_flow_that_cannot_tell_is_named_with_its_reason():
     passes.stand_at(None, "it is endless")
     passes.begin()
     passes.num_taken += 1
-    passes.leave()
+    passes.end_broken_pass()
     assert passes.position is None
     with pytest.raises(StatelessError, match="the flow cannot tell its position: it is endless"):
         passes.known_position()

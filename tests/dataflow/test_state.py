@@ -7,8 +7,8 @@ from tpack.dataflow.state import (
     Passes,
     StatelessError,
     StateReader,
+    close_iterator,
     freeze_points,
-    leave,
     make_state,
     rng_from_state,
     rng_state,
@@ -202,12 +202,12 @@ def test_skip_drops_points_or_says_that_there_are_too_few():
         skip("the owner", points, 4)
 
 
-def test_leave_closes_what_can_be_closed():
+def test_iterator_is_closed_if_it_can_be():
     def generate():
         yield 1
 
     points = generate()
     next(points)
-    leave(points)
+    close_iterator(points)
     assert points.gi_frame is None
-    leave(iter([1]))
+    close_iterator(iter([1]))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, UnknownLengthError
-from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, leave, make_state, skip
+from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import serialize
 
@@ -114,7 +114,7 @@ class AdaptedData(DataFlow):
                 one.value += 1
                 yield converted if isinstance(converted, (list, tuple, dict)) else [converted]
         finally:
-            leave(reader.points)
+            close_iterator(reader.points)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the object's own position, if it tells one, and the number of points taken.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
-from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, leave, make_state, skip
+from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
 from tpack.errors import InputError
 
 
@@ -101,7 +101,7 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         elif is_sent:
             points = iter(self.ds)
             skip(self, points, self._passes.value)
-            leave(points)
+            close_iterator(points)
         if self._points is None and not self._must_refill:
             self.ds.end_pass()
         self._passes.reset()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow
-from tpack.dataflow.state import Passes, StatelessError, StateReader, leave, make_state, rng_state
+from tpack.dataflow.state import Passes, StatelessError, StateReader, close_iterator, make_state, rng_state
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 
 
@@ -55,7 +55,7 @@ class FlowList(DataFlow):
             yield iterators
         finally:
             for points in iterators:
-                leave(points)
+                close_iterator(points)
 
     def _flow_states(self) -> list[dict[str, Any]]:
         """Return the positions of the flows.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, check_at_least
-from tpack.dataflow.state import StateReader, leave, make_state
+from tpack.dataflow.state import StateReader, close_iterator, make_state
 from tpack.errors import DataExhaustedError
 from tpack.utils import logger
 from tpack.utils.progress import get_tqdm
@@ -162,7 +162,7 @@ class TestDataSpeed(ProxyDataFlow):
         timer = Timer()
         count = sum(1 for _ in get_tqdm(islice(points, self.test_size), total=self.test_size))
         seconds = timer.seconds()
-        leave(points)
+        close_iterator(points)
         self.ds.end_pass()
         if count == 0:
             raise DataExhaustedError(f"{type(self.ds).__name__} ended after {taken} data points: none is left to time")

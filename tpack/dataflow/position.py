@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tpack.dataflow.base import DataFlow
-from tpack.dataflow.state import StatelessError, StateReader, leave, make_state, skip
+from tpack.dataflow.state import StatelessError, StateReader, close_iterator, make_state, skip
 
 _SHARE = 100
 
@@ -71,7 +71,7 @@ def go_to(ds: DataFlow, position: Position) -> Iterator[Any]:
     skip(ds, points, position.skipped)
     if not position.is_over:
         return points
-    leave(points)
+    close_iterator(points)
     ds.end_pass()
     return iter(ds)
 
@@ -168,9 +168,9 @@ class PassTracker:
 
     ::
 
-        leave, begin -> num_taken += 1, ... -> end     the flow stands where the next pass begins
-                              |
-                              +-> leave                the rest is given up; the flow has run on and must be sent back
+        end_broken_pass, begin -> num_taken += 1, ... -> end    the flow stands where the next pass begins
+               ^                        |
+               +------------------------+                       broken off: the flow has run on and must be sent back
 
     Args:
         what: which flow it is, for messages.
@@ -231,7 +231,7 @@ class PassTracker:
         self.stand_at(position)
         self._is_inside, self.is_astray = False, not is_there
 
-    def leave(self) -> None:
+    def end_broken_pass(self) -> None:
         """Give up the rest of a pass if one was broken off; to be called before a pass is begun."""
         if self._is_inside:
             self.end_pass()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow, UnknownLengthError, check_at_least
-from tpack.dataflow.state import Passes, StateReader, leave, make_state, skip
+from tpack.dataflow.state import Passes, StateReader, close_iterator, make_state, skip
 from tpack.errors import ConfigError, DataExhaustedError, InputError
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class DataFromGenerator(DataFlow):
                 one.value += 1
                 yield point
         finally:
-            leave(points)
+            close_iterator(points)
         self._passes.end(one)
 
     def reset_state(self) -> None:

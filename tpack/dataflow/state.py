@@ -254,7 +254,7 @@ def skip(owner: object, points: Iterator[Any], count: int) -> None:
         )
 
 
-def leave(points: Iterator[Any]) -> None:
+def close_iterator(points: Iterator[Any]) -> None:
     """Close an iterator that is not gone on with, if it is of a kind that can be closed, as generators are."""
     close = getattr(points, "close", None)
     if close is not None:
