@@ -8,7 +8,14 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerError, TowerMismatchError
-from tpack.tower.context import TrainTowerContext, current_tower_context, get_current_tower_context
+from tpack.tower.context import (
+    Frame,
+    TrainTowerContext,
+    current_frame,
+    current_tower_context,
+    entered,
+    get_current_tower_context,
+)
 from tpack.tower.names import tower_name
 from tpack.tower.rendezvous import CoroutineExit, call_in_towers
 
@@ -442,6 +449,25 @@ def test_a_tower_entered_alone_cannot_meet(graph):
     towers = make_towers(2, own_variables=True)
     with towers[0], pytest.raises(TowerError, match="was entered alone and cannot meet the other 1"):
         merge(same, 1)
+
+
+def test_a_tower_that_is_entered_where_others_meet_is_alone(graph):
+    def enter_another(values):
+        with TrainTowerContext("another", index=1, total=2), pytest.raises(TowerError, match="was entered alone"):
+            merge(same, 1)
+        return values
+
+    assert run(2, lambda: merge(enter_another, index())) == [0, 1]
+
+
+def test_every_tower_is_built_in_the_frame_around_all(graph):
+    def tower():
+        merge(same, 0)
+        return current_frame().update_device
+
+    with entered(Frame(update_device="d")):
+        assert run(3, tower) == ["d"] * 3
+        assert current_frame() == Frame(update_device="d")
 
 
 def test_two_hundred_builds_of_eight_towers_leave_no_thread(graph):
