@@ -1,0 +1,280 @@
+"""One room for one concept: how large files, functions and folders are, and that none of them only passes on.
+
+A limit never makes a class. Where a rule and a good file disagree, the file stands in the list beside the rule, with
+the reason. A function is measured without its docstring: explaining more should never be a reason to split one.
+"""
+
+import ast
+import importlib
+import inspect
+import warnings
+from collections import Counter, defaultdict
+from functools import cache
+
+import pytest
+
+from tests.helpers.source import ROOT, assert_none, functions, imports, modules_under
+
+FILE_LINES = (450, 700)
+FUNCTION_LINES = (40, 70)
+FOLDER_MODULES = 24
+CHAIN_MODULES = 8
+ROOM_LINES = 40
+
+# Few lines and one importer beside it, and yet a room of its own: scripts import it by this name, or it is run.
+STANDS_ALONE = {
+    "tpack.utils.env": "`change_env` is for users, and has nothing to do with GPUs but that they need it too",
+}
+
+# It only hands on what is elsewhere: scripts import these names from here, and a level below needs the code.
+HANDS_ON = {
+    "tpack.tfutils.collection": "the code is in tpack.tower, which saves and restores collections itself",
+    "tpack.tfutils.common": "tensorpack's name for what is here in modules named after what they do",
+}
+
+# The only subclass is in another file of the package: users derive from the base.
+FOR_USERS: dict[str, str] = {}
+
+# Code that scripts import from one module and that lies in a lower level, where it is needed first.
+BELOW = {
+    "tpack.tfutils.collection.backup_collection": "tpack.tower.collections",
+    "tpack.tfutils.collection.freeze_collection": "tpack.tower.collections",
+    "tpack.tfutils.collection.restore_collection": "tpack.tower.collections",
+    "tpack.tfutils.tower.PredictTowerContext": "tpack.tower.context",
+    "tpack.tfutils.tower.TowerFunc": "tpack.tower.tower_func",
+    "tpack.tfutils.tower.TrainTowerContext": "tpack.tower.context",
+    "tpack.tfutils.varreplace.custom_getter_scope": "tpack.tower.getters",
+}
+
+MODULES = modules_under("tpack")
+ROOMS = [module for module in MODULES if not module.is_package]
+NAMES = {module.name for module in MODULES}
+
+
+def folder_of(name):
+    return name.rpartition(".")[0]
+
+
+@cache
+def imported_by():
+    """Return {module: modules of tpack that it imports}."""
+    found = {}
+    for module in MODULES:
+        targets = {imported.target(NAMES) for imported in imports(module.tree)}
+        found[module.name] = {target for target in targets if target in NAMES} - {module.name}
+    return found
+
+
+def docstring_lines(tree):
+    """Return the numbers of the lines that belong to docstrings."""
+    lines = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            lines.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return lines
+
+
+def code_lines(text):
+    """Return the number of lines of a module that are neither empty, nor a comment, nor of a docstring."""
+    docstrings = docstring_lines(ast.parse(text))
+    lines = enumerate(text.splitlines(), 1)
+    return sum(1 for number, line in lines if line.strip() and line.strip()[0] != "#" and number not in docstrings)
+
+
+def function_lines(function):
+    """Return the number of lines of a function from its ``def`` on, less its docstring."""
+    lines = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function) is None:
+        return lines
+    docstring = function.body[0]
+    return lines - (docstring.end_lineno - docstring.lineno + 1)
+
+
+def too_long(sizes, limits):
+    """Warn of what is above the first limit; return what is above the second.
+
+    Args:
+        sizes: pairs of what it is and how many lines it has.
+        limits: the number of lines to warn above, and that to fail above.
+    """
+    warn_above, fail_above = limits
+    for what, lines in sizes:
+        if warn_above < lines <= fail_above:
+            warnings.warn(f"{what} has {lines} lines, more than {warn_above}: two concepts in one?", stacklevel=2)
+    return [f"{what} has {lines} lines, more than {fail_above}" for what, lines in sizes if lines > fail_above]
+
+
+def parts_of_neighbours(rooms, imported):
+    """Return the small modules that only one module of their folder imports, and nobody else.
+
+    Args:
+        rooms: {module: lines of code}.
+        imported: {module: modules that it imports}.
+    """
+    importers = defaultdict(set)
+    for name, targets in imported.items():
+        for target in targets:
+            importers[target].add(name)
+    # A package's ``__init__`` shows names; who uses them are the others.
+    users = {name: {user for user in importers[name] if user != folder_of(name)} for name in rooms}
+    return {
+        name: next(iter(users[name]))
+        for name, lines in rooms.items()
+        if lines < ROOM_LINES and len(users[name]) == 1 and folder_of(next(iter(users[name]))) == folder_of(name)
+    }
+
+
+def longest_chain(names, imported):
+    """Return the longest way from module to module by imports, inside `names`."""
+
+    @cache
+    def chain(name):
+        ways = [chain(target) for target in imported[name] if target in names]
+        return (name, *max(ways, key=len, default=()))
+
+    return max(map(chain, names), key=len, default=())
+
+
+def only_hands_on(tree):
+    """Tell whether a module consists of imports, names and texts and defines nothing."""
+    body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    return all(
+        (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
+        for node in body
+    )
+
+
+def bases_of_one(trees):
+    """Return {base class: the only class that derives from it} where the two are in different modules of one package.
+
+    Args:
+        trees: {module: its syntax tree}.
+    """
+    homes, subclasses = {}, defaultdict(set)
+    for module, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name] = module
+                for base in node.bases:
+                    name = ast.unparse(base).partition("[")[0].rpartition(".")[2]
+                    subclasses[name].add((module, node.name))
+    found = {}
+    for base, derived in subclasses.items():
+        module, name = next(iter(derived))
+        home = homes.get(base)
+        if len(derived) == 1 and home and module != home and module.split(".")[:2] == home.split(".")[:2]:
+            found[f"{home}.{base}"] = f"{module}.{name}"
+    return found
+
+
+def test_no_file_is_too_long():
+    assert_none(too_long([(str(module), len(module.text.splitlines())) for module in MODULES], FILE_LINES))
+
+
+def test_no_function_is_too_long():
+    found = [(module, function) for module in MODULES for function in functions(module.tree)]
+    sizes = [(f"{module}:{function.lineno} {function.name}", function_lines(function)) for module, function in found]
+    assert_none(too_long(sizes, FUNCTION_LINES))
+
+
+def test_no_module_is_a_part_of_its_neighbour():
+    found = parts_of_neighbours({room.name: code_lines(room.text) for room in ROOMS}, imported_by())
+    assert_none(f"{name}: a part of {user}?" for name, user in found.items() if name not in STANDS_ALONE)
+    assert STANDS_ALONE.keys() <= found.keys()
+
+
+def test_no_folder_is_too_full():
+    folders = Counter(folder_of(room.name) for room in ROOMS)
+    assert_none(f"{folder} has {count} modules" for folder, count in folders.items() if count > FOLDER_MODULES)
+
+
+@pytest.mark.parametrize("package", sorted({m.name for m in MODULES if m.is_package and m.name.count(".") == 1}))
+def test_chains_of_imports_are_short(package):
+    rooms = {room.name for room in ROOMS if room.name.startswith(f"{package}.")}
+    chain = longest_chain(frozenset(rooms), imported_by())
+    assert len(chain) <= CHAIN_MODULES, " -> ".join(chain)
+
+
+def test_no_module_only_hands_on():
+    found = {room.name for room in ROOMS if only_hands_on(room.tree)}
+    assert found == HANDS_ON.keys()
+
+
+def test_no_base_class_has_its_only_member_elsewhere():
+    found = bases_of_one({module.name: module.tree for module in MODULES})
+    public = {name for package in MODULES if package.is_package for name in names_of(package.name)}
+    hidden = {base: derived for base, derived in found.items() if base.rpartition(".")[2] not in public}
+    assert_none(f"{base}: only {derived}" for base, derived in hidden.items() if base not in FOR_USERS)
+    assert FOR_USERS.keys() <= hidden.keys()
+
+
+def names_of(package):
+    return importlib.import_module(package).__all__
+
+
+def test_code_is_where_scripts_import_it():
+    text = (ROOT / "tests" / "integration" / "data" / "used_names.txt").read_text(encoding="utf-8")
+    elsewhere = {}
+    for line in text.split("\n\n")[2].splitlines():
+        place, _, names = line.partition(":")
+        module = importlib.import_module(f"tpack.{place}")
+        for name in names.split():
+            value = getattr(module, name)
+            home = getattr(value, "__module__", module.__name__)
+            is_code = inspect.isclass(value) or inspect.isfunction(value)
+            if is_code and home != module.__name__:
+                elsewhere[f"{module.__name__}.{name}"] = home
+    assert elsewhere == BELOW
+
+
+def test_too_long_is_silent_then_warns_then_fails():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert too_long([("it", 40)], FUNCTION_LINES) == []
+        assert too_long([("it", 71)], FUNCTION_LINES) == ["it has 71 lines, more than 70"]
+    with pytest.warns(UserWarning, match="it has 41 lines, more than 40"):
+        assert too_long([("it", 41)], FUNCTION_LINES) == []
+
+
+def test_lines_of_code_leave_docstrings_and_comments_out():
+    text = '"""A module."""\n\ndef f():\n    """One.\n\n    Two.\n    """\n    # Why.\n    return 1\n'
+    assert function_lines(ast.parse(text).body[1]) == 3
+    assert code_lines(text) == 2
+
+
+def test_a_part_of_a_neighbour_is_small_and_has_one_importer_beside_it():
+    rooms = {"a.b.part": 39, "a.b.large": 40, "a.b.shared": 9, "a.b.wanted": 9, "a.b.user": 99}
+    imported = {
+        "a.b": {"a.b.part", "a.b.shared", "a.b.user"},
+        "a.b.user": {"a.b.part", "a.b.large", "a.b.shared"},
+        "a.b.large": {"a.b.shared"},
+        "a.c": {"a.b.wanted"},
+    }
+    assert parts_of_neighbours(rooms, imported) == {"a.b.part": "a.b.user"}
+
+
+def test_the_longest_chain_is_found():
+    imported = {"a": {"b", "d", "x"}, "b": {"c"}, "c": set(), "d": {"c", "b"}}
+    assert longest_chain(frozenset("abcd"), imported) == ("a", "d", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('"""Names."""\nfrom a import b\n__all__ = ["b"]\n', True),
+        ("from a import b\n\ndef f():\n    return b\n", False),
+        ("SIZE = 3\n", False),
+    ],
+)
+def test_a_module_that_defines_nothing_only_hands_on(text, expected):
+    assert only_hands_on(ast.parse(text)) == expected
+
+
+def test_a_base_of_one_is_found_across_files_of_a_package_only():
+    trees = {
+        "t.a.base": ast.parse("class Base: ...\nclass Near(Base): ...\nclass Two: ...\nclass Lone(Generic[T]): ..."),
+        "t.a.only": ast.parse("class Only(Lone[int]): ...\nclass First(Two): ...\nclass Second(base.Two): ..."),
+        "t.b.other": ast.parse("class Elsewhere(Near): ..."),
+    }
+    assert bases_of_one(trees) == {"t.a.base.Lone": "t.a.only.Only"}
