@@ -6,9 +6,10 @@ from tests.helpers.builders import build, places_of, run_steps
 from tests.helpers.log_lines import captured_log
 from tests.helpers.measuring_workers import answering
 from tests.helpers.sessions import cpu_session
-from tpack.errors import ConfigError, ReductionError
+from tpack.errors import ConfigError
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
+from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.choose.by_measurement import AutoReducer, ChoiceCache
 from tpack.reduction.choose.measure import MeasuringOptions
 from tpack.tfutils.gradproc import ScaleGradient, SummaryGradient
@@ -27,12 +28,13 @@ def test_replicas_and_their_slots_lie_on_their_towers(graph):
         assert {places[op] for op in updates} == {f"/device:CPU:{tower}"}
 
 
-def test_sync_copies_variables_and_slots_from_the_main_tower(graph):
+def test_sync_copies_variables_and_slots_from_the_main_tower_before_each_epoch(graph):
     result = build(SyncMultiGPUReplicatedBuilder(2))
+    assert result.sync_op.every_steps is None
     with run_steps(result, 2) as session:
         for variable in tf.global_variables():
             variable.load(np.full(variable.shape, 5.0), session)
-        session.run(result.sync_op)
+        session.run(result.sync_op.op)
         for copy in tf.local_variables():
             np.testing.assert_array_equal(session.run(copy), np.full(copy.shape, 5.0))
     assert len(tf.local_variables()) == 8
@@ -45,16 +47,13 @@ def test_adam_advances_its_beta_powers_once_a_step_in_each_tower(graph):
         np.testing.assert_allclose(session.run(powers), [0.5**4] * 4)
 
 
-def test_replicated_takes_a_reducer_or_the_name_of_a_mode():
-    reducer = RoundRobinReducer()
-    assert SyncMultiGPUReplicatedBuilder(2, mode=reducer).reducer is reducer
-    assert isinstance(SyncMultiGPUReplicatedBuilder(2, mode="gpu").reducer, RoundRobinReducer)
-    with pytest.raises(ConfigError, match="wanted one of auto, cpu, .*got 'ring-a-ding'"):
-        SyncMultiGPUReplicatedBuilder(2, mode="ring-a-ding")
-    with pytest.raises(ConfigError, match="got 3"):
-        SyncMultiGPUReplicatedBuilder(2, mode=3)
-    with pytest.raises(ReductionError, match="3"):
-        SyncMultiGPUReplicatedBuilder(3, mode="hierarchical")
+def test_replicated_takes_a_reducer_and_no_text():
+    reducer = RingReducer()
+    assert SyncMultiGPUReplicatedBuilder(2, reducer=reducer).reducer is reducer
+    assert isinstance(SyncMultiGPUReplicatedBuilder(2).reducer, RoundRobinReducer)
+    for wrong in ("xring", 3):
+        with pytest.raises(ConfigError, match=f"must be a Reducer or None, got {wrong!r}; reducer_for_mode makes one"):
+            SyncMultiGPUReplicatedBuilder(2, True, wrong)
 
 
 def test_copies_need_no_initialiser(graph):
@@ -88,10 +87,9 @@ def test_gradients_are_reduced_by_what_was_measured(graph, tmp_path):
     options = MeasuringOptions(("one_device", "xring"), worker=answering({"one_device": 0.2, "xring": 0.1}))
     auto = AutoReducer(options=options, cache=ChoiceCache(str(tmp_path)))
     with captured_log() as lines:
-        result = build(SyncMultiGPUReplicatedBuilder(2, mode=auto))
+        result = build(SyncMultiGPUReplicatedBuilder(2, reducer=auto))
     assert any("reduced by xring: xring is the fastest of 2" in line for line in lines)
     assert any(op.name.startswith("reduce_gradients/auto/xring") for op in graph.get_operations())
     with run_steps(result, 1) as session:
         main, copy = session.run([tf.trainable_variables(), [v for v in result.copies if "Momentum" not in v.op.name]])
     np.testing.assert_array_equal(main, copy)
-    assert isinstance(SyncMultiGPUReplicatedBuilder(2, mode="auto").reducer, AutoReducer)

@@ -9,16 +9,19 @@ import pytest
 from tests.helpers.equivalence import OPTIMIZERS, Run, one_tower, train
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder
+from tpack.reduction.algorithms.collective import CollectiveReducer
+from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
 
 NUM_TOWERS = (2, 3, 8)
 
 BUILDERS: dict[str, Callable[[int], Any]] = {
     "parameter-server-cpu": lambda k: SyncMultiGPUParameterServerBuilder(k, "cpu"),
     "parameter-server-gpu": lambda k: SyncMultiGPUParameterServerBuilder(k, "gpu"),
-    "replicated-one-device": lambda k: SyncMultiGPUReplicatedBuilder(k, mode="one_device"),
-    "replicated-round-robin": lambda k: SyncMultiGPUReplicatedBuilder(k, mode="round_robin"),
-    "replicated-hierarchical": lambda k: SyncMultiGPUReplicatedBuilder(k, mode="hierarchical"),
-    "replicated-collective": lambda k: SyncMultiGPUReplicatedBuilder(k, mode="collective"),
+    "replicated-one-device": lambda k: SyncMultiGPUReplicatedBuilder(k, reducer=OneDeviceReducer()),
+    "replicated-round-robin": lambda k: SyncMultiGPUReplicatedBuilder(k, reducer=RoundRobinReducer()),
+    "replicated-hierarchical": lambda k: SyncMultiGPUReplicatedBuilder(k, reducer=HierarchicalReducer()),
+    "replicated-collective": lambda k: SyncMultiGPUReplicatedBuilder(k, reducer=CollectiveReducer()),
 }
 
 # The hierarchical reducer wants an even number of at least four towers.
@@ -86,7 +89,7 @@ def test_two_runs_are_bit_identical(builder: str) -> None:
 
 
 def test_summed_gradients_equal_a_larger_learning_rate() -> None:
-    run = train(SyncMultiGPUReplicatedBuilder(2, average=False, mode="round_robin"), "sgd", 2)
-    mean = train(SyncMultiGPUReplicatedBuilder(2, average=True, mode="round_robin"), "sgd", 2)
+    run = train(SyncMultiGPUReplicatedBuilder(2, average=False), "sgd", 2)
+    mean = train(SyncMultiGPUReplicatedBuilder(2, average=True), "sgd", 2)
 
     assert not np.allclose(run.weights[0]["dense/W"], mean.weights[0]["dense/W"])

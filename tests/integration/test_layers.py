@@ -22,6 +22,7 @@ from tpack.models.linearwrap import LinearWrap
 from tpack.models.nonlin import PReLU
 from tpack.models.pool import AvgPooling, FixedUnPooling, GlobalAvgPooling, MaxPooling
 from tpack.models.regularize import l2_regularizer, regularize_cost, regularize_cost_from_collection
+from tpack.reduction.algorithms.one_device import OneDeviceReducer
 from tpack.tfutils.argscope import argscope
 from tpack.tfutils.scope_utils import auto_reuse_variable_scope
 from tpack.tfutils.sessinit import SmartInit
@@ -127,7 +128,7 @@ STEPS, TOWERS, BATCH = 3, 2, 4
 
 BUILDERS: dict[str, Callable[[], Any]] = {
     "parameter server": lambda: SyncMultiGPUParameterServerBuilder(TOWERS, "cpu"),
-    "replicated": lambda: SyncMultiGPUReplicatedBuilder(TOWERS, mode="one_device"),
+    "replicated": lambda: SyncMultiGPUReplicatedBuilder(TOWERS, reducer=OneDeviceReducer()),
 }
 
 

@@ -13,6 +13,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.input_source.tensors import TensorInput
 from tpack.predict import OfflinePredictor, PredictConfig
+from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.wrappers.wire import WireDtypeReducer
 from tpack.tfutils.checkpoint import CheckpointReader
@@ -36,7 +37,7 @@ SYNCHRONOUS = {
     "hierarchical": lambda **p: SyncMultiGPUTrainerHierarchical(4, **p),
     "ring": lambda **p: SyncMultiGPUTrainerReplicated(4, mode="xring", **p),
     "wire": lambda **p: SyncMultiGPUTrainerReplicated(4, mode=WireDtypeReducer(RoundRobinReducer(), "bfloat16"), **p),
-    "collective": lambda **p: BuilderTrainer(SyncMultiGPUReplicatedBuilder(4, mode="collective"), **p),
+    "collective": lambda **p: BuilderTrainer(SyncMultiGPUReplicatedBuilder(4, reducer=CollectiveReducer()), **p),
 }
 BUILDERS = {**SYNCHRONOUS, "async": lambda **p: AsyncMultiGPUTrainer(4, **p)}
 

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, GraphBuildError
-from tpack.graph_builder.base import BuildResult, GraphBuilder
+from tpack.graph_builder.base import BuildResult, GraphBuilder, SyncOp
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
@@ -19,8 +19,8 @@ class MyBuilder(GraphBuilder):
     def build(self, grad_fn, optimizer_fn):
         result = SimpleBuilder().build(grad_fn, optimizer_fn)
         inits, syncs = (tf.get_variable(name, initializer=0, trainable=False) for name in ("inits", "syncs"))
-        ops = (tf.assign_add(counter, 1).op for counter in (inits, syncs))
-        return BuildResult(result.train_op, result.towers, *ops)
+        init_op, sync_op = (tf.assign_add(counter, 1).op for counter in (inits, syncs))
+        return BuildResult(result.train_op, result.towers, init_op, SyncOp(sync_op))
 
 
 def launch(trainer, callbacks=(), max_epoch=3):

@@ -1,9 +1,13 @@
 import numpy as np
 import pytest
 
+from tests.helpers.log_lines import captured_log
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
+from tpack.reduction.algorithms.one_device import OneDeviceReducer, RoundRobinReducer
+from tpack.reduction.algorithms.ring import RingReducer
+from tpack.reduction.choose.by_measurement import AutoReducer
 from tpack.train.trainers import (
     AsyncMultiGPUTrainer,
     NoOpTrainer,
@@ -73,6 +77,23 @@ def test_no_op_trainer_runs_callbacks_and_trains_nothing():
 def test_shared_variables_are_balanced_over_few_towers_only():
     assert SyncMultiGPUTrainerParameterServer(4).builder._ps_device == "gpu"
     assert SyncMultiGPUTrainerParameterServer([0, 1, 2, 3, 4]).builder._ps_device == "cpu"
+
+
+def test_the_mode_of_the_replicated_trainer_is_text_or_a_reducer():
+    reducer = RingReducer()
+    assert SyncMultiGPUTrainerReplicated(2, mode=reducer).builder.reducer is reducer
+    assert isinstance(SyncMultiGPUTrainerReplicated(2, True, "cpu").builder.reducer, OneDeviceReducer)
+    assert isinstance(SyncMultiGPUTrainerReplicated(2, mode="auto").builder.reducer, AutoReducer)
+    with captured_log() as lines:
+        assert isinstance(SyncMultiGPUTrainerReplicated(2).builder.reducer, RoundRobinReducer)
+        assert isinstance(SyncMultiGPUTrainerReplicated(1).builder.reducer, RoundRobinReducer)
+    reasons = [line for line in lines if "are reduced by" in line]
+    assert len(reasons) == 1
+    assert "Gradients of 2 towers are reduced by round_robin: copies between CPU devices share memory" in reasons[0]
+    with pytest.raises(ConfigError, match="wanted one of auto, cpu, .*got 'ring-a-ding'"):
+        SyncMultiGPUTrainerReplicated(2, mode="ring-a-ding")
+    with pytest.raises(ConfigError, match="got 3"):
+        SyncMultiGPUTrainerReplicated(2, mode=3)
 
 
 def test_hierarchical_reduces_hierarchically_or_not_at_all():

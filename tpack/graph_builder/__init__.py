@@ -1,6 +1,6 @@
 """How a model is replicated over devices and how its gradients are reduced."""
 
-from tpack.graph_builder.base import BuildResult, GraphBuilder
+from tpack.graph_builder.base import BuildResult, GraphBuilder, SyncOp
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
@@ -38,6 +38,7 @@ __all__ = [
     "SimpleBuilder",
     "SyncMultiGPUParameterServerBuilder",
     "SyncMultiGPUReplicatedBuilder",
+    "SyncOp",
     "aggregate_grads_colocate",
     "allreduce_grads",
     "allreduce_grads_hierarchical",

@@ -5,15 +5,43 @@ them and applies an optimizer. What it made is what it returns; nothing is left 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import GraphBuildError
 from tpack.tower.context import TowerContext
+from tpack.types import GradsAndVars
 
-GradsAndVars = Sequence[tuple[Any, Any]]
-GradFn = Callable[[], GradsAndVars]
-OptimizerFn = Callable[[], Any]
+GradFn: TypeAlias = Callable[[], GradsAndVars]
+OptimizerFn: TypeAlias = Callable[[], tf.train.Optimizer]
+
+
+@dataclass(frozen=True)
+class SyncOp:
+    """An operation that brings the towers' variables together, and when a trainer runs it.
+
+    Attributes:
+        op: the operation.
+        every_steps: None to run it before each epoch, so that every tower has what callbacks did to the main tower. A
+            number to run it after each step that is a multiple of it, counted over all runs, and after the last step of
+            each epoch, before any callback looks at the weights.
+
+    Raises:
+        GraphBuildError: ``op`` is no operation, or ``every_steps`` no positive whole number.
+    """
+
+    op: tf.Operation
+    every_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.op, tf.Operation):
+            raise GraphBuildError(f"a SyncOp must have an operation, such as tf.group makes, got {self.op!r}")
+        steps = self.every_steps
+        if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
+            raise GraphBuildError(f"every_steps of a SyncOp must be an integer of at least 1, or None, got {steps!r}")
 
 
 @dataclass(frozen=True)
@@ -24,15 +52,33 @@ class BuildResult:
         train_op: one step of training.
         towers: the towers, the main one first.
         init_op: to be run once after the variables are initialised and restored; None for nothing to do.
-        sync_op: copies the main tower's variables and optimizer state to the other towers; None where they are shared.
+        sync_op: brings the towers' variables together from time to time; several, each with its own times, in a tuple;
+            None where towers share them.
         copies: the variables that ``init_op`` gives their first values, so that their initialisers need not run.
+
+    Raises:
+        GraphBuildError: ``sync_op`` is something else.
     """
 
-    train_op: Any
+    train_op: tf.Operation | tf.Tensor
     towers: tuple[TowerContext, ...]
-    init_op: Any = None
-    sync_op: Any = None
-    copies: tuple[Any, ...] = ()
+    init_op: tf.Operation | None = None
+    sync_op: SyncOp | tuple[SyncOp, ...] | None = None
+    copies: tuple[tf.Variable, ...] = ()
+
+    def __post_init__(self) -> None:
+        for sync_op in self.sync_ops:
+            if not isinstance(sync_op, SyncOp):
+                raise GraphBuildError(
+                    f"sync_op must be a SyncOp, which says when it is run, a tuple of them or None, got {sync_op!r}"
+                )
+
+    @property
+    def sync_ops(self) -> tuple[SyncOp, ...]:
+        """The one or several of ``sync_op``."""
+        if self.sync_op is None:
+            return ()
+        return self.sync_op if isinstance(self.sync_op, tuple) else (self.sync_op,)
 
 
 class GraphBuilder(ABC):

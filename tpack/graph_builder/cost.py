@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
-from tpack.graph_builder.base import GradFn, GradsAndVars, OptimizerFn
+from tpack.graph_builder.base import GradFn, OptimizerFn
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import current_tower_context
 from tpack.tower.tower_func import TowerFunc
+from tpack.types import GradsAndVars
 from tpack.utils import logger
 
 
@@ -24,7 +24,10 @@ class GradientOptions:
 
 
 def make_grad_fn(
-    get_inputs: Callable[[], Sequence[Any]], tower_func: TowerFunc, optimizer_fn: OptimizerFn, options: GradientOptions
+    get_inputs: Callable[[], Sequence[tf.Tensor]],
+    tower_func: TowerFunc,
+    optimizer_fn: OptimizerFn,
+    options: GradientOptions,
 ) -> GradFn:
     """Return the function that builds one tower of a model with a single cost and returns its gradients.
 
@@ -70,23 +73,11 @@ def make_grad_fn(
     return grad_fn
 
 
-def check_cost(cost: Any) -> Any:
-    """Return the cost if it can be minimised.
-
-    Args:
-        cost: what the tower function returned.
-
-    Returns:
-        The cost.
-
-    Shapes:
-        A scalar.
+def check_cost(cost: object) -> tf.Tensor:
+    """Return the cost, what the tower function returned, if it can be minimised.
 
     Raises:
         GraphBuildError: It is not a tensor, not a scalar or not of a floating-point dtype.
-
-    Source:
-        Written for tpack.
     """
     if cost is None:
         raise GraphBuildError("build_graph must return the cost to minimise, a scalar tensor; it returned None")

@@ -1,12 +1,10 @@
 """Scale the cost up, so that small gradients do not become zero in float16, by as much as overflow allows.
 
 Nobody knows the right factor beforehand, and it changes during training. So it grows until gradients overflow, and
-shrinks when they do.
-
-An optimizer that computes gradients of the scaled cost, and leaves out updates whose gradients overflowed.
+shrinks when they do; updates whose gradients overflowed are left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +13,9 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.reduction.sums import on_device_of
 from tpack.tfutils.gate import Gate
+from tpack.tfutils.gradproc import Grads
 from tpack.tfutils.optimizer import ProxyOptimizer
-from tpack.tower.grads import gradient_values, map_gradient_values
+from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
 
 
 @dataclass(frozen=True)
@@ -75,20 +74,17 @@ class DynamicLossScale:
             )
             # One read for all: the whole step must use one factor.
             self.scale = self.variables[0].read_value()
-        self._all_finite: list[Any] = []
+        self._all_finite: list[tf.Tensor] = []
 
-    def observe(self, is_finite: Any) -> None:
+    def observe(self, is_finite: tf.Tensor) -> None:
         """Take into account whether the gradients of one update are finite, a boolean scalar tensor."""
         self._all_finite.append(is_finite)
 
-    def update(self) -> Any:
+    def update(self) -> tf.Operation:
         """Return the operation that adapts the factor, and counts the step, once all updates were built.
 
         Returns:
             An operation, to be run with every step.
-
-        Shapes:
-            Scalars.
 
         Raises:
             GraphBuildError: No update was built.
@@ -113,11 +109,6 @@ class DynamicLossScale:
             )
 
 
-def _counter(name: str, dtype: Any, value: float) -> Any:
-    initializer = tf.constant_initializer(value)
-    return tf.get_variable(name, [], dtype, initializer, trainable=False, use_resource=True)
-
-
 class LossScaleOptimizer(ProxyOptimizer):
     """Scale the cost, and the gradients back, around another optimizer.
 
@@ -137,16 +128,21 @@ class LossScaleOptimizer(ProxyOptimizer):
         GraphBuildError: ``opt`` is not a ``tf.compat.v1.train.Optimizer``.
     """
 
-    def __init__(self, opt: Any, loss_scale: DynamicLossScale) -> None:
+    def __init__(self, opt: tf.train.Optimizer, loss_scale: DynamicLossScale) -> None:
         super().__init__(opt, "LossScale")
         self._loss_scale = loss_scale
 
-    def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+    def compute_gradients(self, loss: tf.Tensor, *args: Any, **kwargs: Any) -> Grads:
         """Return the (gradient, variable) pairs of the scaled cost."""
         scaled = tf.cast(loss, tf.float32) * self._loss_scale.scale
         return super().compute_gradients(scaled, *args, **kwargs)
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Gradient | None, tf.Variable]],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
         """Return the operation that applies gradients of the scaled cost, if they are finite.
 
         Raises:
@@ -172,7 +168,7 @@ class LossScaleOptimizer(ProxyOptimizer):
         return tf.group(done, name=name)
 
 
-def _are_finite(gradients: Sequence[Any]) -> Any:
+def _are_finite(gradients: Sequence[Gradient]) -> tf.Tensor:
     flags = []
     for gradient in gradients:
         values = gradient_values(gradient)
@@ -181,8 +177,13 @@ def _are_finite(gradients: Sequence[Any]) -> Any:
     return tf.reduce_all(tf.stack(flags))
 
 
-def _multiply(gradient: Any, factor: Any) -> Any:
+def _multiply(gradient: Gradient | None, factor: tf.Tensor) -> Gradient | None:
     if gradient is None:
         return None
     with on_device_of(gradient_values(gradient)):
         return map_gradient_values(lambda values: values * factor, gradient)
+
+
+def _counter(name: str, dtype: tf.DType, value: float) -> tf.Variable:
+    initializer = tf.constant_initializer(value)
+    return tf.get_variable(name, [], dtype, initializer, trainable=False, use_resource=True)

@@ -20,7 +20,7 @@ class ModelDescBase:
     Subclasses override `inputs` and `build_graph`.
     """
 
-    def inputs(self) -> Sequence[Any]:
+    def inputs(self) -> Sequence[tf.TensorSpec | tf.Tensor]:
         """Return what the inputs are: ``tf.TensorSpec`` with names, or placeholders.
 
         Raises:
@@ -28,7 +28,7 @@ class ModelDescBase:
         """
         raise ConfigError(f"{type(self).__name__} must define inputs(), which returns a list of tf.TensorSpec")
 
-    def build_graph(self, *args: Any) -> Any:
+    def build_graph(self, *args: tf.Tensor) -> Any:
         """Build the model in the current tower.
 
         Args:
@@ -94,7 +94,7 @@ class ModelDesc(ModelDescBase):
                 return tf.train.AdamOptimizer(1e-3)
     """
 
-    def optimizer(self) -> Any:
+    def optimizer(self) -> tf.train.Optimizer:
         """Return a new ``tf.train.Optimizer``.
 
         Raises:
@@ -102,14 +102,8 @@ class ModelDesc(ModelDescBase):
         """
         raise ConfigError(f"{type(self).__name__} must define optimizer(), which returns a tf.train.Optimizer")
 
-    def get_optimizer(self) -> Any:
+    def get_optimizer(self) -> tf.train.Optimizer:
         """Return the optimizer of the current graph: what `optimizer` returned at the first call.
-
-        Returns:
-            A ``tf.train.Optimizer``.
-
-        Shapes:
-            None.
 
         Raises:
             ConfigError: The subclass does not define `optimizer`.
@@ -127,7 +121,7 @@ class ModelDesc(ModelDescBase):
         return optimizer
 
 
-def _as_spec(item: Any) -> Any:
+def _as_spec(item: object) -> tf.TensorSpec:
     if isinstance(item, tf.TensorSpec):
         return item
     if isinstance(item, tf.Tensor) and item.op.type == "Placeholder":

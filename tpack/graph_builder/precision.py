@@ -72,9 +72,6 @@ class PrecisionPolicy:
         Returns:
             A function of the same inputs; ``function`` itself in float32.
 
-        Shapes:
-            Those of ``function``.
-
         Raises:
             ConfigError: ``uncast_inputs`` has a name that is no input.
 
@@ -95,7 +92,7 @@ class _CastingFunction:
     policy: PrecisionPolicy
     input_names: tuple[str, ...]
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: tf.Tensor) -> Any:
         dtype = tf.as_dtype(self.policy.compute_dtype)
         with tf.name_scope("cast_inputs"):
             cast = [self._cast_input(name, value, dtype) for name, value in zip(self.input_names, inputs, strict=True)]
@@ -104,28 +101,19 @@ class _CastingFunction:
         is_cost = isinstance(output, tf.Tensor) and output.shape.rank == 0 and output.dtype == dtype
         return tf.cast(output, tf.float32, name="cost_in_float32") if is_cost else output
 
-    def _cast_input(self, name: str, value: Any, dtype: Any) -> Any:
+    def _cast_input(self, name: str, value: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         is_cast = value.dtype.is_floating and name not in self.policy.uncast_inputs
         return tf.cast(value, dtype, name=name) if is_cast else value
 
 
 def as_precision_policy(precision: str | PrecisionPolicy) -> PrecisionPolicy:
-    """Return the policy that a name stands for.
+    """Return the policy that a name stands for, or the policy itself.
 
     Args:
         precision: ``"float32"``, ``"bfloat16"``, ``"float16"`` (which scales the cost dynamically), or a policy.
 
-    Returns:
-        A policy.
-
-    Shapes:
-        None.
-
     Raises:
         ConfigError: It is something else.
-
-    Source:
-        Written for tpack.
     """
     if isinstance(precision, PrecisionPolicy):
         return precision

@@ -1,7 +1,8 @@
 """Build the tower function once more, for prediction, on the variables of a training tower."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+
+import tensorflow.compat.v1 as tf
 
 from tpack.tower.context import PredictTowerContext
 from tpack.tower.devices import resolve_device
@@ -10,7 +11,7 @@ from tpack.tower.tower_func import TowerFunc, TowerHandle
 
 def build_predict_tower(
     tower_func: TowerFunc,
-    inputs: Sequence[Any] | Callable[[], Sequence[Any]],
+    inputs: Sequence[tf.Tensor] | Callable[[], Sequence[tf.Tensor]],
     *,
     name: str,
     device: str | int = "",

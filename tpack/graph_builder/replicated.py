@@ -1,19 +1,25 @@
-"""K towers that each have their own variables: gradients are all-reduced, and every tower applies the same update."""
+"""K towers that each have their own variables: gradients are all-reduced, and every tower applies the same update.
+
+The parts are functions, for builders of one's own whose towers have their own variables: `build_replicas`, then
+`apply_in_replicas`, then `copy_to_replicas`.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
+from tpack.errors import ConfigError
+from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, build_towers, check_own_variables
 from tpack.reduction.base import Reducer
+from tpack.reduction.choose.by_kind import choose_by_kind
 from tpack.reduction.functions import merge_grad_list, split_grad_list
-from tpack.reduction.gradients import ReduceOp
-from tpack.reduction.modes import reducer_for_mode
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
+from tpack.tower.context import TowerContext
+from tpack.tower.grads import ReduceOp
 from tpack.tower.recorder import pair_variables
-from tpack.utils import logger
+from tpack.types import GradsAndVars
 
 
 class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
@@ -25,19 +31,20 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     Args:
         towers: how many towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
-        mode: the name of a way to reduce, an all-reduce spec, a `Reducer`, ``"auto"`` to measure when the gradients are
-            known and take the fastest (see `choose_by_measurement`), or None for what suits the devices.
+        reducer: reduces the gradients; None for one that suits the kinds of the devices. `reducer_for_mode` makes one
+            of text.
 
     Raises:
-        ConfigError: ``mode`` is not known, or the towers cannot be understood.
-        ReductionError: ``mode`` cannot serve this number of towers.
+        ConfigError: ``reducer`` is something else, or the towers cannot be understood.
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
 
-    def __init__(self, towers: int | Sequence[int], average: bool = True, mode: Any = None) -> None:
+    def __init__(self, towers: int | Sequence[int], average: bool = True, reducer: Reducer | None = None) -> None:
         super().__init__(towers)
+        if reducer is not None and not isinstance(reducer, Reducer):
+            raise ConfigError(f"reducer must be a Reducer or None, got {reducer!r}; reducer_for_mode makes one of text")
         self._op = ReduceOp.MEAN if average else ReduceOp.SUM
-        self._reducer, self._reason = reducer_for_mode(mode, self.devices)
+        self._reducer = choose_by_kind(self.devices).reducer if reducer is None else reducer
 
     @property
     def reducer(self) -> Reducer:
@@ -52,7 +59,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             optimizer_fn: see `GraphBuilder.build`.
 
         Returns:
-            The train op, the towers, and ops that copy the main tower's state to the others.
+            The train op, the towers, and ops that copy the main tower's state to the others: once, and before each
+            epoch.
 
         Shapes:
             K x N gradients in, K x N reduced gradients applied.
@@ -70,37 +78,63 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             tensorpack's builder of the same name, which shares one optimizer between the towers and so gives other
             weights with Adam.
         """
-        if len(self.devices) > 1:
-            logger.info(f"Gradients of {len(self.devices)} towers are reduced by {self._reducer.name}: {self._reason}.")
-        towers = build_towers(grad_fn, self.devices, [True] * len(self.devices))
-        check_own_variables(towers.outputs, towers.contexts)
-        train_op = self._apply(towers, check_optimizer(optimizer_fn()))
-        main, *others = (tower.recorder for tower in towers.contexts)
-        pairs = [pair for other in others for pair in pair_variables(main, other)]
-        sync_op = _copy(pairs)
-        copies = tuple(copy for _, copy in pairs)
-        return BuildResult(train_op, towers.contexts, init_op=sync_op, sync_op=sync_op, copies=copies)
-
-    def _apply(self, towers: BuiltTowers, optimizer: Any) -> Any:
+        towers = build_replicas(grad_fn, self.devices)
+        optimizer = check_optimizer(optimizer_fn())
         grads, variables = split_grad_list(towers.outputs)
         with tf.name_scope("reduce_gradients"):
             reduced = self._reducer.reduce(grads, self._op)
-        updates = []
-        for index, (context, pairs) in enumerate(
-            zip(towers.contexts, merge_grad_list(reduced, variables), strict=True)
-        ):
-            own_optimizer = optimizer if index == 0 else clone_optimizer(optimizer)
-            # In its tower, so that processors of gradients find every replica's variables under the same names.
-            with context.revisited(), tf.device(self.devices[index]), context.recorder.scope():
-                updates.append(own_optimizer.apply_gradients(pairs, name=f"apply_gradients_{index}"))
-        return tf.group(*updates, name="train_op")
+        train_op = apply_in_replicas(towers.contexts, merge_grad_list(reduced, variables), optimizer)
+        copying = copy_to_replicas(towers.contexts)
+        return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
 
 
-def _copy(pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """Return an op that copies every variable of the main tower, optimizer state included, to its copies."""
+class Copying(NamedTuple):
+    """The operation that copies the main tower's variables to the other towers, and what it copies to."""
+
+    op: tf.Operation
+    copies: tuple[tf.Variable, ...]
+
+
+def build_replicas(grad_fn: GradFn, devices: Sequence[str]) -> BuiltTowers[GradsAndVars]:
+    """Call ``grad_fn`` in one tower with variables of its own on each of K devices.
+
+    Raises:
+        TowerMismatchError: The towers created or trained different variables.
+    """
+    towers = build_towers(grad_fn, devices, [True] * len(devices))
+    check_own_variables(towers.outputs, towers.contexts)
+    return towers
+
+
+def apply_in_replicas(
+    contexts: Sequence[TowerContext], tower_grads: Sequence[GradsAndVars], optimizer: tf.train.Optimizer
+) -> tf.Operation:
+    """Return the op that applies each tower's gradients to its variables, by an optimizer of its own.
+
+    Args:
+        contexts: the K towers.
+        tower_grads: K lists of N (gradient, variable) pairs.
+        optimizer: the main tower's; the others get clones.
+
+    Creates:
+        The slots of each optimizer, beside their variables.
+    """
+    updates = []
+    for index, (context, pairs) in enumerate(zip(contexts, tower_grads, strict=True)):
+        own_optimizer = optimizer if index == 0 else clone_optimizer(optimizer)
+        # In its tower, so that processors of gradients find every replica's variables under the same names.
+        with context.revisited(), tf.device(context.device), context.recorder.scope():
+            updates.append(own_optimizer.apply_gradients(pairs, name=f"apply_gradients_{index}"))
+    return tf.group(*updates, name="train_op")
+
+
+def copy_to_replicas(contexts: Sequence[TowerContext]) -> Copying:
+    """Return the op that copies every variable of the main tower, optimizer state included, to the other towers."""
+    main, *others = (context.recorder for context in contexts)
+    pairs = [pair for other in others for pair in pair_variables(main, other)]
     assignments = []
     with tf.name_scope("sync_variables"):
-        for main, copy in pairs:
+        for variable, copy in pairs:
             with tf.device(copy.device):
-                assignments.append(copy.assign(main.read_value(), read_value=False))
-    return tf.group(*assignments, name="sync_variables")
+                assignments.append(copy.assign(variable.read_value(), read_value=False))
+    return Copying(tf.group(*assignments, name="sync_variables"), tuple(copy for _, copy in pairs))

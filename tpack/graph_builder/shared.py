@@ -1,10 +1,6 @@
-"""K towers that share one set of variables: gradients meet where each variable lives.
-
-K towers that share variables and update them each by its own gradients, which are computed without waiting.
-"""
+"""K towers that share one set of variables, which are updated by the mean of their gradients or by each tower's own."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -14,6 +10,8 @@ from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, build_t
 from tpack.reduction.functions import aggregate_grads_colocate
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.devices import LeastLoadedDeviceSetter
+from tpack.tower.grads import Gradient, map_gradient_values
+from tpack.types import GradsAndVars
 
 PS_DEVICES = ("cpu", "gpu")
 
@@ -36,7 +34,7 @@ class SharedVariablesBuilder(DataParallelBuilder):
         super().__init__(towers)
         self._ps_device = ps_device
 
-    def _build_towers(self, grad_fn: GradFn) -> BuiltTowers:
+    def _build_towers(self, grad_fn: GradFn) -> BuiltTowers[GradsAndVars]:
         ps_devices = ["/device:CPU:0"] if self._ps_device == "cpu" else list(self.devices)
         setters = [LeastLoadedDeviceSetter(device, ps_devices) for device in self.devices]
         towers = build_towers(grad_fn, setters, [False] * len(setters))
@@ -131,7 +129,7 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         towers = self._build_towers(grad_fn)
         optimizer = check_optimizer(optimizer_fn())
         scale = 1.0 / len(self.devices) if self._scale_gradient else 1.0
-        updates: list[Any] = []
+        updates: list[tf.Operation] = []
         for context, device, grads in zip(towers.contexts, self.devices, towers.outputs, strict=True):
             with tf.device(device):
                 scaled = [(_scale(grad, scale), variable) for grad, variable in grads]
@@ -142,9 +140,5 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         return BuildResult(tf.group(*updates, name="train_op"), towers.contexts)
 
 
-def _scale(grad: Any, scale: float) -> Any:
-    if scale == 1.0:
-        return grad
-    if isinstance(grad, tf.IndexedSlices):
-        return tf.IndexedSlices(grad.values * scale, grad.indices, grad.dense_shape)
-    return grad * scale
+def _scale(grad: Gradient, scale: float) -> Gradient:
+    return grad if scale == 1.0 else map_gradient_values(lambda values: values * scale, grad)

@@ -1,10 +1,6 @@
-"""Call one function in each of K training towers.
+"""What the builders of several towers have in common: calling one function in each, and checking that they agree.
 
 The towers are built one after the other, or together from the first `TowerContext.merge_call` on, in every builder.
-
-What the builders of several towers have in common.
-
-Check that towers agree on the variables they train.
 
 Gradients are reduced by position. Two towers that return different variables, or the same ones in another order, would
 be summed into nonsense without any error from TensorFlow.
@@ -13,63 +9,20 @@ be summed into nonsense without any error from TensorFlow.
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
+
+import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, TowerMismatchError
-from tpack.graph_builder.base import BuildResult, GradFn, GradsAndVars, GraphBuilder, OptimizerFn
+from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.tower.context import TowerContext, TrainTowerContext
-from tpack.tower.devices import resolve_device, resolve_devices
+from tpack.tower.devices import Device, resolve_device, resolve_devices
 from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
 from tpack.tower.rendezvous import call_in_towers
+from tpack.types import GradsAndVars
 
-
-@dataclass(frozen=True)
-class BuiltTowers:
-    """K towers and what the function returned in each."""
-
-    outputs: list[Any]
-    contexts: tuple[TowerContext, ...]
-
-
-def build_towers(func: Callable[[], Any], devices: Sequence[Any], own_variables: Sequence[bool]) -> BuiltTowers:
-    """Call ``func`` once in each of K towers.
-
-    Args:
-        func: builds one tower.
-        devices: K device names or device functions.
-        own_variables: K flags: whether the tower has variables of its own. The first tower's variables are the main
-            ones, without a prefix, whatever its flag says; a tower without its own takes those.
-
-    Returns:
-        The towers, in the order of the devices.
-
-    Shapes:
-        K outputs, whatever ``func`` returns.
-
-    Raises:
-        ConfigError: There is no device, or the two lists differ in length.
-        TowerMismatchError: A tower without its own variables asks for one that the first tower did not create, or the
-            towers call `TowerContext.merge_call` a different number of times or for different things.
-
-    Source:
-        ``DataParallelBuilder.call_for_each_tower`` of tensorpack.
-    """
-    if not devices or len(devices) != len(own_variables):
-        raise ConfigError(f"wanted as many devices as flags, and at least one, got {devices} and {own_variables}")
-    contexts = [
-        TrainTowerContext(
-            tower_name(index),
-            tower_name(index) if has_own and index > 0 else "",
-            index=index,
-            total=len(devices),
-            device=device,
-            has_own_variables=has_own,
-            reuse=index > 0 and not has_own,
-        )
-        for index, (device, has_own) in enumerate(zip(devices, own_variables, strict=True))
-    ]
-    return BuiltTowers(call_in_towers(contexts, func), tuple(contexts))
+T = TypeVar("T")
 
 
 class DataParallelBuilder(GraphBuilder):
@@ -98,10 +51,10 @@ class DataParallelBuilder(GraphBuilder):
     @staticmethod
     def call_for_each_tower(
         towers: Sequence[int],
-        func: Callable[[], Any],
-        devices: Sequence[Any] | None = None,
+        func: Callable[[], T],
+        devices: Sequence[Device] | None = None,
         use_vs: Sequence[bool] | None = None,
-    ) -> list[Any]:
+    ) -> list[T]:
         """Call a function once in each tower and return what it returned.
 
         Args:
@@ -133,6 +86,51 @@ class DataParallelBuilder(GraphBuilder):
         return build_towers(func, resolved, own).outputs
 
     build_on_towers = call_for_each_tower
+
+
+@dataclass(frozen=True)
+class BuiltTowers(Generic[T]):
+    """K towers and what the function returned in each."""
+
+    outputs: list[T]
+    contexts: tuple[TowerContext, ...]
+
+
+def build_towers(func: Callable[[], T], devices: Sequence[Device], own_variables: Sequence[bool]) -> BuiltTowers[T]:
+    """Call ``func`` once in each of K towers.
+
+    Args:
+        func: builds one tower.
+        devices: K device names or device functions.
+        own_variables: K flags: whether the tower has variables of its own. The first tower's variables are the main
+            ones, without a prefix, whatever its flag says; a tower without its own takes those.
+
+    Returns:
+        The towers, in the order of the devices.
+
+    Raises:
+        ConfigError: There is no device, or the two lists differ in length.
+        TowerMismatchError: A tower without its own variables asks for one that the first tower did not create, or the
+            towers call `TowerContext.merge_call` a different number of times or for different things.
+
+    Source:
+        ``DataParallelBuilder.call_for_each_tower`` of tensorpack.
+    """
+    if not devices or len(devices) != len(own_variables):
+        raise ConfigError(f"wanted as many devices as flags, and at least one, got {devices} and {own_variables}")
+    contexts = [
+        TrainTowerContext(
+            tower_name(index),
+            tower_name(index) if has_own and index > 0 else "",
+            index=index,
+            total=len(devices),
+            device=device,
+            has_own_variables=has_own,
+            reuse=index > 0 and not has_own,
+        )
+        for index, (device, has_own) in enumerate(zip(devices, own_variables, strict=True))
+    ]
+    return BuiltTowers(call_in_towers(contexts, func), tuple(contexts))
 
 
 def check_shared_variables(tower_grads: Sequence[GradsAndVars]) -> None:
@@ -177,7 +175,7 @@ def check_own_variables(tower_grads: Sequence[GradsAndVars], towers: Sequence[To
     _check_alike(as_main)
 
 
-def _check_alike(tower_variables: Sequence[Sequence[Any]]) -> None:
+def _check_alike(tower_variables: Sequence[Sequence[tf.Variable]]) -> None:
     main = tower_variables[0]
     for index, variables in enumerate(tower_variables):
         if len(main) == len(variables) and all(a is b for a, b in zip(main, variables, strict=True)):
@@ -195,10 +193,10 @@ def _check_alike(tower_variables: Sequence[Sequence[Any]]) -> None:
         )
 
 
-def _names_missing(variables: Sequence[Any], others: Sequence[Any]) -> list[str]:
+def _names_missing(variables: Sequence[tf.Variable], others: Sequence[tf.Variable]) -> list[str]:
     known = {id(variable) for variable in others}
     return [variable.op.name for variable in variables if id(variable) not in known]
 
 
-def _names(variables: Sequence[Any]) -> list[str]:
+def _names(variables: Sequence[tf.Variable]) -> list[str]:
     return [variable.op.name for variable in variables]

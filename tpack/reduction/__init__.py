@@ -12,7 +12,7 @@ from tpack.reduction.algorithms.nccl import NcclReducer
 from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceReducer, RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
-from tpack.reduction.base import ReduceOp, Reducer
+from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.choose.by_kind import ReducerChoice, choose_the_best
 from tpack.reduction.choose.by_measurement import AutoReducer, ChoiceCache, MeasuredChoice, choose_by_measurement
 from tpack.reduction.choose.measure import Measurement, MeasuringOptions
@@ -42,6 +42,7 @@ from tpack.reduction.wrappers.packers import (
 )
 from tpack.reduction.wrappers.sharding import ShardingReducer
 from tpack.reduction.wrappers.wire import WireDtypeReducer
+from tpack.tower.grads import ReduceOp
 
 __all__ = [
     "AggregateSmallTensorPacker",
@@ -72,6 +73,7 @@ __all__ = [
     "ReduceOp",
     "Reducer",
     "ReducerChoice",
+    "ReducerWrapper",
     "RingReducer",
     "RoundRobinReducer",
     "ShardingReducer",

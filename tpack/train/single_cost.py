@@ -1,9 +1,4 @@
-"""Trainers of models with one cost and one optimizer, on whatever builder.
-
-Keep the copies of replicated variables with the main tower's.
-
-Tell the monitors how the scaling of the cost goes.
-"""
+"""Trainers of models with one cost and one optimizer, on whatever builder, and the callbacks that their graph needs."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -13,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
-from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
+from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn, SyncOp
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
@@ -49,7 +44,7 @@ class SingleCostTrainer(TowerTrainer):
 
     def setup_graph(
         self,
-        input_signature: Sequence[Any],
+        input_signature: Sequence[tf.TensorSpec | tf.Tensor],
         input: InputSource,
         get_cost_fn: Callable[..., Any],
         get_opt_fn: OptimizerFn,
@@ -115,12 +110,12 @@ class BuilderTrainer(SingleCostTrainer):
         return self.builder.devices
 
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
-        result: BuildResult = self.builder.build(grad_fn, optimizer_fn)
+        result = self.builder.build(grad_fn, optimizer_fn)
         self.train_op = result.train_op
         if result.init_op is not None:
             self._init_ops.append(result.init_op)
             self._set_by_init_ops.extend(result.copies)
-        return [] if result.sync_op is None else [ReplicaSync(result.sync_op)]
+        return [sync_callback(sync_op) for sync_op in result.sync_ops]
 
 
 class _Optimizers:
@@ -129,10 +124,10 @@ class _Optimizers:
     def __init__(self, get_opt_fn: OptimizerFn, scaling: LossScaling | None) -> None:
         self._get_opt_fn = get_opt_fn
         self._scaling = scaling
-        self._optimizer: Any = None
+        self._optimizer: tf.train.Optimizer | None = None
         self.loss_scale: DynamicLossScale | None = None
 
-    def get(self) -> Any:
+    def get(self) -> tf.train.Optimizer:
         if self._optimizer is None:
             self._optimizer = self._get_opt_fn()
             if self._scaling is not None:
@@ -142,24 +137,66 @@ class _Optimizers:
         return self._optimizer
 
 
-class ReplicaSync(Callback):
-    """Copy the main tower's variables to the other towers before each epoch.
+def sync_callback(sync_op: SyncOp) -> Callback:
+    """Return the callback that runs the operation when it says."""
+    if sync_op.every_steps is None:
+        return SyncBeforeEpoch(sync_op.op)
+    return SyncEverySteps(sync_op.op, sync_op.every_steps)
+
+
+class SyncBeforeEpoch(Callback):
+    """Bring the towers together before each epoch, by copying the main tower's variables to the others.
 
     Callbacks know the main tower's variables and change them before training or after an epoch, such as weights that
     they load or clip. By the first step of the next epoch every tower has the change, whatever the order of callbacks.
     Statistics that each tower gathers for itself, such as those of batch normalisation, begin each epoch alike, too.
 
     Args:
-        sync_op: copies the variables.
+        op: copies the variables.
     """
 
     _chief_only = False
 
-    def __init__(self, sync_op: Any) -> None:
-        self._sync_op = sync_op
+    def __init__(self, op: tf.Operation) -> None:
+        self._op = op
 
     def _before_epoch(self) -> None:
-        self.trainer.sess.run(self._sync_op)
+        self.trainer.sess.run(self._op)
+
+
+class SyncEverySteps(Callback):
+    """Bring the towers together after every so many steps, and after the last step of an epoch.
+
+    Callbacks know the main tower's variables only. Those that look at them when an epoch is over, to save or validate
+    them, see what all towers have learned, and a training that goes on from there is the same as one that went through.
+    What is saved when a signal ends training between two steps is of all towers, too.
+
+    Args:
+        op: brings the towers together.
+        every_steps: after which steps, counted over all runs.
+    """
+
+    _chief_only = False
+
+    def __init__(self, op: tf.Operation, every_steps: int) -> None:
+        self._op = op
+        self._every_steps = every_steps
+        self._synced_at = 0
+
+    def _before_train(self) -> None:
+        self._synced_at = self.global_step
+
+    def _trigger_step(self) -> None:
+        if self.global_step % self._every_steps == 0 or self.local_step >= self.trainer.steps_per_epoch:
+            self._sync()
+
+    def _after_train(self) -> None:
+        if self.trainer.interrupted and self.global_step != self._synced_at:
+            self._sync()
+
+    def _sync(self) -> None:
+        self.trainer.sess.run(self._op)
+        self._synced_at = self.global_step
 
 
 class LossScaleReport(Callback):

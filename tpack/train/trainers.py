@@ -1,25 +1,26 @@
 """The trainers that scripts name: each is a choice of a builder and nothing more.
 
-The trainer of any model under any distribution strategy.
-
-From a distribution strategy to a graph builder, so that trainers can train under any strategy.
+What scripts write as text, such as the mode of a reduction, is read here; builders get objects.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError
-from tpack.graph_builder.base import BuildResult, GradFn, GradsAndVars, GraphBuilder, OptimizerFn
+from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
+from tpack.reduction.base import Reducer
+from tpack.reduction.modes import ReductionMode, reducer_for_mode
 from tpack.tower.context import TowerContext, current_tower_context
-from tpack.tower.devices import tower_indices
+from tpack.tower.devices import resolve_devices, tower_indices
 from tpack.train.single_cost import BuilderTrainer
+from tpack.types import GradsAndVars
+from tpack.utils import logger
 
-MAX_TOWERS_TO_BALANCE = 4
+_MAX_TOWERS_TO_BALANCE = 4
 """Up to this many GPUs, shared variables are balanced over them by default; beyond, they lie on the CPU."""
 
 
@@ -56,11 +57,11 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         self,
         gpus: int | Sequence[int],
         average: bool = True,
-        mode: Any = None,
+        mode: ReductionMode = None,
         *,
         precision: str | PrecisionPolicy = "float32",
     ) -> None:
-        super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, mode), precision=precision)
+        super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, _reducer_for(gpus, mode)), precision=precision)
 
 
 class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
@@ -75,7 +76,8 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
     def __init__(
         self, gpus: int | Sequence[int], average: bool = True, *, precision: str | PrecisionPolicy = "float32"
     ) -> None:
-        super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, "hierarchical"), precision=precision)
+        builder = SyncMultiGPUReplicatedBuilder(gpus, average, _reducer_for(gpus, "hierarchical"))
+        super().__init__(builder, precision=precision)
 
 
 class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
@@ -91,7 +93,7 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
         self, gpus: int | Sequence[int], ps_device: str | None = None, *, precision: str | PrecisionPolicy = "float32"
     ) -> None:
         if ps_device is None:
-            ps_device = "gpu" if len(tower_indices(gpus)) <= MAX_TOWERS_TO_BALANCE else "cpu"
+            ps_device = "gpu" if len(tower_indices(gpus)) <= _MAX_TOWERS_TO_BALANCE else "cpu"
         super().__init__(SyncMultiGPUParameterServerBuilder(gpus, ps_device), precision=precision)
 
 
@@ -129,9 +131,6 @@ class StrategyTrainer(BuilderTrainer):
 
     Example:
         launch_train_with_config(config, StrategyTrainer(MirroredStrategy(num_gpus=8)))
-
-    Source:
-        Written for tpack.
     """
 
     def __init__(self, strategy: DistributionStrategy, *, precision: str | PrecisionPolicy = "float32") -> None:
@@ -197,6 +196,15 @@ class StrategyBuilder(GraphBuilder):
             return list(grad_fn())
 
         with self._strategy.scope():
-            grads_and_vars: Any = self._strategy.call_for_each_tower(build_tower)
+            grads_and_vars = self._strategy.call_for_each_tower(build_tower)
             train_op = self._strategy.apply_gradients(optimizer_fn(), grads_and_vars, name="train_op")
         return BuildResult(train_op, tuple(towers[index] for index in sorted(towers)))
+
+
+def _reducer_for(gpus: int | Sequence[int], mode: ReductionMode) -> Reducer:
+    """Return the reducer that a mode stands for, and log why it is taken."""
+    devices = resolve_devices(gpus)
+    choice = reducer_for_mode(mode, devices)
+    if len(devices) > 1:
+        logger.info(f"Gradients of {len(devices)} towers are reduced by {choice.reducer.name}: {choice.reason}.")
+    return choice.reducer
