@@ -10,6 +10,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError, DataExhaustedError
 from tpack.estimator import evaluation
 from tpack.estimator.building import ModelParts, build_model
+from tpack.estimator.evaluation import write_results
 from tpack.estimator.inputs import call_input_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
@@ -86,3 +87,15 @@ def test_results_are_reported(tmp_path):
         evaluation.report(str(tmp_path), {"loss": 0.5, "a": 1, "global_step": 3})
     assert lines == ["Evaluation: a = 1, global_step = 3, loss = 0.5"]
     assert scalars_in(tmp_path) == {"loss": [(3, 0.5)], "a": [(3, 1)]}
+
+
+def test_numbers_are_written(tmp_path):
+    results = {"loss": np.float32(0.5), "hits": 3, "curve": np.zeros(3), "name": b"text", "global_step": np.int64(7)}
+    write_results(str(tmp_path / "eval"), results, 7)
+    assert scalars_in(tmp_path / "eval") == {"loss": [(7, 0.5)], "hits": [(7, 3.0)]}
+
+
+def test_results_of_one_second_are_all_kept(tmp_path):
+    for step in range(3):
+        write_results(str(tmp_path), {"loss": step / 2}, step)
+    assert scalars_in(tmp_path)["loss"] == [(0, 0.0), (1, 0.5), (2, 1.0)]

@@ -1,11 +1,12 @@
 """The options of an Estimator's runs."""
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.current import DEFAULT_STRATEGY
 from tpack.errors import ConfigError
-from tpack.estimator.run_config import RunConfig
+from tpack.estimator.run_config import RunConfig, number_of_steps
 
 
 def when(config):
@@ -59,3 +60,19 @@ def test_what_cannot_be_is_refused(options, message):
 def test_unknown_fields_are_refused():
     with pytest.raises(ConfigError, match="has no colour"):
         RunConfig().replace(colour=1)
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float32(3)])
+def test_whole_numbers_become_integers(value):
+    number = number_of_steps("steps", value)
+    assert (number, type(number)) == (3, int)
+
+
+def test_none_is_no_number():
+    assert number_of_steps("steps", None) is None
+
+
+@pytest.mark.parametrize("value", [0, -1, 62.5, float("nan"), float("inf"), "3", [3], True])
+def test_anything_else_is_refused(value):
+    with pytest.raises(ConfigError, match="max_steps must be positive, and a whole number, got"):
+        number_of_steps("max_steps", value)

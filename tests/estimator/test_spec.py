@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.estimator.spec import EstimatorSpec, ModeKeys
+from tpack.estimator.spec import EstimatorSpec, ModeKeys, operation_of
 
 FIELDS = [
     "mode", "predictions", "loss", "train_op", "eval_metric_ops", "export_outputs", "training_chief_hooks",
@@ -39,3 +39,15 @@ def test_replace_checks(graph):
         spec._replace(mode="eval")
     with pytest.raises(ConfigError, match="the loss must have one element"):
         spec._replace(loss=tf.zeros([2]))
+
+
+def test_operations_of_what_people_call_ops(session8):
+    variable = tf.get_variable("v", [], initializer=tf.zeros_initializer(), use_resource=True)
+    nothing = tf.no_op()
+    assert operation_of(nothing) is nothing
+    assert operation_of(tf.constant(1, name="one")).name == "one"
+    with tf.control_dependencies([operation_of(variable.assign_add(2.0))]):
+        after = tf.no_op()
+    session8.run(variable.initializer)
+    session8.run(after)
+    assert session8.run(variable) == 2

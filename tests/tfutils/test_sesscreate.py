@@ -1,5 +1,6 @@
 """Session creators: the session has every device that the graph asks for, or there is none."""
 
+import os
 from typing import Any
 
 import pytest
@@ -7,7 +8,12 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DeviceError
 from tpack.tfutils import sesscreate
-from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator, SessionCreatorAdapter
+from tpack.tfutils.sesscreate import (
+    NewSessionCreator,
+    ReuseSessionCreator,
+    SessionCreatorAdapter,
+    get_default_sess_config,
+)
 from tpack.tower.devices import check_session_devices
 
 
@@ -74,3 +80,19 @@ def test_adapter_passes_the_session_through_the_function() -> None:
 @pytest.mark.parametrize("creator", [NewSessionCreator(), ReuseSessionCreator(None), SessionCreatorAdapter(None, id)])
 def test_all_are_session_creators_of_tensorflow(creator: Any) -> None:
     assert isinstance(creator, tf.train.SessionCreator)
+
+
+def test_default_config_places_softly_and_lets_memory_grow() -> None:
+    before = dict(os.environ)
+    config = get_default_sess_config(0.5)
+    assert config.allow_soft_placement
+    assert config.gpu_options.allow_growth
+    assert config.gpu_options.per_process_gpu_memory_fraction == 0.5
+    assert get_default_sess_config().gpu_options.per_process_gpu_memory_fraction == 0.99
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("fraction", [0, -0.5, 1.01])
+def test_default_config_rejects_fractions_outside_of_0_to_1(fraction: float) -> None:
+    with pytest.raises(ConfigError, match=r"in \(0, 1\], got mem_fraction="):
+        get_default_sess_config(fraction)

@@ -59,8 +59,8 @@ def replicate_model_fn(
         Features and labels: [B, ...], where K divides B, to K times [B / K, ...].
 
     Raises:
-        ConfigError: The losses are not reduced, or ``model_fn`` is none. When the returned function is called: K does
-            not divide the batch, an optimizer is not wrapped, or the towers differ in variables, optimizers,
+        ConfigError: The losses are not reduced, or ``model_fn`` is no model_fn. When the returned function is called: K
+            does not divide the batch, an optimizer is not wrapped, or the towers differ in variables, optimizers,
             predictions, export outputs or metrics.
         DeviceError: There are GPUs, and one that is asked for is not among them.
 

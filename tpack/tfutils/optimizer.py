@@ -128,8 +128,8 @@ class PostProcessOptimizer(ProxyOptimizer):
 
     Args:
         opt: the optimizer inside.
-        func: ``func(variable)`` returns the operation, or None for none. A variable of several devices is given to it
-            once for each, as the whole one: what it reads and assigns there is the part of that device.
+        func: ``func(variable)`` returns the operation, or None to do nothing. A variable of several devices is given to
+            it once for each, as the whole one: what it reads and assigns there is the part of that device.
         colocate: make the operation on the variable's device.
     """
 

@@ -329,7 +329,7 @@ def encode_png(image: np.ndarray) -> bytes:
         raise ConfigError(f"wanted an uint8 image of shape (H, W, 1, 3 or 4), got {image.dtype} {image.shape}")
     height, width, channels = image.shape
     header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
-    # Each row begins with the number of its filter; 0 is none.
+    # Each row begins with the number of its filter; 0 leaves it as it is.
     rows = np.zeros((height, 1 + width * channels), np.uint8)
     rows[:, 1:] = image.reshape(height, -1)
     return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows.tobytes())) + _chunk(b"IEND", b"")

@@ -56,7 +56,7 @@ def write_train_state(prefix: str, state: TrainState) -> None:
 
 
 def read_train_state(prefix: str) -> TrainState | None:
-    """Return the state that belongs to the checkpoint ``prefix``, or None when there is none.
+    """Return the state that belongs to the checkpoint ``prefix``, or None if it has no such file.
 
     Raises:
         CheckpointError: The file does not hold a state.
@@ -118,7 +118,7 @@ def write_data_state(prefix: str, state: object) -> None:
 
 
 def read_data_state(prefix: str) -> Any:
-    """Return the position that belongs to the checkpoint ``prefix``, or None when there is none.
+    """Return the position that belongs to the checkpoint ``prefix``, or None if it has no such file.
 
     Raises:
         CheckpointError: The file does not hold a position.

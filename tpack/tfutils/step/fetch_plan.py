@@ -31,7 +31,7 @@ class FetchPlan:
     Args:
         session: an open session.
         fetches: a nest of lists, tuples and dicts of tensors, operations, variables or names.
-        feeds: tensors to be fed, in the order in which `run` takes their values.
+        feeds: tensors to be fed, or names of them, in the order in which `run` takes their values.
         timeout_in_ms: how long a run may take; 0 for no limit.
 
     Raises:
@@ -39,7 +39,7 @@ class FetchPlan:
     """
 
     def __init__(
-        self, session: tf.Session, fetches: Fetches, feeds: Sequence[tf.Tensor] = (), *, timeout_in_ms: int = 0
+        self, session: tf.Session, fetches: Fetches, feeds: Sequence[tf.Tensor | str] = (), *, timeout_in_ms: int = 0
     ) -> None:
         self._session = session
         self._timeout_in_ms = timeout_in_ms

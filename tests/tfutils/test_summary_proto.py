@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.event_files import scalars_in
 from tpack.errors import ConfigError
-from tpack.tfutils.summary import create_image_summary, create_scalar_summary, event_writer
+from tpack.tfutils.summary import create_image_summary, create_scalar_summary, encode_png, event_writer
 
 
 def decode(value: Any) -> Any:
@@ -49,3 +49,24 @@ def test_event_writer_is_closed_and_takes_the_place_of_none(graph: tf.Graph, tmp
         with event_writer(str(tmp_path)) as writer:
             writer.add_summary(create_scalar_summary("a", step / 2), step)
     assert scalars_in(tmp_path) == {"a": [(0, 0.0), (1, 0.5), (2, 1.0)]}
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("size", [(1, 1), (5, 7), (64, 3)])
+def test_decoder_gives_the_image_back(rng: Any, size: tuple[int, int], channels: int) -> None:
+    image = rng.integers(0, 256, (*size, channels), dtype=np.uint8)
+    np.testing.assert_array_equal(tf.io.decode_png(encode_png(image), channels=channels).numpy(), image)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        np.zeros((2, 2, 3), "float32"),
+        np.zeros((2, 2), "uint8"),
+        np.zeros((2, 2, 2), "uint8"),
+        np.zeros((0, 2, 3), "uint8"),
+    ],
+)
+def test_other_arrays_are_rejected(image: Any) -> None:
+    with pytest.raises(ConfigError, match="wanted an uint8 image"):
+        encode_png(image)
