@@ -278,3 +278,19 @@ def test_several_towers_do_not_try_the_calling_thread():
     # A model on one GPU has its input on the CPU.
     assert executor_with_an_op_on("/gpu:0") == "auto"
     assert executor_with_an_op_on("/gpu:1") == "pool"
+
+
+def test_a_trainer_tells_the_counters_of_its_loop():
+    trainer = Trainer()
+    names = [
+        "epoch_num",
+        "global_step",
+        "local_step",
+        "max_epoch",
+        "starting_epoch",
+        "starting_step",
+        "steps_per_epoch",
+    ]
+    for value, name in enumerate(names, start=10):
+        setattr(trainer.loop, name, value)
+        assert getattr(trainer, name) == value

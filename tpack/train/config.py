@@ -1,10 +1,7 @@
-"""Everything about a run but the trainer, checked when it is written down.
-
-The callbacks and monitors that a run has unless it says otherwise.
-"""
+"""Everything about a run but the trainer, checked when it is written down; with the defaults of most runs."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import tensorflow.compat.v1 as tf
 
@@ -21,9 +18,11 @@ from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.base import InputSource
 from tpack.input_source.queue_input import QueueInput
-from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
-from tpack.train.loop import TrainLoop
+from tpack.train.loop import check_numbers
+
+T = TypeVar("T")
 
 
 class TrainConfig:
@@ -56,8 +55,8 @@ class TrainConfig:
         callbacks: Sequence[Callback] | None = None,
         extra_callbacks: Sequence[Callback] | None = None,
         monitors: Sequence[MonitorBase] | None = None,
-        session_creator: Any = None,
-        session_config: Any = None,
+        session_creator: SessionCreator | None = None,
+        session_config: tf.ConfigProto | None = None,
         session_init: SessionInit | None = None,
         starting_epoch: int = 1,
         steps_per_epoch: int | None = None,
@@ -85,7 +84,7 @@ class TrainConfig:
         self.starting_epoch = starting_epoch
         self.starting_step = 0
         self.max_epoch = max_epoch
-        TrainLoop().config(self.steps_per_epoch, starting_epoch, max_epoch)
+        check_numbers(self.steps_per_epoch, starting_epoch, max_epoch)
         if starting_epoch > max_epoch:
             raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")
 
@@ -97,6 +96,16 @@ class TrainConfig:
             raise ConfigError(f"steps_per_epoch must be given: {source} does not know its size") from error
 
 
+def DEFAULT_CALLBACKS() -> list[Callback]:
+    """Return new default callbacks: moving averages, a progress bar, summaries each epoch, and update ops each step."""
+    return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
+
+
+def DEFAULT_MONITORS() -> list[MonitorBase]:
+    """Return new default monitors: TensorBoard events, ``stat.json``, and the scalars of each epoch in the log."""
+    return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
+
+
 def _input_source(dataflow: DataFlow | None, data: InputSource | None) -> InputSource:
     if dataflow is not None and data is None:
         return QueueInput(dataflow)
@@ -105,12 +114,12 @@ def _input_source(dataflow: DataFlow | None, data: InputSource | None) -> InputS
     raise ConfigError("give either dataflow, a DataFlow, or data, an InputSource; got both or neither")
 
 
-def _check_type(name: str, value: Any, kind: type) -> None:
+def _check_type(name: str, value: object, kind: type) -> None:
     if value is not None and not isinstance(value, kind):
         raise ConfigError(f"{name} must be a {kind.__name__}, got {value!r}")
 
 
-def _check_list(name: str, values: Any, kind: type) -> list[Any]:
+def _check_list(name: str, values: Sequence[T], kind: type[T]) -> list[T]:
     if not isinstance(values, (list, tuple)):
         raise ConfigError(f"{name} must be a list of {kind.__name__} objects, got {values!r}")
     for position, value in enumerate(values):
@@ -123,13 +132,3 @@ def _check_no_repetition(callbacks: Sequence[Callback]) -> None:
     for position, callback in enumerate(callbacks):
         if any(callback is other for other in callbacks[:position]):
             raise ConfigError(f"the callback {callback} is there twice: each place needs an object of its own")
-
-
-def DEFAULT_CALLBACKS() -> list[Callback]:
-    """Return new default callbacks: moving averages, a progress bar, summaries each epoch, and update ops each step."""
-    return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
-
-
-def DEFAULT_MONITORS() -> list[MonitorBase]:
-    """Return new default monitors: TensorBoard events, ``stat.json``, and the scalars of each epoch in the log."""
-    return [TFEventWriter(), JSONWriter(), ScalarPrinter()]

@@ -1,20 +1,16 @@
-"""Where training stands: epochs and steps, and what they run to.
+"""Where training stands: epochs and steps, what they run to, and that each step is counted exactly once.
 
-What a trainer tells of its loop: the names that scripts and callbacks use.
-
-Count each step exactly once, in the graph and in Python.
-
-The graph's global step is what schedules read and checkpoints hold. It is incremented in the same run as the train op
-and after it, so that no op of the step can see two values and a step is counted if and only if it was made.
+Steps are counted in the graph and in Python. The graph's global step is what schedules read and checkpoints hold. It is
+incremented in the same run as the train op and after it, so that no op of the step can see two values and a step is
+counted if and only if it was made.
 """
-
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
 from tpack.tfutils.graph_lookup import get_global_step_var
+from tpack.types import Fetches
 
 
 class TrainLoop:
@@ -46,12 +42,9 @@ class TrainLoop:
         """Set what is to be trained.
 
         Raises:
-            ConfigError: A number is not an integer, or below its smallest value.
+            ConfigError: From `check_numbers`.
         """
-        numbers = (("steps_per_epoch", steps_per_epoch, 1), ("starting_epoch", starting_epoch, 1))
-        for name, value, smallest in (*numbers, ("max_epoch", max_epoch, 0), ("starting_step", starting_step, 0)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-                raise ConfigError(f"{name} must be an integer of at least {smallest}, got {value!r}")
+        check_numbers(steps_per_epoch, starting_epoch, max_epoch, starting_step)
         self.steps_per_epoch = steps_per_epoch
         self.starting_epoch = starting_epoch
         self.max_epoch = max_epoch
@@ -74,53 +67,22 @@ class TrainLoop:
         return self.local_step >= self.steps_per_epoch
 
 
-class LoopCounters:
-    """Read the counters of a loop as properties.
+def check_numbers(
+    steps_per_epoch: object, starting_epoch: object, max_epoch: object, starting_step: object = 0
+) -> None:
+    """Check what a training is to run to.
 
-    Attributes:
-        loop: the loop.
+    Raises:
+        ConfigError: A number is not an integer, or below its smallest value.
     """
-
-    loop: TrainLoop
-
-    @property
-    def epoch_num(self) -> int:
-        """The current epoch, counted from 1; ``starting_epoch - 1`` before the first."""
-        return self.loop.epoch_num
-
-    @property
-    def global_step(self) -> int:
-        """How many steps are finished in all runs."""
-        return self.loop.global_step
-
-    @property
-    def local_step(self) -> int:
-        """How many steps of the current epoch are finished."""
-        return self.loop.local_step
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps in each epoch."""
-        return self.loop.steps_per_epoch
-
-    @property
-    def starting_epoch(self) -> int:
-        """The first epoch of this run."""
-        return self.loop.starting_epoch
-
-    @property
-    def max_epoch(self) -> int:
-        """The last epoch."""
-        return self.loop.max_epoch
-
-    @property
-    def starting_step(self) -> int:
-        """How many steps of the first epoch an earlier run has finished."""
-        return self.loop.starting_step
+    numbers = (("steps_per_epoch", steps_per_epoch, 1), ("starting_epoch", starting_epoch, 1))
+    for name, value, smallest in (*numbers, ("max_epoch", max_epoch, 0), ("starting_step", starting_step, 0)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
+            raise ConfigError(f"{name} must be an integer of at least {smallest}, got {value!r}")
 
 
 class StepCounter(Callback):
-    """The first callback of every trainer.
+    """Counts steps, in the graph and in the loop; the first callback of every trainer.
 
     A ``run_step`` of the user's own may run the train op, something else or several things. The run of the train op
     carries the increment along; a step without one is counted by a run of its own when it is over.
@@ -133,9 +95,9 @@ class StepCounter(Callback):
 
     def __init__(self, loop: TrainLoop) -> None:
         self._loop = loop
-        self._train_op: Any = None
-        self._fetches: Any = None
-        self._increment: Any = None
+        self._train_op: Fetches = None
+        self._fetches: tf.train.SessionRunArgs | None = None
+        self._increment: tf.Operation | None = None
         self._counted = False
 
     def _setup_graph(self) -> None:
@@ -147,11 +109,11 @@ class StepCounter(Callback):
                 after_train = tf.assign_add(step, 1).op
             self._fetches = tf.train.SessionRunArgs(after_train)
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         carries = not self._counted and self._fetches is not None and ctx.original_args.fetches is self._train_op
         return self._fetches if carries else None
 
-    def _after_run(self, ctx: Any, values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if not self._counted and self._fetches is not None and ctx.original_args.fetches is self._train_op:
             self._counted = True
             self._loop.finish_step()

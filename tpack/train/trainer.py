@@ -1,9 +1,7 @@
 """The base of all trainers: a session, callbacks, and a loop of steps.
 
 A trainer knows nothing of models. Subclasses build a graph and set ``train_op``, or override ``run_step``; the loop
-calls one and the callbacks around it.
-
-Trainers are made inside the graph that they train.
+calls one and the callbacks around it. Trainers are made inside the graph that they train.
 """
 
 import inspect
@@ -20,13 +18,14 @@ from tpack.callbacks.monitors.group import Monitors
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
 from tpack.tfutils.graph_lookup import get_global_step_value
 from tpack.tfutils.initialize import initialize_variables, order_sums
-from tpack.tfutils.sesscreate import NewSessionCreator
+from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption
-from tpack.train.loop import LoopCounters, StepCounter, TrainLoop
+from tpack.train.loop import StepCounter, TrainLoop
+from tpack.types import DataSource, Fetches, Session
 from tpack.utils import logger
 from tpack.utils.timer import humanize_time_delta, timed_operation
 
@@ -59,7 +58,7 @@ class InOwnGraph(type):
         return inspect.Signature(others)
 
 
-class Trainer(LoopCounters, metaclass=InOwnGraph):
+class Trainer(metaclass=InOwnGraph):
     """Base of all trainers; made inside the current default graph where graph mode is on, else in one of its own.
 
     Attributes:
@@ -79,21 +78,57 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
 
     is_chief = True
     executor = "auto"
+    hooked_sess: HookedSession
+    monitors: Monitors
 
     def __init__(self) -> None:
         self.graph = tf.get_default_graph()
-        self.train_op: Any = None
-        self.input_source: Any = None
-        self.sess: Any = None
-        self.hooked_sess: Any = None
-        self.monitors: Any = None
+        self.train_op: Fetches = None
+        self.input_source: DataSource | None = None
+        self.sess: Session = None
         self.loop = TrainLoop()
         self.interrupted = False
-        self._callbacks: Any = []
-        self._step_counter = StepCounter(self.loop)
-        self._init_ops: list[Any] = []
-        self._set_by_init_ops: list[Any] = []
         self.interruption: Interruption | None = None
+        self._registered: list[Callback] = []
+        self._callbacks = Callbacks([])
+        self._step_counter = StepCounter(self.loop)
+        self._init_ops: list[tf.Operation] = []
+        self._set_by_init_ops: list[tf.Variable] = []
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in each epoch."""
+        return self.loop.steps_per_epoch
+
+    @property
+    def starting_epoch(self) -> int:
+        """The first epoch of this run."""
+        return self.loop.starting_epoch
+
+    @property
+    def max_epoch(self) -> int:
+        """The last epoch."""
+        return self.loop.max_epoch
+
+    @property
+    def starting_step(self) -> int:
+        """How many steps of the first epoch an earlier run has finished."""
+        return self.loop.starting_step
+
+    @property
+    def epoch_num(self) -> int:
+        """The current epoch, counted from 1; ``starting_epoch - 1`` before the first."""
+        return self.loop.epoch_num
+
+    @property
+    def local_step(self) -> int:
+        """How many steps of the current epoch are finished."""
+        return self.loop.local_step
+
+    @property
+    def global_step(self) -> int:
+        """How many steps are finished in all runs."""
+        return self.loop.global_step
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
         """Add a callback, or several, before `setup_callbacks`.
@@ -108,12 +143,12 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
             return all([self.register_callback(item) for item in cb])
         if not isinstance(cb, Callback):
             raise CallbackError(f"wanted a Callback, got {cb!r}")
-        if not isinstance(self._callbacks, list):
+        if self._callbacks:
             raise CallbackError(f"{cb} comes too late: callbacks are set up already")
         if cb.chief_only and not self.is_chief:
             logger.warning(f"Callback {cb} runs in the chief process only.")
             return False
-        self._callbacks.append(cb)
+        self._registered.append(cb)
         return True
 
     def run_step(self) -> None:
@@ -135,11 +170,11 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
             self.register_callback(callback)
         self.monitors = Monitors([monitor for monitor in monitors if self.is_chief or not monitor.chief_only])
         self.register_callback(self.monitors)
-        self._callbacks = Callbacks([self._step_counter, *self._callbacks])
+        self._callbacks = Callbacks([self._step_counter, *self._registered])
         with self.graph.as_default(), tf.name_scope("callbacks"):
             self._callbacks.setup_graph(self)
 
-    def initialize(self, session_creator: Any, session_init: SessionInit | None = None) -> None:
+    def initialize(self, session_creator: SessionCreator, session_init: SessionInit | None = None) -> None:
         """Create the session and give the variables their first values; the graph cannot change afterwards.
 
         Raises:
@@ -253,7 +288,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         self,
         callbacks: Sequence[Callback],
         monitors: Sequence[MonitorBase],
-        session_creator: Any,
+        session_creator: SessionCreator,
         session_init: SessionInit | None,
         steps_per_epoch: int,
         starting_epoch: int = 1,
@@ -283,7 +318,7 @@ class Trainer(LoopCounters, metaclass=InOwnGraph):
         _sentinel: None = None,
         callbacks: Sequence[Callback] | None = None,
         monitors: Sequence[MonitorBase] | None = None,
-        session_creator: Any = None,
+        session_creator: SessionCreator | None = None,
         session_init: SessionInit | None = None,
         steps_per_epoch: int | None = None,
         starting_epoch: int = 1,
