@@ -10,7 +10,7 @@ from tests.helpers.tower_grads import source
 from tpack.distribute.cross_tower_ops import ReductionToOneDeviceCrossTowerOps, gather_contributions, reduce_on_device
 from tpack.distribute.values import PerDevice
 from tpack.errors import ConfigError
-from tpack.reduction.gradients import ReduceOp
+from tpack.tower.grads import ReduceOp
 
 
 @pytest.mark.parametrize(("device", "owner"), [(None, 2), ("/cpu:5", 5)])

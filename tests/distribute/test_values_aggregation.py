@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.values import reduce_op_of
 from tpack.errors import ConfigError
-from tpack.reduction.gradients import ReduceOp
+from tpack.tower.grads import ReduceOp
 
 
 @pytest.mark.parametrize("kind", [tf.VariableAggregation, tf.compat.v2.VariableAggregation])

@@ -24,7 +24,6 @@ from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceRedu
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import ReduceOp, Reducer
-from tpack.reduction.gradients import is_sparse
 from tpack.reduction.wrappers.buckets import BucketReducer
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 from tpack.reduction.wrappers.densify import DensifyReducer
@@ -32,6 +31,7 @@ from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
 from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
 from tpack.reduction.wrappers.sharding import ShardingReducer
 from tpack.reduction.wrappers.wire import WireDtypeReducer
+from tpack.tower.grads import is_sparse
 
 SHAPES = [(), (7,), (3, 0, 2), (64, 129)]
 DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64]

@@ -7,7 +7,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import slices
 from tpack.errors import ReductionError
-from tpack.reduction.gradients import ReduceOp, check_columns, is_sparse
+from tpack.reduction.gradients import check_columns
+from tpack.tower.grads import ReduceOp, is_sparse
 
 
 def test_check_columns_transposes(graph: Any) -> None:

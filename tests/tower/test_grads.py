@@ -11,6 +11,7 @@ from tpack.tower.grads import (
     gradient_parts,
     gradient_values,
     is_sparse,
+    map_gradient_parts,
     map_gradient_values,
     static_bytes,
 )
@@ -47,6 +48,16 @@ def test_parts_are_the_tensors_that_are_there(graph: Any) -> None:
     parts = [gradient_parts(gradient) for gradient in (dense, bare, shaped)]
     wanted = [[dense], [bare.values, bare.indices], [shaped.values, shaped.indices, shaped.dense_shape]]
     assert [list(map(id, tensors)) for tensors in parts] == [list(map(id, tensors)) for tensors in wanted]
+
+
+def test_map_gradient_parts_leaves_a_missing_shape_missing(session8: Any) -> None:
+    bare, shaped = slices([[1.0]], [2], ""), slices([[1.0]], [2], "", rows=4)
+    copy = map_gradient_parts(tf.identity, bare)
+    assert copy.dense_shape is None
+    assert copy.values is not bare.values
+    doubled = run(session8, map_gradient_parts(lambda part: 2 * part, shaped))
+    assert (doubled.values.tolist(), doubled.indices.tolist(), doubled.dense_shape.tolist()) == ([[2.0]], [4], [8, 2])
+    assert run(session8, map_gradient_parts(tf.negative, source(2.0, ""))) == -2.0
 
 
 def test_a_column_knows_what_one_of_its_members_knows(graph: Any) -> None:

@@ -28,9 +28,10 @@ from tpack.distribute.values import (
     reduce_op_of,
 )
 from tpack.errors import ConfigError
-from tpack.reduction.gradients import ReduceOp, check_columns, is_sparse
+from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import concat_slices, divide, on_device, sum_column, sum_tensors
 from tpack.tower.devices import device_key, resolve_device
+from tpack.tower.grads import ReduceOp, gradient_parts, is_sparse, map_gradient_parts
 
 AccumulationFn: TypeAlias = Callable[[Sequence[tf.Tensor]], tf.Tensor]
 
@@ -350,10 +351,7 @@ def copy_to_device(value: PlainValue, device: str) -> TensorOrSlices:
         value = as_dense_or_slices(value)
         if device_key(value.device) == device:
             return value
-        if isinstance(value, tf.IndexedSlices):
-            parts = (value.values, value.indices, value.dense_shape)
-            return tf.IndexedSlices(*(None if part is None else tf.identity(part) for part in parts))
-        return tf.identity(value)
+        return map_gradient_parts(tf.identity, value)
 
 
 def as_dense_or_slices(value: PlainValue) -> TensorOrSlices:
@@ -365,7 +363,7 @@ def as_dense_or_slices(value: PlainValue) -> TensorOrSlices:
     if isinstance(value, tf.Tensor):
         return value
     try:
-        return _of_tensors(value) if isinstance(value, tf.IndexedSlices) else tf.convert_to_tensor(value)
+        return _of_tensors(value) if is_sparse(value) else tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"wanted a tensor, IndexedSlices, a variable or a number, got {value!r}") from error
 
@@ -389,10 +387,9 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 def _of_tensors(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     """Return slices whose indices and shape, which users write as lists, are tensors."""
-    parts = (slices.values, slices.indices, slices.dense_shape)
-    if all(part is None or isinstance(part, tf.Tensor) for part in parts):
+    if all(isinstance(part, tf.Tensor) for part in gradient_parts(slices)):
         return slices
-    return tf.IndexedSlices(*(None if part is None else tf.convert_to_tensor(part) for part in parts))
+    return map_gradient_parts(tf.convert_to_tensor, slices)
 
 
 def _sum_on_device(parts: Sequence[PlainValue], device: str) -> TensorOrSlices:

@@ -27,8 +27,9 @@ from tpack.distribute.values import (
     update_on_devices,
 )
 from tpack.errors import ConfigError, StrategyError
-from tpack.reduction.gradients import ReduceOp, check_columns
+from tpack.reduction.gradients import check_columns
 from tpack.tower.devices import device_key, resolve_device, resolve_devices
+from tpack.tower.grads import ReduceOp, map_gradient_values
 
 
 class DeviceListStrategy(DistributionStrategy):
@@ -176,8 +177,4 @@ def _summed(value: Value, count: int) -> TensorOrSlices:
     """Return the sum of so many values that are the same."""
     value = as_dense_or_slices(value)
     check_columns([[value]], ReduceOp.SUM)
-    if count == 1:
-        return value
-    if isinstance(value, tf.IndexedSlices):
-        return tf.IndexedSlices(value.values * count, value.indices, value.dense_shape)
-    return value * count
+    return value if count == 1 else map_gradient_values(lambda values: values * count, value)

@@ -32,12 +32,12 @@ from tpack.reduction.algorithms.collective import PROCESS_KEYS, CollectiveKeys, 
 from tpack.reduction.algorithms.launch_order import one_launch_order
 from tpack.reduction.base import Reducer
 from tpack.reduction.choose import by_kind
-from tpack.reduction.gradients import ReduceOp
 from tpack.reduction.names import check_algorithm, make_reducer
 from tpack.reduction.spec import parse_all_reduce_spec
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer
 from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer, ConcatAndSplitPackingReducer
 from tpack.tower.devices import canonical_device
+from tpack.tower.grads import ReduceOp
 from tpack.utils import logger
 
 _SEED_NAMES = {"hierarchical_copy": "hierarchical"}

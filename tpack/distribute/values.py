@@ -14,10 +14,10 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import BaseVariable, current_device
 from tpack.distribute.contexts import UpdateContext, tower_context_of
 from tpack.errors import ConfigError, StrategyError, TowerMismatchError
-from tpack.reduction.gradients import ReduceOp
 from tpack.reduction.sums import on_device
 from tpack.tower.context import current_frame
 from tpack.tower.devices import device_key, resolve_device
+from tpack.tower.grads import ReduceOp
 
 TensorOrSlices: TypeAlias = tf.Tensor | tf.IndexedSlices
 

@@ -15,9 +15,9 @@ from tpack.distribute.contexts import strategy_of
 from tpack.distribute.trainer_towers import TrainerTowersStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.replicated import current_model_fn_tower
-from tpack.reduction.gradients import ReduceOp, is_sparse
 from tpack.reduction.sums import sum_column
 from tpack.tower.context import current_frame
+from tpack.tower.grads import ReduceOp, is_sparse
 from tpack.types import GradsAndVars
 
 

@@ -57,6 +57,14 @@ def gradient_parts(gradient: Gradient) -> list[tf.Tensor]:
     return [part for part in (gradient.values, gradient.indices, gradient.dense_shape) if part is not None]
 
 
+def map_gradient_parts(func: Callable[[tf.Tensor], tf.Tensor], gradient: Gradient) -> Gradient:
+    """Apply a function to each tensor that a gradient consists of."""
+    if not is_sparse(gradient):
+        return func(gradient)
+    parts = (gradient.values, gradient.indices, gradient.dense_shape)
+    return tf.IndexedSlices(*(None if part is None else func(part) for part in parts))
+
+
 def common_shape(column: Column) -> tf.TensorShape:
     """Return what is known of the one dense shape that the members of a column have."""
     shape = column[0].shape

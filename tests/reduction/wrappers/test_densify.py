@@ -10,9 +10,9 @@ from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.base import ReduceOp
-from tpack.reduction.gradients import is_sparse
 from tpack.reduction.wrappers.densify import DensifyReducer
 from tpack.reduction.wrappers.packers import ConcatAndSplitPackingReducer
+from tpack.tower.grads import is_sparse
 
 
 def _sparse_towers(num_towers: int, num_rows: int, table_rows: int, dtype: Any = tf.float32) -> list[list[Any]]:
