@@ -20,7 +20,7 @@ def test_char_rnn_learns_a_text_and_writes_on(tmp_path):
     gates = {f"cell{layer}/gates/{part}" for layer in (0, 1) for part in "Wb"}
     assert weights == {"embedding", "fc/W", "fc/b", *gates}
     # Every second epoch.
-    assert run.log.count("@tensor_printer.py") == 2 * 40
+    assert run.log.count("@tensors.py") == 2 * 40
 
     written = run_script(
         char_rnn.main, tmp_path / "sample", "sample", "--load", best, "-s", "the shells ", "-n", 40

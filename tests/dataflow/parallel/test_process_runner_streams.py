@@ -95,6 +95,35 @@ def test_exception_before_the_first_point_does_not_give_up_anything():
     assert group.commands == [(0, 1, Position({"at": 0}))]
 
 
+def test_exception_right_after_a_state_gives_up_the_pass_of_the_last_point():
+    stream, group = one(state(0), points(1, 2), state(7), failure(), begun(1), begun(1), state(9), points(3), END)
+    with pytest.raises(DataWorkerError, match="gone"):
+        values(stream)
+    assert stream.position() == Position({"at": 0}, 2)
+    assert values(stream) == [3]
+    assert group.commands == [(0, 1, Position({"at": 0}, 2, is_over=True))]
+
+
+def test_pass_broken_off_while_waiting_after_a_state_is_given_up():
+    """As by a signal whose handler raises."""
+    stream, group = one(state(0), points(1, 2), state(7))
+    with pytest.raises(IndexError, match="pop from an empty deque"):
+        values(stream)
+    group.script.extend((0, message) for message in (begun(1), begun(1), state(9), points(3), END))
+    assert values(stream) == [3]
+    assert group.commands == [(0, 1, Position({"at": 0}, 2, is_over=True))]
+    assert stream.position() == Position({"at": 9}, 1)
+
+
+def test_position_in_a_pass_after_one_that_was_given_up_is_of_the_new_pass():
+    stream, _ = one(state(0), points(1, 2), begun(1), begun(1), state(6), points(5, 6), END)
+    broken_off(stream, 1)
+    stream.go_to(Position({"at": 3}, 7, is_over=True))
+    assert stream.position() == Position({"at": 3}, 7, is_over=True)
+    assert broken_off(stream, 1) == [5]
+    assert stream.position() == Position({"at": 6}, 1)
+
+
 def test_going_to_a_position_is_done_at_once_and_the_pass_is_its_rest():
     stream, group = one(state(0), points(1, 2), begun(1), begun(1), points(8), state(5), END)
     broken_off(stream, 1)

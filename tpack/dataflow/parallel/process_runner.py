@@ -161,6 +161,8 @@ class _OneStream:
         self._group = group
         self._number = 0
         self._passes = PassTracker("the flow in the worker")
+        # What the worker told last and nothing has come after yet.
+        self._told: _State | None = None
 
     def iterate(self) -> Iterator[Any]:
         """Yield a pass."""
@@ -205,6 +207,7 @@ class _OneStream:
 
     def _restart(self, position: Position | None) -> None:
         """Let the worker begin a pass; drop what it sent before."""
+        self._told = None
         self._number = _send_command(self._group, 0, self._number, position)
         message = self._group.receive()[1]
         while message.kind != Kind.BEGUN or message.number != self._number:
@@ -212,14 +215,20 @@ class _OneStream:
         self._receive()
 
     def _receive(self) -> Message:
-        """Return what comes next; take note of states and raise exceptions."""
+        """Return what comes next; take note of states and raise exceptions.
+
+        A state counts from the point after it on, or from the end of the pass. A pass that is given up right after a
+        state is given up at the last point: sent to the state, the flow would take the rest for a pass of its own.
+        """
         _, message = self._group.receive()
         if message.kind == Kind.ERROR:
             self._passes.is_astray = True
             raise _failure_in(self._group, 0, message)
         if message.kind == Kind.STATE:
-            told: _State = message.points[0]
-            self._passes.stand_at(told.position, told.reason)
+            self._told = message.points[0]
+        if self._told is not None and (message.kind != Kind.STATE or self._passes.position is None):
+            self._passes.stand_at(self._told.position, self._told.reason)
+            self._told = None
         return message
 
 
