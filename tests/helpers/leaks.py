@@ -9,6 +9,7 @@ threads are no Python threads and are not seen. A process or thread that is abou
 
 import multiprocessing
 import os
+import socket
 import sys
 import tempfile
 import threading
@@ -74,11 +75,7 @@ class Snapshot:
         return cls(
             pids=frozenset(psutil.pids()),
             threads=frozenset(thread for thread in threading.enumerate() if not thread.daemon),
-            listening=frozenset(
-                (c.laddr.ip, c.laddr.port)
-                for c in psutil.Process().net_connections("inet")
-                if c.status == psutil.CONN_LISTEN and not _tensorflow_listens()
-            ),
+            listening=frozenset() if _tensorflow_listens() else _listening(),
             shared_memory=marked_blocks(),
         )
 
@@ -132,6 +129,26 @@ def _is_own(process: psutil.Process) -> bool:
         return process.environ().get(_VARIABLE) == os.environ.get(_VARIABLE, new_marker())
     except psutil.AccessDenied:  # Somebody else's.
         return False
+
+
+def _listening() -> frozenset[tuple[str, int]]:
+    """Return the addresses at which this process listens.
+
+    Each of its sockets is asked. The kernel's list of all connections, which psutil reads, takes milliseconds, and this
+    is done for each test.
+    """
+    found = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            if not os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(descriptor))) as copy:
+                is_internet = copy.family in (socket.AF_INET, socket.AF_INET6)
+                if is_internet and copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    found.add(copy.getsockname()[:2])
+        except OSError:  # Another thread has closed it.
+            continue
+    return frozenset(found)
 
 
 def _is_alive(process: psutil.Process) -> bool:
