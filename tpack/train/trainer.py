@@ -78,14 +78,15 @@ class Trainer(metaclass=InOwnGraph):
 
     is_chief = True
     executor = "auto"
-    hooked_sess: HookedSession
-    monitors: Monitors
 
     def __init__(self) -> None:
         self.graph = tf.get_default_graph()
         self.train_op: Fetches = None
         self.input_source: DataSource | None = None
         self.sess: Session = None
+        # Not there yet; who has a trainer to work on, such as a callback, gets it with both.
+        self.hooked_sess: HookedSession = None  # type: ignore[assignment]
+        self.monitors: Monitors = None  # type: ignore[assignment]
         self.loop = TrainLoop()
         self.interrupted = False
         self.interruption: Interruption | None = None
