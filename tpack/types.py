@@ -73,10 +73,10 @@ class Monitors(Protocol):
         """Report an event."""
 
     def get_latest(self, name: str) -> float:
-        """Return the last value of a scalar."""
+        """Return the last value of a scalar; `CallbackError` if there is none."""
 
     def get_history(self, name: str) -> list[float]:
-        """Return all values of a scalar in this run, oldest first."""
+        """Return all values of a scalar in this run, oldest first; `CallbackError` if there is none."""
 
 
 class Interruption(Protocol):

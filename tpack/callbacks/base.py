@@ -42,7 +42,8 @@ class Callback:
     A hook that a class does not override is never called inside the loop, so an idle callback costs a step nothing.
     `_trigger_epoch` calls `trigger()` unless it is overridden: override `_trigger` for something that makes sense at
     any time, and wrap the callback in `PeriodicTrigger` to choose when. During `_setup_graph` the trainer's graph is
-    the default graph; from `_before_train` on its session is the default session.
+    the default graph; from `_before_train` on its session is the default session, and raising
+    `tpack.errors.StopTraining` ends training well: what was reported is still written.
 
     One object serves one training: being set up twice is an error.
 

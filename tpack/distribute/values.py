@@ -370,7 +370,7 @@ def update_on_devices(
 
 
 def _current_device() -> str | None:
-    """Return the device of the current tower or update, or None in a cross-tower context."""
+    """Return the device of the current update, else that of the tower, else TensorFlow's; None only across towers."""
     frame = current_frame()
     if frame.strategy is not None:
         return frame.update_device

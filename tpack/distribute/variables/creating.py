@@ -1,4 +1,8 @@
-"""Make variables with a component on each of several devices, out of what creates plain ones."""
+"""Make variables with a component on each of several devices, out of what creates plain ones.
+
+The first tower makes them. Why the others make none but find the same ones is in ``tpack.distribute.meeting``, which
+gives them the ownership ``tpack.tower.recorder.Mirrored``.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
