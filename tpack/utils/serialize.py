@@ -111,5 +111,5 @@ def _decode(code: int, data: bytes) -> np.ndarray | np.generic:
     if len(payload) != dtype.itemsize * math.prod(shape):
         raise ValueError(f"an array of shape {shape} and dtype {dtype} has {len(payload)} bytes")
     order: Literal["C", "F"] = "F" if is_fortran else "C"
-    array = np.ndarray(shape, dtype, payload, order=order).copy(order)
+    array: np.ndarray = np.ndarray(shape, dtype, payload, order=order).copy(order)
     return array[()] if code == _SCALAR else array

@@ -155,7 +155,7 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
         target_shape: int | Sequence[int] = 224,
         interp: int = 1,
     ) -> None:
-        tiny = np.finfo(np.float64).tiny
+        tiny = float(np.finfo(np.float64).tiny)
         self.crop_area_fraction = check_range(self, "crop_area_fraction", crop_area_fraction, tiny, 1)
         self.aspect_ratio_range = check_range(self, "aspect_ratio_range", aspect_ratio_range, tiny)
         self.target_shape = check_shape(self, "target_shape", target_shape)

@@ -82,7 +82,7 @@ def _make_array(entries: dict[str, Any]) -> np.ndarray | np.generic:
     shape = tuple(entries["shape"]) if entries["nd"] else ()
     if len(entries["data"]) != dtype.itemsize * math.prod(shape):
         raise ValueError(f"an array of shape {shape} and dtype {dtype} has {len(entries['data'])} bytes")
-    array = np.ndarray(shape, dtype, entries["data"]).copy()
+    array: np.ndarray = np.ndarray(shape, dtype, entries["data"]).copy()
     return array if entries["nd"] else array[()]
 
 
