@@ -38,7 +38,7 @@ def test_every_error_is_a_tpack_error_with_a_docstring(cls):
 
 def test_some_are_also_built_in_errors():
     also = {cls.__name__ for cls in ERRORS if issubclass(cls, ValueError | ImportError)}
-    assert also == {"ConfigError", "DependencyError"}
+    assert also == {"ConfigError", "WrongTypeError", "DependencyError"}
 
 
 def test_stop_training_is_not_caught_with_errors():

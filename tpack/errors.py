@@ -2,6 +2,7 @@
 
     TpackError
       ConfigError            an argument or a combination of arguments that cannot work   (also a ValueError)
+        WrongTypeError       an argument of another type than the one wanted              (also a TypeError)
       DeviceError            a device that the machine or the session does not have
       TowerError             no tower where one is needed, or one that is misused
         TowerMismatchError   towers that should be alike and are not
@@ -37,6 +38,10 @@ class TpackError(Exception):
 
 class ConfigError(TpackError, ValueError):
     """An argument, or a combination of arguments, cannot work."""
+
+
+class WrongTypeError(ConfigError, TypeError):
+    """An argument is of another type than the one that is wanted."""
 
 
 class DeviceError(TpackError):

@@ -13,11 +13,10 @@ from tpack.dataflow.base import (
     ProxyDataFlow,
     RNGDataFlow,
     UnknownLengthError,
-    check_at_least,
     length_or_none,
 )
 from tpack.dataflow.state import StatelessError
-from tpack.errors import ConfigError, InputError
+from tpack.errors import InputError
 
 
 class Minimal(DataFlow):
@@ -148,22 +147,3 @@ def test_pickled_guard_is_free():
         copy = pickle.loads(pickle.dumps(guard))
         with copy, pytest.raises(InputError, match="Flow is being"), copy:
             pass
-
-
-@pytest.mark.parametrize("value", [1, 5, np.int32(5)])
-def test_positive_integer_is_returned(value):
-    found = check_at_least([], "size", value)
-    assert found == value
-    assert type(found) is int
-
-
-def test_minimum_may_be_another():
-    assert check_at_least([], "warmup", 0, 0) == 0
-    with pytest.raises(ConfigError, match="list got warmup=-1: wanted an integer of at least 0"):
-        check_at_least([], "warmup", -1, 0)
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.0, True, None, "3"])
-def test_the_rest_is_refused(value):
-    with pytest.raises(ConfigError, match="list got size=.*: wanted an integer of at least 1"):
-        check_at_least([], "size", value)

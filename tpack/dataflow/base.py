@@ -166,23 +166,6 @@ def length_or_none(ds: DataFlow) -> int | None:
         return None
 
 
-def check_at_least(owner: object, name: str, value: object, minimum: int = 1) -> int:
-    """Return ``value`` as an integer.
-
-    Args:
-        owner: whose argument it is, for the message.
-        name: the argument.
-        value: its value.
-        minimum: the least value that is allowed.
-
-    Raises:
-        ConfigError: It is not an integer, or less than the minimum.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
-        raise ConfigError(f"{type(owner).__name__} got {name}={value!r}: wanted an integer of at least {minimum}")
-    return int(value)
-
-
 class DataFlowReentrantGuard:
     """A ``with`` block that only one iteration can be in; it pickles as a free one.
 

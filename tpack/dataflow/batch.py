@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, check_at_least, length_or_none
+from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, length_or_none
 from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import ConfigError, DataPointError, InputError
+from tpack.utils.checks import check_count
 
 # The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
 _DTYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
@@ -48,7 +49,7 @@ class BatchData(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
         super().__init__(ds)
-        self.batch_size = check_at_least(self, "batch_size", batch_size)
+        self.batch_size = check_count(self, "batch_size", batch_size)
         self.remainder = remainder
         self.use_list = use_list
         # Whether all data points were taken from ``ds``, and only the smaller batch of the last ones was left.
@@ -143,7 +144,7 @@ class BatchDataByShape(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, batch_size: int, idx: int | str) -> None:
         super().__init__(ds)
-        self.batch_size = check_at_least(self, "batch_size", batch_size)
+        self.batch_size = check_count(self, "batch_size", batch_size)
         self.idx = idx
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._waiting: dict[tuple[int, ...], list[Any]] = {}

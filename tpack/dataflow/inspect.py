@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.base import DataFlow, ProxyDataFlow, check_at_least
+from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.state import StateReader, close_iterator, make_state
 from tpack.errors import DataExhaustedError
 from tpack.utils import logger
+from tpack.utils.checks import check_count
 from tpack.utils.progress import get_tqdm
 from tpack.utils.timer import Timer
 
@@ -34,10 +35,10 @@ class PrintData(ProxyDataFlow):
         self, ds: DataFlow, num: int = 1, name: str | None = None, max_depth: int = 3, max_list: int = 3
     ) -> None:
         super().__init__(ds)
-        self.num = check_at_least(self, "num", num)
+        self.num = check_count(self, "num", num)
         self.name = type(ds).__name__ if name is None else name
-        self.max_depth = check_at_least(self, "max_depth", max_depth)
-        self.max_list = check_at_least(self, "max_list", max_list)
+        self.max_depth = check_count(self, "max_depth", max_depth)
+        self.max_list = check_count(self, "max_list", max_list)
         self._num_logged = 0
 
     def reset_state(self) -> None:
@@ -118,8 +119,8 @@ class TestDataSpeed(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, size: int = 5000, warmup: int = 0) -> None:
         super().__init__(ds)
-        self.test_size = check_at_least(self, "size", size)
-        self.warmup = check_at_least(self, "warmup", warmup, 0)
+        self.test_size = check_count(self, "size", size)
+        self.warmup = check_count(self, "warmup", warmup, 0)
         self._is_measured = False
 
     def __iter__(self) -> Iterator[Any]:

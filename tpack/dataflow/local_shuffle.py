@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, RNGDataFlow, check_at_least
+from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, RNGDataFlow
 from tpack.dataflow.repeat import RepeatedData
 from tpack.dataflow.state import StateReader, freeze_points, make_state, rng_state
 from tpack.errors import InputError
+from tpack.utils.checks import check_count
 
 
 class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
@@ -34,10 +35,10 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
 
     def __init__(self, ds: DataFlow, buffer_size: int, num_reuse: int = 1, shuffle_interval: int | None = None) -> None:
         super().__init__(ds)
-        self.buffer_size = check_at_least(self, "buffer_size", buffer_size)
-        self.num_reuse = check_at_least(self, "num_reuse", num_reuse)
+        self.buffer_size = check_count(self, "buffer_size", buffer_size)
+        self.num_reuse = check_count(self, "num_reuse", num_reuse)
         interval = max(1, self.buffer_size // 3) if shuffle_interval is None else shuffle_interval
-        self.shuffle_interval = check_at_least(self, "shuffle_interval", interval)
+        self.shuffle_interval = check_count(self, "shuffle_interval", interval)
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._repeated = RepeatedData(ds, -1)
         self._points: Iterator[Any] | None = None

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, UnknownLengthError, check_at_least
+from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, UnknownLengthError
 from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import DataExhaustedError, InputError
+from tpack.utils.checks import check_count
 
 
 class RepeatedData(ProxyDataFlow):
@@ -21,7 +22,7 @@ class RepeatedData(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
-        self.num = num if num == -1 else check_at_least(self, "num", num)
+        self.num = num if num == -1 else check_count(self, "num", num)
         # How many repetitions are finished, and whether the one that runs has yielded a point.
         self._passes: Passes[tuple[int, bool]] = Passes((0, False))
 
@@ -99,7 +100,7 @@ class RepeatedDataPoint(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
-        self.num = check_at_least(self, "num", num)
+        self.num = check_count(self, "num", num)
         # How often the newest point was yielded, and that point in a list that is empty before the first.
         self._passes: Passes[tuple[int, list[Any]]] = Passes((0, []))
 
@@ -172,7 +173,7 @@ class FixedSizeData(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, size: int, keep_state: bool = True) -> None:
         super().__init__(ds)
-        self._size = check_at_least(self, "size", size)
+        self._size = check_count(self, "size", size)
         self._keep_state = keep_state
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._points: Iterator[Any] | None = None

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpack.dataflow.base import DataFlow, RNGDataFlow, UnknownLengthError, check_at_least
+from tpack.dataflow.base import DataFlow, RNGDataFlow, UnknownLengthError
 from tpack.dataflow.state import Passes, StateReader, close_iterator, make_state, skip
 from tpack.errors import ConfigError, DataExhaustedError, InputError
+from tpack.utils.checks import check_count
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -327,7 +328,7 @@ class FakeData(RNGDataFlow):
         dtype: DTypeLike | Sequence[DTypeLike] = "float32",
         domain: tuple[float, float] | Sequence[tuple[float, float]] = (0, 1),
     ) -> None:
-        self._size = check_at_least(self, "size", size)
+        self._size = check_count(self, "size", size)
         self._random = random
         count = len(shapes)
         dtypes: Sequence[Any] = dtype if isinstance(dtype, (list, tuple)) else [dtype] * count

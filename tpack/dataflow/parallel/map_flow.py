@@ -5,11 +5,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, ProxyDataFlow, check_at_least
+from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, ProxyDataFlow
 from tpack.dataflow.parallel.map_order import MapPool, OrderedMap, UnorderedMap
 from tpack.dataflow.position import Position
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
+from tpack.utils.checks import check_count
 
 
 class MapFlow(ProxyDataFlow):
@@ -28,7 +29,7 @@ class MapFlow(ProxyDataFlow):
     def __init__(self, ds: DataFlow, map_func: Callable[[Any], Any] | None, buffer_size: int, strict: bool) -> None:
         super().__init__(ds)
         self.map_func: Callable[[Any], Any] = _check_map_func(self, map_func)
-        self.buffer_size = check_at_least(self, "buffer_size", buffer_size)
+        self.buffer_size = check_count(self, "buffer_size", buffer_size)
         self.strict = strict
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._pool: MapPool | None = None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, check_at_least, length_or_none
+from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.batch import aggregate, begin_batch
 from tpack.dataflow.parallel.map_flow import MapFlow
 from tpack.dataflow.parallel.map_order import MapPool, Result
@@ -20,6 +20,7 @@ from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
 from tpack.dataflow.parallel.workers.bootstrap import Link
 from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, worker_error
 from tpack.errors import ConfigError
+from tpack.utils.checks import check_count
 from tpack.utils.child_process import failure_of
 from tpack.utils.concurrency import usable_cores
 
@@ -60,7 +61,7 @@ class MultiProcessMapData(MapFlow):
         timeout: float | None = None,
     ) -> None:
         super().__init__(ds, map_func, buffer_size, strict)
-        self.num_proc = usable_cores() if num_proc is None else check_at_least(self, "num_proc", num_proc)
+        self.num_proc = usable_cores() if num_proc is None else check_count(self, "num_proc", num_proc)
         self._workers = OwnedWorkers(self, timeout)
 
     def _start_pool(self) -> MapPool:
@@ -107,8 +108,8 @@ class MultiProcessMapAndBatchData(MapFlow):
         *,
         timeout: float | None = None,
     ) -> None:
-        num_proc = check_at_least(self, "num_proc", num_proc)
-        batch_size = check_at_least(self, "batch_size", batch_size)
+        num_proc = check_count(self, "num_proc", num_proc)
+        batch_size = check_count(self, "batch_size", batch_size)
         least = num_proc * batch_size
         super().__init__(ds, map_func, 2 * least if buffer_size is None else buffer_size, strict=False)
         self.num_proc = num_proc

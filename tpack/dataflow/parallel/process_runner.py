@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, check_at_least, length_or_none
+from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, length_or_none
 from tpack.dataflow.batch import BatchData, aggregate, begin_batch
 from tpack.dataflow.parallel.transport.building import BuiltPoint
 from tpack.dataflow.parallel.transport.receiver import Message
@@ -21,6 +21,7 @@ from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, wor
 from tpack.dataflow.position import PassTracker, Position, StateSampler, go_to
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataWorkerError
+from tpack.utils.checks import check_count
 from tpack.utils.child_process import failure_of
 
 _COMMANDS = 4
@@ -31,7 +32,7 @@ class _ProcessRunner(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, num_proc: int, prefetch: int, timeout: float | None) -> None:
         super().__init__(ds)
-        self.num_proc = check_at_least(self, "num_proc", num_proc)
+        self.num_proc = check_count(self, "num_proc", num_proc)
         self._prefetch = prefetch
         self._workers = OwnedWorkers(self, timeout)
         self._guard = DataFlowReentrantGuard(type(self).__name__)
@@ -129,7 +130,7 @@ class MultiProcessRunner(_ProcessRunner):
     """
 
     def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int, *, timeout: float | None = None) -> None:
-        num_prefetch = check_at_least(self, "num_prefetch", num_prefetch)
+        num_prefetch = check_count(self, "num_prefetch", num_prefetch)
         super().__init__(ds, num_proc, -(-num_prefetch // max(1, num_proc)), timeout)
 
 
@@ -151,7 +152,7 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
     """
 
     def __init__(self, ds: DataFlow, num_proc: int = 1, hwm: int = 50, *, timeout: float | None = None) -> None:
-        super().__init__(ds, num_proc, check_at_least(self, "hwm", hwm), timeout)
+        super().__init__(ds, num_proc, check_count(self, "hwm", hwm), timeout)
 
 
 class _OneStream:

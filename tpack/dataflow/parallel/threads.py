@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, check_at_least, length_or_none
+from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, length_or_none
 from tpack.dataflow.parallel.map_flow import MapFlow
 from tpack.dataflow.parallel.map_order import MapPool, Result
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataWorkerError, InputError
+from tpack.utils.checks import check_count
 from tpack.utils.concurrency import usable_cores
 
 _Item = TypeVar("_Item")
@@ -51,7 +52,7 @@ class MultiThreadMapData(MapFlow):
         strict: bool = False,
     ) -> None:
         super().__init__(ds, map_func, buffer_size, strict)
-        self.num_thread = usable_cores() if num_thread is None else check_at_least(self, "num_thread", num_thread)
+        self.num_thread = usable_cores() if num_thread is None else check_count(self, "num_thread", num_thread)
 
     def _start_pool(self) -> MapPool:
         return _ThreadPool(type(self).__name__, self.map_func, self.num_thread)
@@ -75,8 +76,8 @@ class MultiThreadRunner(DataFlow):
     """
 
     def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
-        self.num_prefetch = check_at_least(self, "num_prefetch", num_prefetch)
-        self.num_thread = check_at_least(self, "num_thread", num_thread)
+        self.num_prefetch = check_count(self, "num_prefetch", num_prefetch)
+        self.num_thread = check_count(self, "num_thread", num_thread)
         if not callable(get_df):
             raise ConfigError(f"{type(self).__name__} got get_df={get_df!r}: wanted a function that makes a DataFlow")
         self.flows = [get_df() for _ in range(self.num_thread)]

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, DataFlowTerminated, check_at_least
+from tpack.dataflow.base import DataFlow, DataFlowTerminated
 from tpack.dataflow.remote.options import RemoteOptions, check_address
 from tpack.dataflow.remote.sockets import Endpoint, drain_events, open_sockets, rejections
 from tpack.dataflow.repeat import RepeatedData
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger, serialize
+from tpack.utils.checks import check_count
 from tpack.utils.optional import import_optional
 
 # How long at most until a flow that waits notices that it is interrupted.
@@ -74,7 +75,7 @@ class RemoteDataZMQ(DataFlow):
     ) -> None:
         addresses = [addr1] if addr2 is None else [addr1, addr2]
         self._addresses = [check_address(type(self).__name__, address, options) for address in addresses]
-        hwm = check_at_least(self, "hwm", hwm)
+        hwm = check_count(self, "hwm", hwm)
         self._endpoints = [Endpoint("PULL", address, hwm, bind, options) for address in self._addresses]
         self._options = options
         self._is_interrupted = False
@@ -214,7 +215,7 @@ def send_dataflow_zmq(
     check_address("send_dataflow_zmq", addr, options)
     if format is not None:
         raise ConfigError(f"send_dataflow_zmq got format={format!r}: wanted None, which is read by RemoteDataZMQ")
-    check_at_least(df, "hwm", hwm)
+    check_count(df, "hwm", hwm)
     zmq = import_optional("zmq", "zmq")
     df.reset_state()
     with open_sockets(Endpoint("PUSH", addr, hwm, bind, options)) as (socket,):

@@ -19,12 +19,13 @@ from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tpack.dataflow.base import DataFlow, check_at_least
+from tpack.dataflow.base import DataFlow
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.dataflow.storage import tensorpack_format
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger, serialize
+from tpack.utils.checks import check_count
 from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
@@ -148,7 +149,7 @@ class LMDBSerializer:
             DependencyError: The package ``lmdb`` is not installed.
         """
         library = import_optional("lmdb", "lmdb")
-        check_at_least(LMDBSerializer(), "write_frequency", write_frequency)
+        check_count(LMDBSerializer(), "write_frequency", write_frequency)
         path = os.path.join(path, "data.mdb") if os.path.isdir(path) else os.fspath(path)
         df.reset_state()
         with atomic_path(path) as temporary:
