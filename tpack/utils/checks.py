@@ -1,7 +1,7 @@
 """Checks of arguments: one way to say whose argument came as what, and what was wanted.
 
 A check returns the argument, a number or path in its plain type, so that it stands where the argument is stored. A
-value is shown by `shown`, which prints no data: a list of a million numbers appears as what it is, not as what it holds.
+value is shown by `shown`, which prints no data: a list of a million numbers appears as a list of a million.
 """
 
 import os
