@@ -1,24 +1,28 @@
 """The errors that tpack raises, one tree, so that a caller can catch as much or as little as wanted.
 
     TpackError
-      ConfigError            an argument or a combination of arguments that cannot work   (also a ValueError)
-        WrongTypeError       an argument of another type than the one wanted              (also a TypeError)
-      DeviceError            a device that the machine or the session does not have
-      TowerError             no tower where one is needed, or one that is misused
-        TowerMismatchError   towers that should be alike and are not
-      StrategyError          a distribution strategy that is used where it cannot be          (also a RuntimeError)
-      ReductionError         a Reducer that cannot serve what it was given
-      GraphBuildError        a cost, gradient or optimizer that no train op can be built from
-      InputError             data that does not reach the step
-        DataPointError       a data point that does not fit the input signature
+      ConfigError            an argument or several together that cannot work        (also ValueError, AssertionError)
+        WrongTypeError       an argument of another type than the one that is wanted (also TypeError)
+      DeviceError            a device that the machine or the session does not have  (also ValueError, RuntimeError)
+      TowerError             no tower where one is needed, or one that is misused    (also RuntimeError, AssertionError)
+        TowerMismatchError   towers that should be alike and are not                 (also ValueError)
+      StrategyError          a distribution strategy that is used where it cannot be (also RuntimeError, ValueError)
+      ReductionError         a Reducer that cannot serve what it was given           (also ValueError, AssertionError)
+      GraphBuildError        no train op from this cost, gradient or optimizer       (also ValueError, AssertionError)
+      InputError             data that does not reach the step                       (also RuntimeError, AssertionError)
+        DataPointError       a data point that does not fit the input signature      (also ValueError)
         DataExhaustedError   data that ended before training did
-        DataWorkerError      a thread or process of a dataflow that failed, died or hangs  (also a WorkerError)
-      CheckpointError        a checkpoint that is missing, damaged or of other shapes
-      CallbackError          a callback that is misused
-      StepTimeoutError       a step that did not end in the time that it was given
-      NumericsError          NaN or infinity where numbers were wanted
-      WorkerError            a child process that failed or died
-      DependencyError        an optional package that is not installed                    (also an ImportError)
+        DataWorkerError      a thread or process of a dataflow that failed, died or hangs (also a WorkerError)
+      CheckpointError        a checkpoint that is missing, damaged or of other shapes (also ValueError, AssertionError)
+      CallbackError          a callback that is misused                              (also ValueError, AssertionError)
+      StepTimeoutError       a step that did not end in the time that it was given   (also TimeoutError)
+      NumericsError          NaN or infinity where numbers were wanted               (also RuntimeError)
+      WorkerError            a child process that failed or died                     (also RuntimeError)
+      DependencyError        an optional package that is not installed               (also ImportError)
+
+The built-in errors are those that TensorFlow, tf.estimator or tensorpack raised in the same place, so that a handler
+written for them catches these too: TensorFlow refused arguments with a ValueError or TypeError and calls in the wrong
+place with a RuntimeError, tensorpack both with an assertion. Inside tpack, nothing relies on it.
 
 Each message says what came and what was wanted. An error that happened elsewhere (in a thread, a process, TensorFlow)
 is chained with ``raise ... from ...``, so that its own traceback is printed too.
@@ -36,7 +40,7 @@ class TpackError(Exception):
     """Any error that tpack raises on purpose."""
 
 
-class ConfigError(TpackError, ValueError):
+class ConfigError(TpackError, ValueError, AssertionError):
     """An argument, or a combination of arguments, cannot work."""
 
 
@@ -44,35 +48,35 @@ class WrongTypeError(ConfigError, TypeError):
     """An argument is of another type than the one that is wanted."""
 
 
-class DeviceError(TpackError):
+class DeviceError(TpackError, ValueError, RuntimeError):
     """A device was asked for that the machine or the session does not have."""
 
 
-class TowerError(TpackError):
+class TowerError(TpackError, RuntimeError, AssertionError):
     """No tower is current where one is needed, or a tower is misused."""
 
 
-class TowerMismatchError(TowerError):
+class TowerMismatchError(TowerError, ValueError):
     """Towers that should be alike differ in variables, gradients or outputs."""
 
 
-class StrategyError(TpackError, RuntimeError):
+class StrategyError(TpackError, RuntimeError, ValueError):
     """A distribution strategy, or what belongs to one, is used in a place where it cannot be."""
 
 
-class ReductionError(TpackError):
+class ReductionError(TpackError, ValueError, AssertionError):
     """A reducer cannot serve this number of towers, this dtype or this shape."""
 
 
-class GraphBuildError(TpackError):
+class GraphBuildError(TpackError, ValueError, AssertionError):
     """No train op can be built from this cost, these gradients or this optimizer."""
 
 
-class InputError(TpackError):
+class InputError(TpackError, RuntimeError, AssertionError):
     """Data did not reach the step."""
 
 
-class DataPointError(InputError):
+class DataPointError(InputError, ValueError):
     """A data point does not fit the input signature."""
 
 
@@ -80,23 +84,23 @@ class DataExhaustedError(InputError):
     """The data ended before training did."""
 
 
-class CheckpointError(TpackError):
+class CheckpointError(TpackError, ValueError, AssertionError):
     """A checkpoint is missing, damaged, or holds other shapes than the graph."""
 
 
-class CallbackError(TpackError):
+class CallbackError(TpackError, ValueError, AssertionError):
     """A callback is misused."""
 
 
-class StepTimeoutError(TpackError):
+class StepTimeoutError(TpackError, TimeoutError):
     """A step did not end in the time that it was given."""
 
 
-class NumericsError(TpackError):
+class NumericsError(TpackError, RuntimeError):
     """NaN or infinity appeared where finite numbers were wanted."""
 
 
-class WorkerError(TpackError):
+class WorkerError(TpackError, RuntimeError):
     """A child process failed, or died."""
 
 

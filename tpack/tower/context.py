@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack import compat
-from tpack.errors import ConfigError, TowerError, TowerMismatchError
+from tpack.errors import ConfigError, TowerError, TowerMismatchError, TpackError
 from tpack.tower.collections import VARIABLE_KEYS, TowerCollections
 from tpack.tower.devices import Device
 from tpack.tower.getters import custom_getter_scope
@@ -252,6 +252,8 @@ class TowerContext:
     ) -> tf.Variable:
         try:
             return getter(name, *args, **kwargs)
+        except TpackError:
+            raise
         except ValueError as error:
             known = {v.op.name for key in VARIABLE_KEYS for v in graph.get_collection(key)}
             if name in known:
