@@ -1,5 +1,6 @@
 """Pickles of arrays, and of what must never be made."""
 
+import codecs
 import pickle
 import pickletools
 
@@ -37,11 +38,33 @@ def test_pickle_of_python_2_is_read(tmp_path):
     assert "numpy.core.multiarray _reconstruct" in {arg for _, arg, _ in pickletools.genops(content)}
 
 
-@pytest.mark.parametrize("protocol", [3, 4])
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickle_of_python_3_is_read(tmp_path, protocol):
-    found = load_arrays(write(tmp_path, pickle.dumps({"data": ARRAY, "fortran": np.asfortranarray(ARRAY)}, protocol)))
-    np.testing.assert_array_equal(found["data"], ARRAY)
-    np.testing.assert_array_equal(found["fortran"], ARRAY)
+    bright = np.arange(250, 256, dtype=np.uint8)
+    arrays = {"data": ARRAY, "fortran": np.asfortranarray(ARRAY), "bright": bright, "none": ARRAY[:0]}
+    found = load_arrays(write(tmp_path, pickle.dumps({**arrays, "labels": [3], "text": [b"", b"one"]}, protocol)))
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+    assert (found["labels"], found["text"]) == ([3], ["", "one"])
+
+
+@pytest.mark.parametrize("arguments", [(b"data", "latin1"), ("data", "rot13"), ("data", "utf-7"), (7, "latin1")])
+def test_only_bytes_are_encoded(tmp_path, arguments):
+    class Encoded:
+        def __reduce__(self):
+            return (codecs.encode, arguments)
+
+    with pytest.raises(InputError, match="wants to encode something else than bytes"):
+        load_arrays(write(tmp_path, pickle.dumps({"data": Encoded()})))
+
+
+def test_bytes_of_a_size_are_not_made(tmp_path):
+    class Huge:
+        def __reduce__(self):
+            return (bytes, (10**12,))
+
+    with pytest.raises(InputError, match="is no pickle of arrays that can be read"):
+        load_arrays(write(tmp_path, pickle.dumps({"data": Huge()}, 2)))
 
 
 @pytest.mark.parametrize("value", [Evil(), {"data": Evil()}, {"data": [Evil()]}, {"data": print}, {"data": np.float32}])

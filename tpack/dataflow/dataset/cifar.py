@@ -2,9 +2,9 @@
 
 The binary version is taken where it is there: it cannot hold anything but images and labels. The one that is called the
 Python version is made of pickles. A pickle is a program, and loading one from elsewhere runs whatever its author
-wanted; so they are read by an unpickler that knows the three names by which an array is written, and each of them
-stands for a class of this file, which only keeps what it is given: no code of numpy, or of anybody else, is called
-before all is checked.
+wanted; so they are read by an unpickler that knows the few names by which arrays and bytes are written, and each of
+them stands for a class or function of this file, which only keeps what it is given: no code of numpy, or of anybody
+else, is called before all is checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,6 @@ _PARTS = ("train", "test")
 _CHANNELS, _SIDE = 3, 32
 _IMAGE_SIZE = _CHANNELS * _SIDE * _SIDE
 _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
-_MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
 _DTYPES = frozenset((b"u1", "u1"))
 _MAX_ERROR_CHARS = 200
 
@@ -236,7 +235,7 @@ def load_arrays(path: str) -> dict[str, Any]:
     """Return the dict in a pickle, with text as str and arrays of unsigned bytes as arrays.
 
     Args:
-        path: the file, written by Python 2, or by Python 3 with protocol 3 or 4.
+        path: the file, written by Python 2, or by Python 3 with any protocol.
 
     Raises:
         InputError: The file holds something else, or is damaged.
@@ -254,17 +253,18 @@ def load_arrays(path: str) -> dict[str, Any]:
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Finds nothing but the three names."""
+    """Finds nothing but the few names."""
 
-    def find_class(self, module_name: str, global_name: str) -> type[_ArrayShell] | type[_DtypeShell]:
+    def find_class(self, module_name: str, global_name: str) -> Callable[..., Any]:
         """Return what stands for a name.
 
         Raises:
             UnpicklingError: It is another one.
         """
-        if module_name in _MODULES and global_name in _CLASSES:
-            return _CLASSES[global_name]
-        raise pickle.UnpicklingError(f"it wants {module_name}.{global_name}, and only arrays are allowed")
+        found = _NAMES.get((module_name.replace("numpy._core", "numpy.core"), global_name))
+        if found is None:
+            raise pickle.UnpicklingError(f"it wants {module_name}.{global_name}, and only arrays are allowed")
+        return found
 
 
 class _ArrayShell:
@@ -288,7 +288,33 @@ class _DtypeShell:
         """Ignore byte order and alignment, which single bytes do not have."""
 
 
-_CLASSES = {"ndarray": _ArrayShell, "dtype": _DtypeShell, "_reconstruct": _ArrayShell}
+def _array_of_buffer(content: object, dtype: object, shape: object, order: object) -> _ArrayShell:
+    """Return what stands for an array that protocol 5 wrote."""
+    shell = _ArrayShell()
+    shell.state = (1, shape, dtype, order == "F", bytes(content) if isinstance(content, bytearray) else content)
+    return shell
+
+
+def _encode(text: object, encoding: object) -> bytes:
+    """Return bytes, which Python 3 writes as text where the protocol has none: 0, 1 and 2."""
+    if not isinstance(text, str) or encoding != "latin1":
+        raise pickle.UnpicklingError("it wants to encode something else than bytes, and only arrays are allowed")
+    return text.encode("latin-1")
+
+
+def _no_bytes() -> bytes:
+    """Return empty bytes, for which those protocols call the class."""
+    return b""
+
+
+_NAMES: dict[tuple[str, str], Callable[..., Any]] = {
+    ("numpy", "ndarray"): _ArrayShell,
+    ("numpy", "dtype"): _DtypeShell,
+    ("numpy.core.multiarray", "_reconstruct"): _ArrayShell,
+    ("numpy.core.numeric", "_frombuffer"): _array_of_buffer,
+    ("_codecs", "encode"): _encode,
+    ("__builtin__", "bytes"): _no_bytes,
+}
 
 
 def _as_text(key: object) -> str:
