@@ -116,6 +116,17 @@ def test_giving_up_a_pass_is_passed_on_and_otherwise_nothing():
     assert Minimal().end_pass() is None
 
 
+@pytest.mark.parametrize("ds", [Minimal(), Counting(0), Counting(3), ProxyDataFlow(Unsized())])
+def test_every_flow_is_true(ds):
+    assert bool(ds) is True
+
+
+def test_size_is_the_length():
+    assert Counting(3).size() == ProxyDataFlow(Counting(3)).size() == 3
+    with pytest.raises(UnknownLengthError, match="Minimal does not know its length"):
+        Minimal().size()
+
+
 def test_length_may_be_unknown():
     assert length_or_none(Counting(3)) == 3
     assert length_or_none(Unsized()) is None

@@ -45,6 +45,18 @@ class DataFlow(ABC):
         """
         raise UnknownLengthError(f"{type(self).__name__} does not know its length")
 
+    def __bool__(self) -> bool:
+        """Return True, so that ``if ds`` asks whether there is a flow, and not whether it knows of a data point."""
+        return True
+
+    def size(self) -> int:
+        """Return the length, under the name that it had before ``len`` was used.
+
+        Raises:
+            UnknownLengthError: It is not known.
+        """
+        return len(self)
+
     def reset_state(self) -> None:  # noqa: B027 (most flows have nothing to reset)
         """Prepare for iteration in this process: seed generators, open what cannot be sent to another process.
 
