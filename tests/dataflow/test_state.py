@@ -67,7 +67,29 @@ def test_generator_goes_on_where_it_was_and_shares_nothing():
     assert np.array_equal(rng_from_state(state).normal(size=5), expected)
 
 
-@pytest.mark.parametrize("state", [None, [], ["MT19937", [1, 2], 0, 0, 0.0], ["nothing", np.zeros(624), 0, 0, 0.0]])
+KEYS = np.ones(624, np.uint32)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        [],
+        ["MT19937", [1, 2], 0, 0, 0.0],
+        ["nothing", KEYS, 0, 0, 0.0],
+        ["MT19937", KEYS[:600], 0, 0, 0.0],
+        ["MT19937", KEYS.astype(float), 0, 0, 0.0],
+        ["MT19937", 0 * KEYS, 0, 0, 0.0],
+        ["MT19937", KEYS, 625, 0, 0.0],
+        ["MT19937", KEYS, 10**9, 0, 0.0],
+        ["MT19937", KEYS, -1, 0, 0.0],
+        ["MT19937", KEYS, True, 0, 0.0],
+        ["MT19937", KEYS, 0, 2, 0.0],
+        ["MT19937", KEYS, 0, 1, np.nan],
+        ["MT19937", KEYS, 0, 1, "0"],
+    ],
+    ids=range(14),
+)
 def test_no_state_of_a_generator_is_refused(state):
     with pytest.raises(InputError, match="is no state of a generator"):
         rng_from_state(state)

@@ -47,6 +47,31 @@ def test_damaged_state_is_named(tmp_path: Path, content: str) -> None:
         read_train_state(prefix)
 
 
+def test_every_flipped_bit_is_noticed_or_changes_nothing(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "model-207")
+    write_train_state(prefix, STATE)
+    path = Path(train_state_path(prefix))
+    whole = path.read_bytes()
+    refused = 0
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            assert read_train_state(prefix) == STATE
+        except CheckpointError:
+            refused += 1
+    # What changes nothing turns one white space into another.
+    assert refused > 8 * len(whole) - 20
+
+
+def test_a_state_from_before_checksums_is_refused_in_words(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "model-207")
+    Path(train_state_path(prefix)).write_text(json.dumps({"epoch_num": 3, "local_step": 7, "global_step": 207}))
+    with pytest.raises(CheckpointError, match=r"older than the checksums of tpack\. Without model-207\.train_state"):
+        read_train_state(prefix)
+
+
 @pytest.mark.parametrize("name", ["write", "fsync", "replace"])
 def test_death_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     prefix = str(tmp_path / "model-1")

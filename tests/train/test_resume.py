@@ -10,7 +10,7 @@ from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.errors import CheckpointError, ConfigError, StopTraining
 from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.tfutils.sessinit import DictRestore
-from tpack.tfutils.train_state import train_state_path
+from tpack.tfutils.train_state import TrainState, train_state_path, write_train_state
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import SimpleTrainer
@@ -94,6 +94,13 @@ def test_a_checkpoint_without_a_state_counts_by_its_global_step(log_dir):
     config, _ = resume()
     assert (config.starting_epoch, config.starting_step) == (2, 1)
     assert train_state_path("x") == "x.train_state.json"
+
+
+def test_a_state_of_another_step_than_its_checkpoints_is_refused(log_dir):
+    resume(callbacks=[stop_at(8)])
+    write_train_state(str(log_dir / "model-6"), TrainState(2, 0, 5))
+    with pytest.raises(CheckpointError, match="is the state of step 5, and its checkpoint is that of step 6"):
+        resume()
 
 
 def test_a_checkpoint_without_state_and_step_cannot_be_gone_on_from(log_dir, graph):

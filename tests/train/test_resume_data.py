@@ -14,7 +14,7 @@ from tpack.errors import CheckpointError, InputError, StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source import FeedInput, QueueInput, StagingInput
 from tpack.tfutils.checkpoint import latest_checkpoint
-from tpack.tfutils.train_state import data_state_path
+from tpack.tfutils.train_state import write_data_state
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
@@ -144,8 +144,6 @@ def test_an_input_without_positions_begins_anew(log_dir):
 
 def test_a_damaged_position_is_an_error(log_dir):
     train(QueueInput(flow()), stop_at=3)
-    path = data_state_path(latest_checkpoint(str(log_dir)))
-    with open(path, "wb") as file:
-        file.write(b"\x80")
+    write_data_state(latest_checkpoint(str(log_dir)), {}, 3)
     with pytest.raises(CheckpointError, match="model-3.data_state.msgpack holds no position in the data: Position got"):
         train(QueueInput(flow()), stop_at=6)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import DataPointError, InputError
-from tpack.utils.serialize import dumps, loads
+from tpack.utils.serialize import dumps, loads, seal, unseal
 
 DTYPES = [
     *(
@@ -154,3 +154,12 @@ def extension(code, header, payload):
 def test_damaged_bytes_raise(data, message):
     with pytest.raises(InputError, match=message):
         loads(data)
+
+
+def test_sealed_bytes_come_back_and_changed_ones_are_refused():
+    sealed = seal(b"content")
+    assert unseal(sealed) == b"content"
+    assert unseal(seal(b"")) == b""
+    for damaged in (b"", sealed[:3], sealed[:-1], sealed + b"!", b"content", sealed[:-1] + b"T"):
+        with pytest.raises(InputError, match=rf"{len(damaged)} bytes have another checksum than they should"):
+            unseal(damaged)

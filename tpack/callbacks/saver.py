@@ -88,7 +88,7 @@ class ModelSaver(Callback):
         step = self.global_step
         prefix = self._series.prefix(step)
         try:
-            write_data_state(prefix, self._data_state())
+            write_data_state(prefix, self._data_state(), step)
             write_train_state(prefix, self._train_state())
         except OSError as error:
             raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {error}") from error

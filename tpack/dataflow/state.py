@@ -8,6 +8,7 @@ is read ahead of it, `tpack.dataflow.position` knows.
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -16,8 +17,11 @@ import numpy as np
 
 from tpack.errors import DataPointError, InputError
 from tpack.utils import serialize
+from tpack.utils.checks import shown
 
 _FLOW = "flow"
+# How many numbers a Mersenne Twister holds.
+_NUM_KEYS = 624
 Value = TypeVar("Value")
 
 
@@ -137,12 +141,27 @@ def rng_from_state(state: Any) -> np.random.RandomState:
     Raises:
         InputError: It is no such state.
     """
+    # numpy believes the numbers, and reads behind the end of its array where the position is too large.
+    if not _is_rng_state(state):
+        raise InputError(
+            f"{shown(state)} is no state of a generator of random numbers: wanted 'MT19937', {_NUM_KEYS} keys of "
+            f"uint32, a position of 0 to {_NUM_KEYS}, 0 or 1, and a finite number"
+        )
     rng = np.random.RandomState()
-    try:
-        rng.set_state(tuple(state))
-    except (TypeError, ValueError, LookupError) as error:
-        raise InputError(f"{state!r:.100} is no state of a generator of random numbers: {error}") from error
+    rng.set_state(tuple(state))
     return rng
+
+
+def _is_rng_state(state: Any) -> bool:
+    """Tell whether something is a state of numpy's Mersenne Twister, with all its numbers in their ranges."""
+    if not isinstance(state, (list, tuple)) or len(state) != 5:
+        return False
+    kind, keys, position, has_gauss, cached = state
+    are_keys = isinstance(keys, np.ndarray) and keys.dtype == np.uint32 and keys.shape == (_NUM_KEYS,) and keys.any()
+    are_numbers = type(position) is int and type(has_gauss) is int and isinstance(cached, (int, float))
+    if kind != "MT19937" or not are_keys or not are_numbers:
+        return False
+    return 0 <= position <= _NUM_KEYS and has_gauss in (0, 1) and math.isfinite(cached)
 
 
 class Pass(Generic[Value]):

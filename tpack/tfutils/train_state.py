@@ -5,19 +5,24 @@ dataflow, which may hold arrays: the state of a generator of random numbers, or 
 buffer. The first file is JSON, the second msgpack. Each is written beside its place, flushed to the disk and renamed,
 so that it is whole or absent whenever the process dies. Write them before the checkpoint: then every complete
 checkpoint has its state, and a state without a checkpoint is only left over (``prune_train_states``).
+
+Both have a checksum and say which step they are of: neither a changed bit nor the file of another checkpoint is taken
+for a state.
 """
 
 import json
 import os
+import zlib
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.utils.fs import atomic_write, leftover_of
-from tpack.utils.serialize import dumps, loads
+from tpack.utils.serialize import dumps, loads, seal, unseal
 
 _SUFFIX = ".train_state.json"
 _DATA_SUFFIX = ".data_state.msgpack"
+_CHECKSUM = "crc32"
 
 
 @dataclass(frozen=True)
@@ -52,24 +57,42 @@ def train_state_path(prefix: str) -> str:
 def write_train_state(prefix: str, state: TrainState) -> None:
     """Write the state that belongs to the checkpoint ``prefix``; it survives the death of process and machine."""
     with atomic_write(train_state_path(prefix)) as file:
-        json.dump(asdict(state), file)
+        json.dump({**asdict(state), _CHECKSUM: _checksum(asdict(state))}, file)
 
 
 def read_train_state(prefix: str) -> TrainState | None:
     """Return the state that belongs to the checkpoint ``prefix``, or None if it has no such file.
 
     Raises:
-        CheckpointError: The file does not hold a state.
+        CheckpointError: The file does not hold a state, or another one than was written.
     """
     path = train_state_path(prefix)
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-        return TrainState(**{field.name: content[field.name] for field in fields(TrainState)})
+        state = TrainState(**{field.name: content[field.name] for field in fields(TrainState)})
+        checksum = content.pop(_CHECKSUM, None)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} holds no training state: {type(error).__name__}: {error}") from error
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path} holds no training state: {type(error).__name__}: {error}. {_way_out(path)}"
+        ) from error
+    if checksum != _checksum(content):
+        raise CheckpointError(
+            f"{path} holds no training state as it was written: its checksum is {checksum} and should be "
+            f"{_checksum(content)}. It is damaged, or older than the checksums of tpack. {_way_out(path)}"
+        )
+    return state
+
+
+def _checksum(content: dict[str, Any]) -> int:
+    """Return the CRC-32 of what a state file holds beside it."""
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def _way_out(path: str) -> str:
+    return f"Without {os.path.basename(path)}, training goes on from the checkpoint all the same, not knowing this"
 
 
 def prune_train_states(checkpoint_dir: str) -> list[str]:
@@ -97,12 +120,13 @@ def data_state_path(prefix: str) -> str:
     return prefix + _DATA_SUFFIX
 
 
-def write_data_state(prefix: str, state: object) -> None:
+def write_data_state(prefix: str, state: object, global_step: int) -> None:
     """Write the position that belongs to the checkpoint ``prefix``; it survives the death of process and machine.
 
     Args:
         prefix: the checkpoint.
         state: what `tpack.utils.serialize` takes; None where there is no position, and then no file stays either.
+        global_step: the step that the position is of.
 
     Raises:
         DataPointError: The state holds something that cannot be serialized.
@@ -112,22 +136,34 @@ def write_data_state(prefix: str, state: object) -> None:
         if os.path.exists(path):
             os.remove(path)
         return
-    content = dumps(state)
+    content = seal(dumps({"global_step": global_step, "state": state}))
     with atomic_write(path, "wb") as file:
         file.write(content)
 
 
-def read_data_state(prefix: str) -> Any:
+def read_data_state(prefix: str, global_step: int) -> Any:
     """Return the position that belongs to the checkpoint ``prefix``, or None if it has no such file.
 
+    Args:
+        prefix: the checkpoint.
+        global_step: the step that the position must be of.
+
     Raises:
-        CheckpointError: The file does not hold a position.
+        CheckpointError: The file does not hold a position, or that of another step.
     """
     path = data_state_path(prefix)
     try:
         with open(path, "rb") as file:
-            return loads(file.read())
+            content = loads(unseal(file.read()))
     except FileNotFoundError:
         return None
-    except InputError as error:
-        raise CheckpointError(f"{path} holds no position in the data: {error}") from error
+    except (OSError, InputError) as error:
+        raise CheckpointError(f"{path} holds no position in the data: {error}. {_way_out(path)}") from error
+    if not isinstance(content, dict) or content.keys() != {"global_step", "state"}:
+        raise CheckpointError(f"{path} holds no position in the data, but other content. {_way_out(path)}")
+    if content["global_step"] != global_step:
+        raise CheckpointError(
+            f"{path} holds the position of step {content['global_step']}: wanted that of step {global_step}, its "
+            f"checkpoint's. {_way_out(path)}"
+        )
+    return content["state"]

@@ -8,7 +8,13 @@ from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.tfutils.sessinit import SmartInit
-from tpack.tfutils.train_state import TrainState, data_state_path, read_data_state, read_train_state
+from tpack.tfutils.train_state import (
+    TrainState,
+    data_state_path,
+    read_data_state,
+    read_train_state,
+    train_state_path,
+)
 from tpack.train.config import TrainConfig
 from tpack.utils import logger
 
@@ -31,8 +37,8 @@ class AutoResumeTrainConfig(TrainConfig):
 
     Raises:
         ConfigError: No log directory is set, or as for `TrainConfig`.
-        CheckpointError: The training state or the position in the data beside the checkpoint is damaged, or there is
-            neither a training state nor a global step.
+        CheckpointError: The training state or the position in the data beside the checkpoint is damaged or that of
+            another step, or there is neither a training state nor a global step.
 
     Example:
         logger.set_logger_dir("train_log/mnist", action="k")
@@ -53,12 +59,26 @@ class AutoResumeTrainConfig(TrainConfig):
         if prefix is None:
             logger.info(f"There is no checkpoint in {directory}: training starts from the beginning.")
             return
-        self._resume_from(prefix)
+        state = self._state_of(prefix)
+        self._resume_from(prefix, state)
         if resume_data:
-            self._resume_data(prefix)
+            self._resume_data(prefix, state.global_step)
 
-    def _resume_from(self, prefix: str) -> None:
-        state = read_train_state(prefix) or self._state_by_global_step(prefix)
+    def _state_of(self, prefix: str) -> TrainState:
+        """Return where a checkpoint stands."""
+        reader = CheckpointReader(prefix)
+        state = read_train_state(prefix)
+        if state is None:
+            return self._state_by_global_step(prefix, reader)
+        if GLOBAL_STEP_NAME in reader.shapes and reader.read(GLOBAL_STEP_NAME) != state.global_step:
+            raise CheckpointError(
+                f"{train_state_path(prefix)} is the state of step {state.global_step}, and its checkpoint is that of "
+                f"step {reader.read(GLOBAL_STEP_NAME)}: files of several runs were mixed. Without the state file, "
+                "training goes on by the checkpoint's own step"
+            )
+        return state
+
+    def _resume_from(self, prefix: str, state: TrainState) -> None:
         self.session_init = SmartInit(prefix)
         if state.local_step >= self.steps_per_epoch:
             self.starting_epoch, self.starting_step = state.epoch_num + 1, 0
@@ -69,8 +89,8 @@ class AutoResumeTrainConfig(TrainConfig):
         if self.starting_epoch > self.max_epoch:
             logger.warning(f"Training had already reached its last epoch, {self.max_epoch}: nothing is left to train.")
 
-    def _resume_data(self, prefix: str) -> None:
-        state = read_data_state(prefix)
+    def _resume_data(self, prefix: str, global_step: int) -> None:
+        state = read_data_state(prefix, global_step)
         if state is None:
             logger.info(f"There is no position in the data beside {os.path.basename(prefix)}: the data begin anew.")
             return
@@ -81,9 +101,9 @@ class AutoResumeTrainConfig(TrainConfig):
         except InputError as error:
             raise CheckpointError(f"{data_state_path(prefix)} holds no position in the data: {error}") from error
 
-    def _state_by_global_step(self, prefix: str) -> TrainState:
+    def _state_by_global_step(self, prefix: str, reader: CheckpointReader) -> TrainState:
         """Return where a checkpoint that another program wrote stands, counting epochs of today's length."""
-        step = int(CheckpointReader(prefix).read(GLOBAL_STEP_NAME))
+        step = int(reader.read(GLOBAL_STEP_NAME))
         logger.warning(
             f"{os.path.basename(prefix)} has no training state: the epoch follows from its global step {step}."
         )

@@ -7,10 +7,13 @@ share memory with the bytes. Arrays of types that numpy itself does not have, su
 them as integers.
 
 What loading takes in memory is bounded by the number of bytes, whatever sizes they claim.
+
+Bytes that lie on a disk are sealed: a checksum stands before them, so that a changed bit is not taken for other data.
 """
 
 import math
 import re
+import zlib
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgpack
@@ -21,12 +24,13 @@ from tpack.errors import DataPointError, InputError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["dumps", "loads"]
+__all__ = ["dumps", "loads", "seal", "unseal"]
 
 _ARRAY, _SCALAR = 1, 2
 # Times of msgpack's own, which `dumps` does not make, become numbers and not objects of a class of msgpack's.
 _TIMESTAMP_AS_FLOAT = 1
 _HEADER_SIZE_BYTES = 2
+_CHECKSUM_SIZE_BYTES = 4
 # Booleans, integers, floats, complex numbers, bytes, strings, and times. Not objects, and not records. Nothing else is
 # given to numpy to parse, which knows many more notations.
 _KINDS = "biufcSUmM"
@@ -63,6 +67,26 @@ def loads(buf: "Buffer") -> Any:
     except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
         size = memoryview(buf).nbytes
         raise InputError(f"{size} bytes are damaged or were not made by tpack.utils.serialize: {error}") from error
+
+
+def seal(content: bytes) -> bytes:
+    """Put the checksum of bytes, a CRC-32, before them."""
+    return zlib.crc32(content).to_bytes(_CHECKSUM_SIZE_BYTES, "little") + content
+
+
+def unseal(sealed: bytes) -> bytes:
+    """Return the bytes that `seal` was given.
+
+    Raises:
+        InputError: They are others than those, or were never sealed.
+    """
+    content = sealed[_CHECKSUM_SIZE_BYTES:]
+    if seal(content) != sealed:
+        raise InputError(
+            f"{len(sealed)} bytes have another checksum than they should: they are damaged, or were written without "
+            "one, as before tpack had checksums"
+        )
+    return content
 
 
 def check_sizes(buf: "Buffer") -> None:
