@@ -43,7 +43,10 @@ from tpack import (
     launch_train_with_config,
     logger,
 )
+from tpack.dataflow.dataset import check_labels
 from tpack.tfutils.summary import add_moving_summary
+
+CLASSES = 10
 
 TRAINERS = {
     "simple": lambda towers: SimpleTrainer(),
@@ -67,7 +70,7 @@ class DigitModel(ModelDesc):
         features = tf.reshape(features, [-1, 4 * 4 * 64])
         if self.training:
             features = tf.nn.dropout(features, rate=0.4)
-        weights, bias = parameters("logits", [4 * 4 * 64, 10])
+        weights, bias = parameters("logits", [4 * 4 * 64, CLASSES])
         logits = tf.matmul(features, weights) + bias
 
         # One number for each image: validation averages them over all images, whatever the batches are.
@@ -101,6 +104,8 @@ def convolution(name, features, channels):
 def load_data():
     """Return 1437 data points (image, label) to train on and 360 to validate on, the same ones in every run."""
     images, labels = load_digits(return_X_y=True)
+    # With others the cost is an error on a CPU, and NaN on a GPU.
+    check_labels(labels, CLASSES)
     images = images.reshape(-1, 8, 8, 1).astype(np.float32) / 16
     points = list(zip(images, labels.astype(np.int32), strict=True))
     training, validation = train_test_split(points, test_size=360, stratify=labels, random_state=0)

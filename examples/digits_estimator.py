@@ -26,7 +26,10 @@ from tpack import (
     TowerOptimizer,
     replicate_model_fn,
 )
+from tpack.dataflow.dataset import check_labels
 from tpack.estimator import build_raw_serving_input_receiver_fn
+
+CLASSES = 10
 
 
 def model_fn(features, labels, mode, params):
@@ -34,7 +37,7 @@ def model_fn(features, labels, mode, params):
     hidden = features["image"]
     for index, units in enumerate(params["hidden_units"]):
         hidden = FullyConnected(f"hidden{index}", hidden, units, activation=tf.nn.relu)
-    logits = FullyConnected("logits", Dropout(hidden, rate=0.2), 10)
+    logits = FullyConnected("logits", Dropout(hidden, rate=0.2), CLASSES)
     predictions = {"digit": tf.argmax(logits, axis=1), "probabilities": tf.nn.softmax(logits)}
     if mode == ModeKeys.PREDICT:
         return EstimatorSpec(mode, predictions)
@@ -51,6 +54,8 @@ def model_fn(features, labels, mode, params):
 def make_input_fns(batch):
     """Return two functions that make the data to train on, for ever, and the 360 images to evaluate on."""
     images, labels = load_digits(return_X_y=True)
+    # With others the loss is an error on a CPU, and NaN on a GPU.
+    check_labels(labels, CLASSES)
     images, labels = (images / 16).astype(np.float32), labels.astype(np.int32)
     split = train_test_split(images, labels, test_size=360, stratify=labels, random_state=0)
     train_images, test_images, train_labels, test_labels = split

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from tpack.dataflow import BatchData, FakeData, JoinData, MapData, imgaug
-from tpack.dataflow.dataset import ILSVRC12Files
+from tpack.dataflow.dataset import ILSVRC12Files, check_labels
 from tpack.dataflow.images import read_image
 from tpack.dataflow.imgaug.generators import seed_generators
 from tpack.dataflow.parallel import MultiProcessMapData
@@ -82,17 +82,24 @@ def image_batches(files, batch, augmentors, *, num_workers, remainder):
     return MultiProcessMapData(points, num_workers, make_batch, buffer_size=2 * num_workers, strict=True)
 
 
-def training_batches(directory, batch, size, *, meta_dir=None, num_workers=0):
+def training_batches(directory, batch, size, num_classes, *, meta_dir=None, num_workers=0):
     """Return a flow of augmented batches, in a new order on each pass, and the number of images."""
-    files = ILSVRC12Files(directory, "train", meta_dir=meta_dir)
+    files = labelled_files(directory, "train", num_classes, meta_dir)
     augmentors = training_augmentors(size)
     return image_batches(files, batch, augmentors, num_workers=num_workers, remainder=False), len(files)
 
 
-def validation_batches(directory, batch, size, *, meta_dir=None, num_workers=0):
+def validation_batches(directory, batch, size, num_classes, *, meta_dir=None, num_workers=0):
     """Return a flow of all validation images."""
-    files = ILSVRC12Files(directory, "val", meta_dir=meta_dir, shuffle=False)
+    files = labelled_files(directory, "val", num_classes, meta_dir)
     return image_batches(files, batch, validation_augmentors(size), num_workers=num_workers, remainder=True)
+
+
+def labelled_files(directory, part, num_classes, meta_dir):
+    """Return a flow of [path, label], all of whose labels the model has a class for; it would not notice others."""
+    files = ILSVRC12Files(directory, part, meta_dir=meta_dir)
+    check_labels([label for _, label in files.files], num_classes)
+    return files
 
 
 def fake_batches(num_batches, batch, size, num_classes):

@@ -82,7 +82,7 @@ def training_data(options):
         steps = options.steps_per_epoch or IMAGES_PER_EPOCH // options.batch
         return fake_batches(steps * options.towers, batch, options.size, options.classes), steps
     flow, num_images = training_batches(
-        options.data, batch, options.size, meta_dir=options.meta, num_workers=options.workers
+        options.data, batch, options.size, options.classes, meta_dir=options.meta, num_workers=options.workers
     )
     return flow, options.steps_per_epoch or num_images // options.batch
 
@@ -93,6 +93,7 @@ def evaluation(options):
         options.data,
         options.batch // options.towers,
         options.size,
+        options.classes,
         meta_dir=options.meta,
         num_workers=options.workers,
     )

@@ -1,12 +1,15 @@
 """The example that newcomers run first: with each trainer, and once more to resume."""
 
+import importlib
 import json
 import re
 
+import numpy as np
 import pytest
 
 from tests.helpers import preloaded
 from tests.helpers.source import ROOT
+from tpack.errors import DataPointError
 
 TRAINERS = ("simple", "replicated", "parameter-server", "async", "strategy")
 
@@ -62,3 +65,13 @@ def test_digits_refuses_a_batch_that_cannot_be_divided(tmp_path):
     assert done.returncode == 2
     assert "a batch of 64 images cannot be divided among 7 towers" in done.stderr
     assert not (tmp_path / "digits").exists()
+
+
+@pytest.mark.parametrize("name", ["digits", "digits_estimator"])
+def test_labels_that_the_model_has_no_class_for_are_refused(name, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    script = importlib.import_module(name)
+    monkeypatch.setattr(script, "load_digits", lambda return_X_y: (np.zeros([20, 64]), np.arange(20) % 11))
+    load = script.load_data if name == "digits" else lambda: script.make_input_fns(4)
+    with pytest.raises(DataPointError, match="labels from 0 to 10: wanted 0 to 9"):
+        load()

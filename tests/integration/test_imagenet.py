@@ -11,6 +11,7 @@ import pytest
 from tests.helpers import preloaded
 from tests.helpers.dataset_files import write_jpeg
 from tests.helpers.source import ROOT
+from tpack.errors import DataPointError
 
 SCRIPTS = ROOT / "examples" / "imagenet"
 CLASSES = 8
@@ -159,12 +160,27 @@ def test_what_cannot_work_is_refused(script, capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("part", ["training", "validation"])
+def test_labels_that_the_model_has_no_class_for_are_refused(tree, script, part):
+    make = getattr(script("imagenet_data"), f"{part}_batches")
+    with pytest.raises(DataPointError, match="labels from 0 to 7: wanted 0 to 4, the numbers of 5 classes"):
+        make(tree, 5, 16, 5, meta_dir=tree / "meta")
+
+
+@pytest.mark.parametrize("name", ["training_data", "evaluation"])
+def test_too_few_classes_are_refused_before_training(tree, script, name):
+    resnet = script("resnet")
+    arguments = ["--data", str(tree), "--meta", str(tree / "meta"), "--classes", "5"]
+    with pytest.raises(DataPointError, match="the numbers of 5 classes"):
+        getattr(resnet, name)(resnet.make_parser().parse_args(arguments))
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_batches_go_on_where_they_were_with_the_same_crops(tree, script, num_workers):
     data = script("imagenet_data")
 
     def make():
-        flow, count = data.training_batches(tree, 5, 16, meta_dir=tree / "meta", num_workers=num_workers)
+        flow, count = data.training_batches(tree, 5, 16, CLASSES, meta_dir=tree / "meta", num_workers=num_workers)
         assert count == 64
         flow.reset_state()
         return flow

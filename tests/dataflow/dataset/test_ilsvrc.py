@@ -1,5 +1,8 @@
 """ILSVRC 2012, from a small tree in the published layout."""
 
+import os
+import shutil
+
 import cv2
 import numpy as np
 import pytest
@@ -99,6 +102,42 @@ def test_without_lists_synsets_are_numbered_in_alphabetical_order(tree, meta_dir
     sort_val(tree)
     found = points(ILSVRC12Files(tree, "val"))
     assert sorted(found) == sorted(points(ILSVRC12Files(tree, "val", meta_dir)))
+
+
+@pytest.mark.parametrize("has_synsets", [False, True])
+def test_class_that_val_lacks_shifts_no_label(has_synsets, tree, tmp_path):
+    sort_val(tree)
+    shutil.rmtree(tree / "val" / SYNSETS[1])
+    if has_synsets:
+        shutil.rmtree(tree / "train")
+        (tmp_path / "data" / "ilsvrc_metadata").mkdir(parents=True)
+        (tmp_path / "data" / "ilsvrc_metadata" / "synsets.txt").write_text("\n".join(SYNSETS))
+    found = [(os.path.basename(os.path.dirname(path)), label) for path, label in points(ILSVRC12Files(tree, "val"))]
+    assert found == [(SYNSETS[0], 0), (SYNSETS[2], 2), (SYNSETS[2], 2)]
+
+
+def test_synsets_number_the_directories_of_train_too(tree, meta_dir):
+    (meta_dir / "train.txt").unlink()
+    (meta_dir / "synsets.txt").write_text("\n".join(reversed(SYNSETS)))
+    found = points(ILSVRC12Files(tree, "train", meta_dir, shuffle=False))
+    assert [label for _, label in found] == [2, 2, 1, 1, 0, 0]
+
+
+def test_synset_that_has_no_number_is_refused(tree, meta_dir):
+    sort_val(tree)
+    (tree / "val" / "n09999999").mkdir()
+    with pytest.raises(InputError, match=r"val has 1 directories that are none of the 3 classes: n09999999"):
+        ILSVRC12Files(tree, "val")
+    (meta_dir / "val.txt").unlink()
+    with pytest.raises(InputError, match=r"val has 1 directories that are none of the 3 classes: n09999999"):
+        ILSVRC12Files(tree, "val", meta_dir)
+
+
+def test_val_alone_numbers_nothing(tree):
+    sort_val(tree)
+    shutil.rmtree(tree / "train")
+    with pytest.raises(InputError, match="has no train, .* val has 3 directories: wanted train, or all 1000 classes"):
+        ILSVRC12Files(tree, "val")
 
 
 def test_lists_in_the_usual_place_are_taken(tree, meta_dir, tmp_path):

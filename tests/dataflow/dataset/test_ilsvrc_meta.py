@@ -67,6 +67,22 @@ def test_class_without_synset_is_refused(folder):
         ILSVRCMeta(folder).get_image_list("val", "train")
 
 
+@pytest.mark.parametrize("part", ["train", "val", "test"])
+def test_class_that_the_synsets_lack_is_refused_in_every_part(folder, part):
+    (folder / f"{part}.txt").write_text("n01440764/a.JPEG 7\n")
+    with pytest.raises(InputError, match=rf"{part}\.txt has the class 7: synsets\.txt has 3"):
+        ILSVRCMeta(folder).get_image_list(part)
+    (folder / "synsets.txt").unlink()
+    assert ILSVRCMeta(folder).get_image_list(part) == [("n01440764/a.JPEG", 7)]
+
+
+@pytest.mark.parametrize("line", ["n01484850/a.JPEG 0", "n09999999/a.JPEG 1", "a.JPEG 2"])
+def test_training_image_below_another_synset_is_refused(folder, line):
+    (folder / "train.txt").write_text(f"n01440764/ok.JPEG 0\n{line}\n")
+    with pytest.raises(InputError, match=r"train\.txt has '\w*' as class \d: synsets\.txt has 'n\d+' there"):
+        ILSVRCMeta(folder).get_image_list("train")
+
+
 @pytest.mark.parametrize("names", [("extra",), ("val", "other")])
 def test_other_names_are_refused(folder, names):
     with pytest.raises(ConfigError, match=f"ILSVRCMeta got '{names[-1]}': wanted"):

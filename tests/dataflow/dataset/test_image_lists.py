@@ -13,10 +13,12 @@ from tpack.dataflow.dataset.image_lists import (
     LabelledImages,
     Places365Standard,
     UnitImages,
+    check_labels,
+    class_names,
     list_class_dirs,
     mean_image,
 )
-from tpack.errors import ConfigError, InputError
+from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import serialize
 from tpack.utils.rng import fix_rng_seed
 
@@ -47,18 +49,69 @@ def test_directories_are_classes(tmp_path):
     for name in ("b/2.JPEG", "b/1.jpg", "a/3.png", "a/list.txt", "no_directory.jpg"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    names, images = list_class_dirs(str(tmp_path), "https://x")
-    assert names == ["a", "b"]
-    wanted = [("a/3.png", 0), ("b/1.jpg", 1), ("b/2.JPEG", 1)]
+    images = list_class_dirs(str(tmp_path), ["b", "c", "a"], "https://x")
+    wanted = [("a/3.png", 2), ("b/1.jpg", 0), ("b/2.JPEG", 0)]
     assert images == [(str(tmp_path / name), label) for name, label in wanted]
+
+
+def make_dirs(folder, *names):
+    for name in names:
+        (folder / name).mkdir(parents=True)
+
+
+def test_directories_of_no_class_are_named(tmp_path):
+    make_dirs(tmp_path, "a", "b", "c", "d", "e", ".cache")
+    with pytest.raises(InputError, match=r"has 1 directories that are none of the 4 classes: b$"):
+        list_class_dirs(str(tmp_path), ["a", "c", "d", "e"], "https://x")
+    with pytest.raises(InputError, match=r"has 4 directories that are none of the 1 classes: b, c, d, \.\.\.$"):
+        list_class_dirs(str(tmp_path), ["a"], "https://x")
+
+
+@pytest.mark.parametrize("part", ["train", "val"])
+def test_classes_of_all_parts_are_those_of_train(tmp_path, part):
+    make_dirs(tmp_path, "train/b", "train/a", "train/c", "train/.cache", "val/c", "val/b")
+    assert class_names(str(tmp_path), part, "https://x", count=2) == ["a", "b", "c"]
+
+
+def test_without_train_a_part_numbers_the_classes_if_it_has_all(tmp_path):
+    make_dirs(tmp_path, "val/b", "val/a")
+    assert class_names(str(tmp_path), "val", "https://x", count=2) == ["a", "b"]
+    with pytest.raises(InputError, match="has no train, .* val has 2 directories: wanted train, or all 3 classes"):
+        class_names(str(tmp_path), "val", "https://x", count=3)
+
+
+@pytest.mark.parametrize("labels", [0, 4, [0, 4], [], np.array([[1], [4]], np.uint8), np.int64(3), np.zeros((0,))])
+def test_labels_of_classes_are_returned(labels):
+    assert check_labels(labels, 5) is labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (5, "labels from 5 to 5: wanted 0 to 4, the numbers of 5 classes"),
+        (np.array([3, -1, 4]), "labels from -1 to 4: wanted 0 to 4"),
+        ([2.0], "labels of dtype float64: wanted integers"),
+        ([True], "labels of dtype bool: wanted integers"),
+        (["cat"], "labels of dtype <U3: wanted integers"),
+    ],
+)
+def test_other_labels_are_refused(labels, message):
+    with pytest.raises(DataPointError, match=message):
+        check_labels(labels, 5)
+
+
+@pytest.mark.parametrize("num_classes", [0, "5", 5.0])
+def test_number_of_classes_is_a_count(num_classes):
+    with pytest.raises(ConfigError, match="check_labels got num_classes="):
+        check_labels([0], num_classes)
 
 
 def test_missing_and_empty_directories_are_named(tmp_path):
     with pytest.raises(InputError, match="gone is no directory: get the images from https://x and unpack them there"):
-        list_class_dirs(str(tmp_path / "gone"), "https://x")
+        list_class_dirs(str(tmp_path / "gone"), ["a"], "https://x")
     (tmp_path / "a").mkdir()
     with pytest.raises(InputError, match="has 1 directories and no image in them"):
-        list_class_dirs(str(tmp_path), "https://x")
+        list_class_dirs(str(tmp_path), ["a"], "https://x")
 
 
 def test_points_are_images_of_their_own_and_integers(rng):
@@ -108,6 +161,7 @@ def test_points_are_images_and_classes(part, tmp_path, rng):
         for name in ("airfield", "bakery-shop")
         for k in (1, 2)
     ]
+    make_dirs(tmp_path, "train/airfield", "train/bakery-shop") if part == "val" else None
     ds = Places365Standard(tmp_path, part, shuffle=False)
     ds.reset_state()
     for (image, label), pixels, number in zip(ds, images, [0, 0, 1, 1], strict=True):
@@ -115,6 +169,15 @@ def test_points_are_images_and_classes(part, tmp_path, rng):
         assert label == number
     assert ds.get_label_names() == ["airfield", "bakery-shop"]
     assert Places365Standard(tmp_path, part).shuffle == (part == "train")
+
+
+def test_class_that_a_part_lacks_shifts_no_label(tmp_path, rng):
+    make_dirs(tmp_path, "train/airfield", "train/bakery-shop", "val/bakery-shop")
+    write_jpeg(tmp_path / "val/bakery-shop/1.jpg", picture(rng, (8, 8, 3)))
+    ds = Places365Standard(tmp_path, "val")
+    ds.reset_state()
+    assert [label for _, label in ds] == [1]
+    assert ds.get_label_names() == ["airfield", "bakery-shop"]
 
 
 def test_other_part_and_missing_files_are_refused(tmp_path):

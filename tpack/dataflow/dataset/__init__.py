@@ -5,7 +5,7 @@ from tpack.dataflow.dataset.caltech101 import Caltech101Silhouettes
 from tpack.dataflow.dataset.cifar import Cifar10, Cifar100, CifarBase
 from tpack.dataflow.dataset.digits import Digits
 from tpack.dataflow.dataset.ilsvrc import ILSVRC12, ILSVRC12Files, ILSVRCMeta
-from tpack.dataflow.dataset.image_lists import Places365Standard, TinyImageNet
+from tpack.dataflow.dataset.image_lists import Places365Standard, TinyImageNet, check_labels
 from tpack.dataflow.dataset.mnist import FashionMnist, Mnist
 from tpack.dataflow.dataset.svhn import SVHNDigit
 
@@ -24,4 +24,5 @@ __all__ = [
     "Places365Standard",
     "SVHNDigit",
     "TinyImageNet",
+    "check_labels",
 ]

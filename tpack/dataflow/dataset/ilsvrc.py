@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.dataset.files import check_name, data_dir, find_file, read_bytes, read_lines
-from tpack.dataflow.dataset.image_lists import LabelledFiles, list_class_dirs
+from tpack.dataflow.dataset.image_lists import LabelledFiles, class_names, list_class_dirs
 from tpack.dataflow.images import read_image
 from tpack.dataflow.opencv import opencv
 from tpack.errors import ConfigError, InputError
@@ -21,6 +21,7 @@ from tpack.utils import logger
 _SOURCE = "https://image-net.org/challenges/LSVRC/2012"
 _BOX_EDGES = ("xmin", "ymin", "xmax", "ymax")
 _META_SOURCE = "http://dl.caffe.berkeleyvision.org/caffe_ilsvrc12.tar.gz"
+_NUM_CLASSES = 1000
 _PARTS = ("train", "val", "test")
 _STRUCTURES = ("original", "train")
 # The numbers of the fields of a mean image: channels, height, width, and the values.
@@ -38,15 +39,15 @@ class ILSVRC12Files(LabelledFiles):
     Args:
         dir: the directory that holds ``train`` and ``val``.
         name: ``"train"``, ``"val"`` or ``"test"``.
-        meta_dir: where the lists are, see `ILSVRCMeta`. If None, and they are not in their usual place, the images
-            of a directory with synsets are listed, and the classes are the synsets in alphabetical order, which
-            for all thousand is the order of the lists.
+        meta_dir: where the lists are, see `ILSVRCMeta`. Without the list of this part the images of a directory with
+            synsets are listed. The classes are then numbered by ``synsets.txt``. Without that too, they are the synsets
+            of ``train`` in alphabetical order, which for all thousand is the order of the lists.
         shuffle: whether each pass has a new order; None does for training.
         dir_structure: ``"original"`` or ``"train"``, of this part; None looks at the directory.
 
     Raises:
         ConfigError: There is no such part or structure.
-        InputError: The directory, the lists or the first of the images are missing.
+        InputError: The directory, the lists or the first of the images are missing, or a synset has no number.
     """
 
     def __init__(
@@ -68,14 +69,21 @@ class ILSVRC12Files(LabelledFiles):
             )
         structure = _check_structure(self, dir_structure, self.full_dir)
         meta = ILSVRCMeta(meta_dir)
-        if meta_dir is None and structure == "train" and not os.path.isdir(meta.dir):
-            synsets, images = list_class_dirs(self.full_dir, _SOURCE)
-            logger.info("%s: %d synsets, numbered in alphabetical order", self.full_dir, len(synsets))
+        if structure == "train" and not meta.has(f"{name}.txt") and (meta_dir is None or meta.has("synsets.txt")):
+            images = list_class_dirs(self.full_dir, self._synsets(meta), _SOURCE)
         else:
             listed = meta.get_image_list(name, structure)
             images = [(os.path.join(self.full_dir, path), label) for path, label in listed]
             _check_first(images)
         super().__init__(images, name == "train" if shuffle is None else shuffle)
+
+    def _synsets(self, meta: "ILSVRCMeta") -> list[str]:
+        """Return the synsets in the order of their numbers, which all parts have in common."""
+        if meta.has("synsets.txt"):
+            return list(meta.get_synset_1000().values())
+        synsets = class_names(self.dir, self.name, _SOURCE, count=_NUM_CLASSES)
+        logger.info("%s: %d synsets, numbered in alphabetical order", self.dir, len(synsets))
+        return synsets
 
 
 class ILSVRC12(ILSVRC12Files):
@@ -136,23 +144,25 @@ class ILSVRCMeta:
 
         Raises:
             ConfigError: There is no such part or structure.
-            InputError: The file is missing, or a line of it is no path and class.
+            InputError: The file is missing, a line of it is no path and class, or ``synsets.txt`` has another synset
+                as that class, or none.
         """
         check_name(self, name, _PARTS)
         check_name(self, dir_structure, _STRUCTURES)
         file = f"{name}.txt"
-        images = [
-            _parse(os.path.join(self.dir, file), number, line) for number, line in enumerate(self._lines(file), 1)
-        ]
-        if name == "train" or dir_structure == "original":
+        path, is_flat = os.path.join(self.dir, file), name == "train" or dir_structure == "original"
+        images = [_parse(path, number, line) for number, line in enumerate(self._lines(file), 1)]
+        if is_flat and not self.has("synsets.txt"):
             return images
         synsets = self.get_synset_1000()
-        unknown = sorted({label for _, label in images} - set(synsets))
-        if unknown:
-            raise InputError(
-                f"{os.path.join(self.dir, file)} has the class {unknown[0]}: synsets.txt has {len(synsets)}"
-            )
-        return [(os.path.join(synsets[label], path), label) for path, label in images]
+        _check_classes(path, {label for _, label in images}, synsets)
+        if name == "train":
+            _check_dirs(path, images, synsets)
+        return images if is_flat else [(os.path.join(synsets[label], image), label) for image, label in images]
+
+    def has(self, file: str) -> bool:
+        """Tell whether one of the lists is there."""
+        return os.path.isfile(os.path.join(self.dir, file))
 
     def get_per_pixel_mean(self, size: tuple[int, int] | None = None) -> np.ndarray:
         """Return the mean image, float32 of shape (256, 256, 3) in blue, green and red.
@@ -191,6 +201,20 @@ class ILSVRCMeta:
         if not lines:
             raise InputError(f"{path} is empty")
         return lines
+
+
+def _check_classes(path: str, labels: set[int], synsets: dict[int, str]) -> None:
+    """Check that the classes in a list have synsets."""
+    unknown = sorted(labels - set(synsets))
+    if unknown:
+        raise InputError(f"{path} has the class {unknown[0]}: synsets.txt has {len(synsets)}")
+
+
+def _check_dirs(path: str, images: Sequence[tuple[str, int]], synsets: dict[int, str]) -> None:
+    """Check that the directories in a list are the synsets of its classes."""
+    for folder, label in sorted({(os.path.dirname(file), label) for file, label in images}):
+        if synsets[label] != folder:
+            raise InputError(f"{path} has {folder!r} as class {label}: synsets.txt has {synsets[label]!r} there")
 
 
 def _check_first(images: Sequence[tuple[str, int]]) -> None:

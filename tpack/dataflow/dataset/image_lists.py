@@ -2,15 +2,18 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tpack.dataflow.dataset.files import check_name, find_file, read_lines
 from tpack.dataflow.images import read_image
 from tpack.dataflow.sources import IndexedDataFlow
-from tpack.errors import InputError
+from tpack.errors import DataPointError, InputError
+from tpack.utils.checks import check_count
 
+Labels = TypeVar("Labels", bound=ArrayLike)
 _SUFFIXES = (".jpeg", ".jpg", ".png")
 _PLACES_SOURCE = "http://data.csail.mit.edu/places/places365/places365standard_easyformat.tar"
 _TINY_IMAGENET_SOURCE = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
@@ -83,7 +86,7 @@ class Places365Standard(LabelledImageFiles):
     """Yield ``[image, label]``: uint8 of shape (256, 256, 3) in blue, green and red, and the number of the class.
 
     The directory is the published one in the "easy" structure, ``places365_standard``: ``train`` and ``val`` have a
-    directory for each class. The classes are these in alphabetical order.
+    directory for each class. The classes are those of ``train`` in alphabetical order.
 
     Args:
         dir: the directory.
@@ -91,12 +94,14 @@ class Places365Standard(LabelledImageFiles):
         shuffle: whether each pass has a new order; None does for training.
 
     Raises:
-        InputError: There are no images.
+        InputError: There are no images, or what would number the classes is missing.
     """
 
     def __init__(self, dir: str | os.PathLike[str], name: str, shuffle: bool | None = None) -> None:
         self.name = check_name(self, name, ("train", "val"))
-        self._label_names, images = list_class_dirs(os.path.join(os.path.abspath(os.fspath(dir)), name), _PLACES_SOURCE)
+        self.dir = os.path.abspath(os.fspath(dir))
+        self._label_names = class_names(self.dir, name, _PLACES_SOURCE, count=365)
+        images = list_class_dirs(os.path.join(self.dir, name), self._label_names, _PLACES_SOURCE)
         super().__init__(images, name == "train" if shuffle is None else shuffle)
 
     def get_label_names(self) -> list[str]:
@@ -129,33 +134,96 @@ class TinyImageNet(LabelledImageFiles):
         super().__init__(images, name == "train" if shuffle is None else shuffle)
 
 
-def list_class_dirs(folder: str, source: str) -> tuple[list[str], list[tuple[str, int]]]:
-    """Return the names of the directories in one, in alphabetical order, and the images in them.
+def check_labels(labels: Labels, num_classes: int) -> Labels:
+    """Return labels if each is the number of a class.
+
+    A model does not always notice others: ``tf.one_hot`` makes zeros of them, ``tf.nn.in_top_k`` takes them for wrong
+    guesses, and on a GPU a cross entropy is NaN. To check each point of a flow, put this into a `MapDataComponent`.
 
     Args:
-        folder: a directory with a directory for each class.
-        source: where to get the images, for the message.
-
-    Returns:
-        The names of the classes; the paths of the images and the places of their classes among the names.
+        labels: integers from 0 on, of any shape: one, a batch, or all of a data set.
+        num_classes: how many classes the model has.
 
     Raises:
-        InputError: There is no such directory, or no image in those in it.
+        DataPointError: They are no integers, or one is out of range; the message says what they range from and to.
+
+    Example:
+        MapDataComponent(ds, lambda labels: check_labels(labels, 10), 1)
     """
-    if not os.path.isdir(folder):
-        raise InputError(
-            f"{folder} is no directory: get the images from {source} and unpack them there; nothing is downloaded"
+    check_count("check_labels", "num_classes", num_classes)
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu" and array.size:
+        raise DataPointError(f"labels of dtype {array.dtype}: wanted integers, the numbers of {num_classes} classes")
+    if array.size and not (array.min() >= 0 and array.max() < num_classes):
+        raise DataPointError(
+            f"labels from {array.min()} to {array.max()}: wanted 0 to {num_classes - 1}, the numbers of {num_classes} "
+            "classes"
         )
-    names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+    return labels
+
+
+def list_class_dirs(folder: str, names: Sequence[str], source: str) -> list[tuple[str, int]]:
+    """Return the images in directories of classes, and the numbers of their classes.
+
+    Args:
+        folder: a directory with directories of classes. A class may lack one; its number stays its own.
+        names: the classes in the order of their numbers.
+        source: where to get the images, for the message.
+
+    Raises:
+        InputError: There is no such directory, one in it is of no class, or there is no image in those in it.
+    """
+    inside = _class_dirs(folder, source)
+    label_of = {name: label for label, name in enumerate(names)}
+    unknown = [name for name in inside if name not in label_of]
+    if unknown:
+        raise InputError(
+            f"{folder} has {len(unknown)} directories that are none of the {len(names)} classes: "
+            f"{', '.join(unknown[:3])}{', ...' if len(unknown) > 3 else ''}"
+        )
     images = [
-        (os.path.join(folder, name, file), label)
-        for label, name in enumerate(names)
+        (os.path.join(folder, name, file), label_of[name])
+        for name in inside
         for file in sorted(os.listdir(os.path.join(folder, name)))
         if file.lower().endswith(_SUFFIXES)
     ]
     if not images:
-        raise InputError(f"{folder} has {len(names)} directories and no image in them: get the images from {source}")
-    return names, images
+        raise InputError(f"{folder} has {len(inside)} directories and no image in them: get the images from {source}")
+    return images
+
+
+def class_names(root: str, part: str, source: str, *, count: int) -> list[str]:
+    """Return the names of the classes of all parts, in the order of their numbers.
+
+    They are the directories of ``train`` in alphabetical order, whichever part is read: another part may lack a class,
+    and those after it would get other numbers.
+
+    Args:
+        root: the directory with a directory for each part.
+        part: the one that is read, which will do if ``train`` is not there and it has all classes.
+        source: where to get the images, for the message.
+        count: how many classes were published.
+
+    Raises:
+        InputError: Neither is there.
+    """
+    has_train = os.path.isdir(os.path.join(root, "train"))
+    names = _class_dirs(os.path.join(root, "train" if has_train else part), source)
+    if not has_train and len(names) != count:
+        raise InputError(
+            f"{root} has no train, whose directories number the classes, and {part} has {len(names)} directories: "
+            f"wanted train, or all {count} classes"
+        )
+    return names
+
+
+def _class_dirs(folder: str, source: str) -> list[str]:
+    """Return the names of the directories in one, in alphabetical order, but for hidden ones."""
+    if not os.path.isdir(folder):
+        raise InputError(
+            f"{folder} is no directory: get the images from {source} and unpack them there; nothing is downloaded"
+        )
+    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
 
 
 def mean_image(parts: Sequence[np.ndarray]) -> np.ndarray:
