@@ -4,6 +4,7 @@ A check returns the argument, a number or path in its plain type, so that it sta
 value is shown by `shown`, which prints no data: a list of a million numbers appears as a list of a million.
 """
 
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Sized
 from numbers import Integral, Real
@@ -58,9 +59,10 @@ def check_count(owner: object, name: str, value: object, minimum: int = 1, maxim
     limits = f"an integer of at least {minimum}" if maximum is None else f"an integer from {minimum} to {maximum}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise WrongTypeError(_message(owner, name, value, limits))
-    if value < minimum or (maximum is not None and value > maximum):
+    number = int(value)
+    if number < minimum or (maximum is not None and number > maximum):
         raise ConfigError(_message(owner, name, value, limits))
-    return int(value)
+    return number
 
 
 def check_number(
@@ -85,9 +87,10 @@ def check_number(
     wanted = f"a {'' if limits else 'finite '}number {' and '.join(limits)}".strip()
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise WrongTypeError(_message(owner, name, value, wanted))
-    if not np.isfinite(value) or not low <= value <= high or (value == low and not is_low_allowed):
+    number = int(value) if isinstance(value, Integral) else float(value)
+    if not math.isfinite(number) or not low <= number <= high or (number == low and not is_low_allowed):
         raise ConfigError(_message(owner, name, value, wanted))
-    return int(value) if isinstance(value, Integral) else float(value)
+    return number
 
 
 def check_bool(owner: object, name: str, value: object) -> bool:
