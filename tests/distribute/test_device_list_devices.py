@@ -21,7 +21,11 @@ def test_devices_are_given_by_name() -> None:
     assert worker_devices_of(0, ["/cpu:3", "/gpu:1"]) == ["/device:CPU:3", "/device:CPU:1"]
 
 
-@pytest.mark.parametrize("devices", [[], "/cpu:0", ["/cpu:0", "/device:CPU:0"], ["/gpu:0", "/cpu:0"]])
+def test_a_gpu_beside_the_cpu_is_another_device() -> None:
+    assert different_devices(["/device:GPU:0", "/device:CPU:0"]) == ["/device:CPU:1", "/device:CPU:0"]
+
+
+@pytest.mark.parametrize("devices", [[], "/cpu:0", ["/cpu:0", "/device:CPU:0"], ["/gpu:0", "/device:GPU:0"]])
 def test_devices_are_different_ones(devices: Any) -> None:
     with pytest.raises(ConfigError, match="wanted a list of one or more different devices, got"):
         different_devices(devices)

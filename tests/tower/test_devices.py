@@ -90,6 +90,23 @@ def test_resolve_devices_without_gpus_says_so_in_one_line(no_gpu, gpus, indices)
     assert f"{len(indices)} tower(s) go to the logical CPU devices {', '.join(resolved)}" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["/gpu:1", "/gpu:0"], [1, 0]),
+        (["/gpu:0", "/cpu:0"], [1, 0]),
+        (["/cpu:0", "/gpu:0", "/gpu:1"], [0, 2, 1]),
+        (["/gpu:0", "/gpu:0", "/device:CPU:0"], [1, 1, 0]),
+    ],
+)
+def test_resolve_together_gives_different_names_different_devices(no_gpu, names, found):
+    assert devices.resolve_together(names) == [f"/device:CPU:{k}" for k in found]
+
+
+def test_resolve_together_with_gpus_keeps_the_names(four_gpus):
+    assert devices.resolve_together(["/gpu:0", "/cpu:0"]) == ["/device:GPU:0", "/device:CPU:0"]
+
+
 def test_resolve_devices_with_gpus_says_nothing(four_gpus):
     with captured_log() as lines:
         assert devices.resolve_devices([3, 1]) == ("/device:GPU:3", "/device:GPU:1")

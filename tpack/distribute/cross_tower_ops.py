@@ -30,7 +30,7 @@ from tpack.distribute.values import (
 from tpack.errors import ConfigError
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import concat_slices, divide, on_device, sum_column, sum_tensors
-from tpack.tower.devices import device_key, resolve_device
+from tpack.tower.devices import device_key, resolve_device, resolve_together
 from tpack.tower.grads import ReduceOp, gradient_parts, is_sparse, map_gradient_parts
 
 AccumulationFn: TypeAlias = Callable[[Sequence[tf.Tensor]], tf.Tensor]
@@ -281,7 +281,7 @@ def get_devices_from(destinations: Destinations) -> list[str]:
     if isinstance(destinations, _PLACED):
         return [device_key(destinations.device)]
     names = [destinations] if isinstance(destinations, str) else destinations
-    return _unique(device_key(resolve_device(name)) for name in names)
+    return _unique(resolve_together(names))
 
 
 def devices_for(colocate_with: Destinations | None, devices: Sequence[str]) -> list[str]:

@@ -28,7 +28,7 @@ from tpack.distribute.values import (
 )
 from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.gradients import check_columns
-from tpack.tower.devices import device_key, resolve_device, resolve_devices
+from tpack.tower.devices import resolve_device, resolve_devices, resolve_together
 from tpack.tower.grads import ReduceOp, map_gradient_values
 
 
@@ -167,7 +167,7 @@ def different_devices(devices: Sequence[str]) -> list[str]:
         ConfigError: It is no list, there is none, or one twice.
         DeviceError: There are GPUs, and not one that is asked for.
     """
-    names = [] if isinstance(devices, str) else [device_key(resolve_device(device)) for device in devices]
+    names = [] if isinstance(devices, str) else resolve_together(devices)
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"wanted a list of one or more different devices, got {devices!r}")
     return names

@@ -16,7 +16,7 @@ from tpack.compat import make_multi_device_iterator
 from tpack.distribute.values import Structure, regroup
 from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.sums import on_device
-from tpack.tower.devices import device_key, resolve_device
+from tpack.tower.devices import resolve_together
 
 _HOST = "/device:CPU:0"
 
@@ -43,7 +43,7 @@ class PerDeviceDataset:
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(f"wanted a tf.data.Dataset, got {dataset!r}")
         names = [devices] if isinstance(devices, str) else devices
-        self._devices = list(dict.fromkeys(device_key(resolve_device(name)) for name in names))
+        self._devices = list(dict.fromkeys(resolve_together(names)))
         if not self._devices:
             raise ConfigError("wanted one device or more to give data to, got none")
         if prefetch_on_device is None:

@@ -10,6 +10,7 @@ Names are written one way only: ``/device:CPU:3``, with job and task in front fo
 Variables that several towers share go to whichever device has the least of them so far.
 """
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
@@ -93,6 +94,31 @@ def resolve_device(device: str | int) -> str:
     if index >= len(gpus):
         raise DeviceError(f"GPU {index} was asked for, and this machine has {len(gpus)}: {', '.join(gpus)}")
     return name
+
+
+def resolve_together(devices: Iterable[str]) -> list[str]:
+    """Return the devices that this machine has for a list of names, different ones for different names.
+
+    On a machine without GPUs, the logical CPU device that stands in for a GPU may be one that the list names itself, as
+    ``"/cpu:0"`` beside ``"/gpu:0"``. The GPU then gets the first one that nothing else in the list has.
+
+    Args:
+        devices: names.
+
+    Returns:
+        As many canonical names, as `device_key` spells them.
+
+    Raises:
+        DeviceError: There are GPUs, and one that is asked for is not among them.
+        ConfigError: A name cannot be read.
+    """
+    asked = [device_key(name) for name in devices]
+    found = {name: device_key(resolve_device(name)) for name in asked}
+    for name, device in found.items():
+        if name != device and device in found:
+            cpus = map("/device:CPU:{}".format, itertools.count())
+            found[name] = next(cpu for cpu in cpus if cpu not in found.values())
+    return [found[name] for name in asked]
 
 
 def resolve_devices(gpus: int | Sequence[int]) -> tuple[str, ...]:
