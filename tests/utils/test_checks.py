@@ -14,6 +14,7 @@ from tpack.utils.checks import (
     check_function,
     check_instance,
     check_instances,
+    check_local_path,
     check_number,
     check_path,
     check_text,
@@ -137,6 +138,40 @@ def test_instances_become_a_list():
     owner = Owner()
     assert check_instances("main", "owners", (owner,), Owner) == [owner]
     assert check_instances("main", "owners", iter([owner]), Owner, least=1) == [owner]
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ("train_log/mnist", "train_log/mnist"),
+        ("train_log/mnist:a/b", "train_log/mnist:a/b"),
+        ("/log", "/log"),
+        ("c:/log", "c:/log"),
+        ("file:///log/a%20b", "/log/a b"),
+        ("file://localhost/log", "/log"),
+        ("FILE:/log", "/log"),
+        (pathlib.PurePosixPath("file:///log"), "/log"),
+    ],
+)
+def test_local_path_is_returned_as_a_path(value, path):
+    assert check_local_path("main", "directory", value) == path
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "gs://bucket/log",
+        "s3://b",
+        "hdfs://host:9000/log",
+        "memory://log",
+        "file://host/log",
+        "file://log",
+        pathlib.PurePosixPath("gs://bucket/log"),
+    ],
+)
+def test_remote_path_is_refused(value):
+    with pytest.raises(ConfigError, match="^main got directory=.*: wanted a path on this machine"):
+        check_local_path("main", "directory", value)
 
 
 @pytest.mark.parametrize("values", [None, "abc", {"a": 1}, 5])

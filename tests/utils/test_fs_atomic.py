@@ -149,3 +149,15 @@ def test_what_a_killed_process_left_tells_whose_it_is(tmp_path):
         assert leftover_of(os.path.basename(temporary)) == "a.b-1.json"
         open(temporary, "w").close()
     assert [leftover_of(name) for name in ("a.tmp", ".a.tmp", "a.0a1b2c3d.tmp", ".a.0a1b2c3d.tmpx")] == [None] * 4
+
+
+def test_remote_path_is_refused_and_a_file_url_is_its_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(ConfigError, match="got path='s3://bucket/file': wanted a path on this machine"),
+        atomic_write("s3://bucket/file"),
+    ):
+        pytest.fail("it was opened")
+    with atomic_write(f"file://{tmp_path}/file") as file:
+        file.write("content")
+    assert os.listdir(tmp_path) == ["file"]

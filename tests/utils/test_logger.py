@@ -1,6 +1,7 @@
 """The module that is used as a logger: levels, the caller's place, and the file in the run's directory."""
 
 import logging
+import os
 import subprocess
 import sys
 import types
@@ -202,3 +203,25 @@ def test_import_adds_no_handler_and_level_set_before_stays():
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [line.split()[-1] for line in done.stderr.splitlines()] == ["shown", "again"]
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/log", "s3://bucket/log", "hdfs://host/log", "memory://log"])
+def test_remote_directory_is_refused_and_none_is_made(tmp_path, monkeypatch, url):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=f"set_logger_dir got dirname='{url}': wanted a path on this machine"):
+        logger.set_logger_dir(url)
+    assert os.listdir(tmp_path) == []
+
+
+def test_file_url_is_the_directory_that_it_names(tmp_path):
+    logger.set_logger_dir(f"file://{tmp_path}/log")
+    try:
+        assert logger.get_logger_dir() == str(tmp_path / "log")
+    finally:
+        logger.close_logger_dir()
+
+
+def test_directory_that_cannot_be_made_is_an_error_in_words(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="the log directory .*/file/log cannot be used: .*Not a directory"):
+        logger.set_logger_dir(tmp_path / "file" / "log")

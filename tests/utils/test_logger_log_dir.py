@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.helpers.claims import claimed_elsewhere
 from tpack.errors import ConfigError
 from tpack.utils.logger import prepare_log_dir
 
@@ -40,6 +41,21 @@ def test_backup_moves_the_content_aside(used, action):
     (backup,) = others(used)
     assert backup.name.startswith("run-")
     assert (backup / "old").read_text() == "old"
+
+
+@pytest.mark.parametrize("action", [None, "b", "d"])
+def test_directory_that_another_process_trains_in_is_neither_moved_nor_deleted(used, action):
+    with claimed_elsewhere(used) as pid, pytest.raises(ConfigError, match=f"in use: process {pid} on"):
+        prepare_log_dir(str(used), action)
+    assert (used / "old").read_text() == "old"
+    prepare_log_dir(str(used), action)
+    assert os.listdir(used) == []
+
+
+def test_directory_that_another_process_trains_in_can_be_logged_into(used):
+    with claimed_elsewhere(used):
+        assert prepare_log_dir(str(used), "k") == str(used)
+        assert prepare_log_dir(str(used), "n") != str(used)
 
 
 def test_two_backups_in_one_second_both_stay(used):

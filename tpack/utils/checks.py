@@ -6,9 +6,11 @@ value is shown by `shown`, which prints no data: a list of a million numbers app
 
 import math
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Sized
 from numbers import Integral, Real
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -18,6 +20,9 @@ Wanted = TypeVar("Wanted")
 Function = TypeVar("Function", bound=Callable[..., Any])
 Choice = TypeVar("Choice")
 _LONGEST_TEXT = 100
+# Paths of pathlib have lost the second slash; a scheme of one letter is a drive.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_FILE_URL = re.compile(r"[Ff][Ii][Ll][Ee]:(?://(?:localhost)?)?(/[^/].*)")
 
 
 def shown(value: object) -> str:
@@ -116,6 +121,25 @@ def check_path(owner: object, name: str, value: object) -> str:
     path = os.fspath(value)
     if not isinstance(path, str) or not path:
         raise ConfigError(_message(owner, name, value, "a path that is not empty"))
+    return path
+
+
+def check_local_path(owner: object, name: str, value: object) -> str:
+    """Return an argument that is a path on this machine; ``file:///a/b`` stands for ``/a/b``.
+
+    A URL of another kind would be taken for a relative path, and make a directory of its name.
+
+    Raises:
+        WrongTypeError: It is neither text nor a path of `pathlib`.
+        ConfigError: It is empty, or the URL of something that is not on this machine.
+    """
+    path = check_path(owner, name, value)
+    file = _FILE_URL.fullmatch(path)
+    if file is not None:
+        return unquote(file[1])
+    if _URL.match(path):
+        wanted = "a path on this machine; mount remote storage, and give the path where it is"
+        raise ConfigError(_message(owner, name, value, wanted))
     return path
 
 

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
+from tpack.utils.checks import check_local_path
 
 __all__ = ["atomic_path", "atomic_write", "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
 
@@ -23,7 +24,7 @@ _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 def mkdir_p(dirname: str | os.PathLike[str]) -> None:
     """Make a directory and its parents; do nothing if it is there. The empty name is the working directory."""
     if os.fspath(dirname):
-        os.makedirs(dirname, exist_ok=True)
+        os.makedirs(check_local_path("mkdir_p", "dirname", dirname), exist_ok=True)
 
 
 def get_dataset_path(*parts: str) -> str:
@@ -62,7 +63,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         A context manager whose value is the open file.
 
     Raises:
-        ConfigError: The mode is another one.
+        ConfigError: The mode is another one, or the path is not on this machine.
     """
     if mode not in ("w", "wb"):
         raise ConfigError(f"atomic_write got mode={mode!r}: wanted 'w' or 'wb', since the file is written as a whole")
@@ -84,8 +85,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
 
     Returns:
         A context manager whose value is the path to write to, in the same directory. It must be closed in the block.
+
+    Raises:
+        ConfigError: The path is not on this machine.
     """
-    path = os.path.abspath(os.fspath(path))
+    path = os.path.abspath(check_local_path("writing a file", "path", path))
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -137,7 +141,7 @@ def download(url: str, dir: str | os.PathLike[str], filename: str | None = None,
         The path of the file.
 
     Raises:
-        ConfigError: The URL is of another kind, or has no file name.
+        ConfigError: The URL is of another kind, or has no file name, or the directory is not on this machine.
         InputError: The file cannot be downloaded, is incomplete, or of another size; then nothing is left behind. Or
             there is a file of another size.
     """
@@ -147,7 +151,8 @@ def download(url: str, dir: str | os.PathLike[str], filename: str | None = None,
     name = filename or os.path.basename(urllib.parse.unquote(parts.path))
     if not name:
         raise ConfigError(f"the URL {url!r} ends in no file name: give one")
-    path = os.path.join(os.fspath(dir), name)
+    dir = check_local_path("download", "dir", dir)
+    path = os.path.join(dir, name)
     if os.path.exists(path):
         _check_size(path, expect_size, "is there already")
         logger.info(f"Not downloading {url}: {path} is there already")

@@ -24,6 +24,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tpack.errors import ConfigError
+from tpack.utils.checks import check_local_path
+from tpack.utils.dir_lock import check_not_claimed
 
 __all__ = [
     "addFilter",
@@ -112,22 +114,29 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     Called again, it moves the log to the new directory. Called again with the directory that is already set and no
     action, it changes nothing: the content is this run's own.
 
+    A directory that another process trains in is neither moved nor deleted. What writes checkpoints or statistics into
+    the directory claims it for this process until training ends.
+
     Args:
-        dirname: the directory; made if it is not there.
+        dirname: the directory, on this machine or where remote storage is mounted; made if it is not there.
         action: what to do with a directory that has content: ``"b"`` or None moves it aside, ``"d"`` deletes it,
             ``"k"`` keeps it and its content, ``"n"`` makes another one, ``"q"`` or ``"raise"`` refuses.
 
     Raises:
-        ConfigError: The action is unknown, or the directory cannot be used under it.
+        ConfigError: The action is unknown, or the directory cannot be used under it, cannot be written, is not on this
+            machine, or would be moved or deleted while another process trains in it.
     """
     _check_action(action)
-    path = os.path.abspath(os.fspath(dirname))
+    path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname))
     with _LOCK:
         if action is None and path == _directory.path and os.path.isdir(path):
             return
-        path = prepare_log_dir(path, action)
+        try:
+            path = prepare_log_dir(path, action)
+            handler = logging.FileHandler(os.path.join(path, LOG_FILE), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"the log directory {path} cannot be used: {error}") from error
         close_logger_dir()
-        handler = logging.FileHandler(os.path.join(path, LOG_FILE), encoding="utf-8")
         handler.setFormatter(LineFormatter())
         _logger().addHandler(handler)
         _directory.path, _directory.handler = path, handler
@@ -214,7 +223,7 @@ def prepare_log_dir(dirname: str, action: str | None = None) -> str:
 
     Raises:
         ConfigError: The action is none of these; the path is a file; the directory has content and the action is to
-            refuse; or it would be moved or deleted while the process works in it.
+            refuse; or it would be moved or deleted while the process works in it, or another one trains in it.
     """
     _check_action(action)
     if os.path.exists(dirname) and not os.path.isdir(dirname):
@@ -240,6 +249,8 @@ def _make_room(dirname: str, action: str) -> str:
         return _timestamped(dirname)
     if action in ("b", "d") and _holds_working_directory(dirname):
         raise ConfigError(f"the process works inside {dirname!r}, so it is not moved or deleted: use action='k' or 'n'")
+    if action in ("b", "d"):
+        check_not_claimed(dirname)
     if action == "d":
         shutil.rmtree(dirname)
     elif action == "b":
