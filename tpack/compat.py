@@ -31,6 +31,7 @@ __all__ = [
     "Trackable",
     "chrome_trace",
     "collective_all_reduce",
+    "continue_scope_counts",
     "current_control_dependencies",
     "current_device",
     "fix_summation_order",
@@ -271,6 +272,20 @@ class BuildState:
             store = get_variable_scope_store()
             store.current_scope = self._variable_scope
             store.variable_scopes_count = dict(self._scope_counts)
+
+
+def continue_scope_counts(outer: str, inner: str) -> None:
+    """Let the variable scopes inside one that was just opened be numbered as they would be in the one around it.
+
+    Args:
+        outer: the name of the scope around; empty for none.
+        inner: the name of the scope that was opened.
+    """
+    counts = get_variable_scope_store().variable_scopes_count
+    prefix = f"{outer}/" if outer else ""
+    for name, count in list(counts.items()):
+        if name.startswith(prefix) and not f"{name}/".startswith(f"{inner}/"):
+            counts[f"{inner}/{name[len(prefix) :]}"] = count
 
 
 def run_after(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> None:

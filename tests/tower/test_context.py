@@ -580,3 +580,22 @@ def test_a_strategy_s_block_is_no_tower_and_towers_can_be_entered_in_it(graph):
         with tower.revisited():
             assert get_current_tower_context() is tower
         assert current_frame() == Frame(strategy="a strategy")
+
+
+@pytest.mark.parametrize("outer", ["", "outer"])
+def test_scopes_without_a_name_of_their_own_are_numbered_alike_in_all_towers(graph, outer):
+    def layer():
+        with tf.variable_scope(None, default_name="dense"):
+            return tf.get_variable("w", [])
+
+    with tf.variable_scope(outer or tf.get_variable_scope()):
+        layer()
+        towers = make_towers(3, own_variables=True)
+        for tower in towers:
+            with tower:
+                layer()
+                layer()
+    for tower in towers[1:]:
+        pairs = [(a.op.name, b.op.name) for a, b in pair_variables(towers[0].recorder, tower.recorder)]
+        assert [main.removeprefix(f"{outer}/") for main, _ in pairs] == ["dense_1/w", "dense_2/w"]
+        assert [copy.replace(f"{tower.name}/", "") for _, copy in pairs] == [main for main, _ in pairs]

@@ -5,6 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import TowerMismatchError
 from tpack.tower.collections import KEEP_ALL, KEEP_UPDATES, KEEP_VARIABLES, LOSS_KEYS, SUMMARY_KEYS
+from tpack.tower.context import TrainTowerContext
 from tpack.tower.recorder import Copies, Mirrored, Own, Shared, VariableRecorder, ownership_of, pair_variables
 
 
@@ -98,55 +99,82 @@ def test_optimizer_slots_are_recorded_and_paired(graph):
     assert {copy for _, copy in pairs} == set(names(tf.local_variables()))
 
 
-def test_pairs_follow_the_order_and_not_the_names(session8):
+def test_pairs_have_one_name_inside_their_towers_whatever_the_order(session8):
     recorders = [VariableRecorder("main"), VariableRecorder("copy", Copies())]
-    for recorder in recorders:
-        with recorder.scope():
+    for index, recorder in enumerate(recorders):
+        with tf.variable_scope("t1" if index else ""), tf.name_scope(f"t{index}/"), recorder.scope():
+            for name in reversed("ab") if index else "ab":
+                tf.get_variable(name, [])
+                with tf.name_scope(f"{name}_layer"):
+                    tf.Variable(1.0, name="v")
+    pairs = [(a.op.name, b.op.name) for a, b in pair_variables(*recorders)]
+    assert pairs == [(a, b) for x in "ab" for a, b in [(x, f"t1/{x}"), (f"t0/{x}_layer/v", f"t1/{x}_layer/v")]]
+
+
+def test_variables_of_one_name_are_paired_by_their_number_and_slots_by_whose_they_are(session8):
+    recorders = [VariableRecorder("main"), VariableRecorder("copy", Copies())]
+    for index, recorder in enumerate(recorders):
+        with tf.variable_scope("t1" if index else "", auxiliary_name_scope=False), recorder.scope():
             # TensorFlow makes these names unique with suffixes that depend on what was built before.
-            tf.Variable(1.0, name="v")
-            with tf.variable_scope(recorder.owner):
-                tf.get_variable("w", [3])
-            tf.Variable(2.0, name="v")
-    pairs = pair_variables(*recorders)
-    assert [(a.op.name, b.op.name) for a, b in pairs] == [("v", "v_2"), ("main/w", "copy/w"), ("v_1", "v_3")]
+            made = [tf.Variable(1.0, name="v"), tf.get_variable("w", []), tf.Variable(2.0, name="v")]
+        with recorder.scope():
+            slots = made[::-1] if index else made
+            tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients([(tf.ones([]), slot) for slot in slots])
+    pairs = {a.op.name: b.op.name for a, b in pair_variables(*recorders)}
+    weights = {"v": "v_2", "w": "t1/w", "v_1": "v_3"}
+    assert pairs == weights | {f"{a}/Momentum": f"{b}/Momentum" for a, b in weights.items()}
 
 
-def record(owner, *shapes, dtype=tf.float32, scope=None):
+def test_averages_are_paired_although_their_names_hold_the_names_of_towers(graph):
+    towers = [TrainTowerContext(f"tower{k}", "tower1" * k, index=k, total=2, has_own_variables=True) for k in range(2)]
+    for k, tower in enumerate(towers):
+        with tower:
+            averaged = [tf.get_variable("w", []), tf.constant(1.0, name="cost"), tf.constant(1.0, name="other")]
+            tf.train.ExponentialMovingAverage(0.9, name="avg").apply(averaged[::-1] if k else averaged)
+    pairs = {a.op.name: b.op.name for a, b in pair_variables(*(tower.recorder for tower in towers))}
+    assert {a: b.replace("tower1/", "") for a, b in pairs.items()} == {a: a.replace("tower0/", "") for a in pairs}
+    assert len(pairs) == 4
+
+
+def test_a_model_may_have_scopes_that_are_called_as_towers_are(graph):
+    towers = [TrainTowerContext(f"tower{k}", "tower1" * k, index=k, total=2, has_own_variables=True) for k in range(2)]
+    for tower in towers:
+        with tower:
+            for scope in reversed(("tower0", "tower1")) if tower.index else ("tower0", "tower1"):
+                with tf.variable_scope(scope):
+                    tf.get_variable("w", [])
+                    tf.Variable(1.0, name="v")
+    pairs = {a.op.name: b.op.name for a, b in pair_variables(*(tower.recorder for tower in towers))}
+    assert pairs == {f"tower{k}/{name}": f"tower1/tower{k}/{name}" for k in range(2) for name in "wv"}
+
+
+def record(owner, *shapes, dtype=tf.float32, names="vwxyz"):
     recorder = VariableRecorder(owner)
-    with recorder.scope(), tf.variable_scope(scope or owner):
-        for k, shape in enumerate(shapes):
-            tf.get_variable(f"v{k}", shape, dtype)
+    with tf.variable_scope(owner), recorder.scope():
+        for name, shape in zip(names, shapes, strict=False):
+            tf.get_variable(name, shape, dtype)
     return recorder
 
 
 @pytest.mark.parametrize("swap", [False, True])
-def test_pairing_refuses_another_number_and_names_the_extra_ones(graph, swap):
-    towers = record("first", [1], [2], scope="x"), record("second", [1], [2], [3], scope="second/x")
-    wanted = "second created 3 variables and first created 2: .*Only in second: second/x/v2$"
-    with pytest.raises(TowerMismatchError, match=wanted):
+def test_pairing_names_the_variables_that_one_tower_alone_has(graph, swap):
+    towers = record("first", [1], [2]), record("second", [1], [2], [3])
+    alone = [r"only first has \[\]", r"only second has \[second/x\]$"]
+    wanted = ", ".join(alone[::-1] if swap else alone).replace("$, ", ", ")
+    with pytest.raises(TowerMismatchError, match=f"must create variables of the same names, .*: {wanted}"):
         pair_variables(*(reversed(towers) if swap else towers))
 
 
-def test_pairing_names_the_extra_variable_wherever_it_was_created(graph):
-    main, copy = VariableRecorder("main"), VariableRecorder("copy")
-    with main.scope():
-        tf.get_variable("w", [1])
-    with copy.scope(), tf.variable_scope("tower1"):
-        tf.get_variable("extra", [1])
-        tf.get_variable("w", [1])
-    with pytest.raises(TowerMismatchError, match="Only in copy: tower1/extra$"):
-        pair_variables(main, copy)
+def test_as_many_variables_of_other_names_are_no_copies(graph):
+    towers = record("first", [2], [2], names="ab"), record("second", [2], [2], names="bc")
+    with pytest.raises(TowerMismatchError, match=r"only first has \[first/a\], only second has \[second/c\]$"):
+        pair_variables(*towers)
 
 
-def test_pairing_names_the_last_variables_if_names_do_not_tell(graph):
-    main, copy = VariableRecorder("main"), VariableRecorder("copy")
-    with main.scope():
-        tf.get_variable("w", [1])
-    for scope in ("tower1", "again"):
-        with copy.scope(), tf.variable_scope(scope):
-            tf.get_variable("w", [1])
-    with pytest.raises(TowerMismatchError, match="Only in copy: again/w$"):
-        pair_variables(main, copy)
+def test_of_many_names_some_are_said(graph):
+    towers = record("first"), record("second", *[[1]] * 12, names="abcdefghijkl")
+    with pytest.raises(TowerMismatchError, match=r"has \[second/a, second/b, .*second/j\] and 2 more$"):
+        pair_variables(*towers)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +182,7 @@ def test_pairing_names_the_last_variables_if_names_do_not_tell(graph):
     [([3], tf.float32), ([2], tf.float64)],
 )
 def test_pairing_refuses_another_shape_or_dtype(graph, shape, dtype):
-    wanted = rf"first created first/v0 with shape \(2,\) and dtype float32 where second .*dtype {dtype.name}"
+    wanted = rf"first created first/v with shape \(2,\) and dtype float32 where second .*dtype {dtype.name}"
     with pytest.raises(TowerMismatchError, match=wanted):
         pair_variables(record("first", [2]), record("second", shape, dtype=dtype))
 

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
-from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, build_towers, check_own_variables
+from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_own_gradients, build_towers
 from tpack.reduction.base import Reducer
 from tpack.reduction.choose.by_kind import choose_by_kind
 from tpack.reduction.functions import merge_grad_list, split_grad_list
@@ -98,12 +98,14 @@ class Copying(NamedTuple):
 def build_replicas(grad_fn: GradFn, devices: Sequence[str]) -> BuiltTowers[GradsAndVars]:
     """Call ``grad_fn`` in one tower with variables of its own on each of K devices.
 
+    Returns:
+        The towers. The n-th pairs of all of them are of copies of one variable, whatever order a tower has made.
+
     Raises:
         TowerMismatchError: The towers created or trained different variables.
     """
     towers = build_towers(grad_fn, devices, [True] * len(devices))
-    check_own_variables(towers.outputs, towers.contexts)
-    return towers
+    return BuiltTowers(align_own_gradients(towers.outputs, towers.contexts), towers.contexts)
 
 
 def apply_in_replicas(

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
-from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, build_towers, check_shared_variables
+from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_shared_gradients, build_towers
 from tpack.reduction.functions import aggregate_grads_colocate
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.devices import LeastLoadedDeviceSetter
@@ -38,8 +38,7 @@ class SharedVariablesBuilder(DataParallelBuilder):
         ps_devices = ["/device:CPU:0"] if self._ps_device == "cpu" else list(self.devices)
         setters = [LeastLoadedDeviceSetter(device, ps_devices) for device in self.devices]
         towers = build_towers(grad_fn, setters, [False] * len(setters))
-        check_shared_variables(towers.outputs)
-        return towers
+        return BuiltTowers(align_shared_gradients(towers.outputs), towers.contexts)
 
 
 class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):

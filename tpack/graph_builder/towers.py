@@ -2,14 +2,14 @@
 
 The towers are built one after the other, or together from the first `TowerContext.merge_call` on, in every builder.
 
-Gradients are reduced by position. Two towers that return different variables, or the same ones in another order, would
-be summed into nonsense without any error from TensorFlow.
+Gradients are reduced by position, so they are brought into one order first: towers that go over their variables in
+different orders would be summed into nonsense without any error from TensorFlow.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import tensorflow.compat.v1 as tf
 
@@ -133,70 +133,74 @@ def build_towers(func: Callable[[], T], devices: Sequence[Device], own_variables
     return BuiltTowers(call_in_towers(contexts, func), tuple(contexts))
 
 
-def check_shared_variables(tower_grads: Sequence[GradsAndVars]) -> None:
-    """Check that all towers return gradients of the same variables in the same order.
+def align_shared_gradients(tower_grads: Sequence[GradsAndVars]) -> list[GradsAndVars]:
+    """Bring the gradients of all towers, of variables that they share, into the order of the first tower.
 
     Args:
         tower_grads: K lists of N (gradient, variable) pairs.
 
+    Returns:
+        The same, in one order of variables.
+
     Shapes:
-        K x N x 2.
+        K x N x 2; returned: K x N x 2.
 
     Raises:
-        TowerMismatchError: They differ. The message names the variables that only some towers have.
+        TowerMismatchError: The towers return gradients of different variables, which the message names.
 
     Source:
-        The check of the same purpose in tensorpack's builders, which compares names.
+        The check in tensorpack's builders, which compares names.
     """
-    _check_alike([[variable for _, variable in grads] for grads in tower_grads])
+    return _aligned(tower_grads, [{} for _ in tower_grads])
 
 
-def check_own_variables(tower_grads: Sequence[GradsAndVars], towers: Sequence[TowerContext]) -> None:
-    """Check that each tower returns gradients of its own copies of the same variables in the same order.
+def align_own_gradients(tower_grads: Sequence[GradsAndVars], towers: Sequence[TowerContext]) -> list[GradsAndVars]:
+    """Bring the gradients of all towers, each of its own variables, into the order of the first tower.
 
     Args:
         tower_grads: K lists of N (gradient, variable) pairs.
         towers: the K towers; their records say which variable is a copy of which.
 
+    Returns:
+        The same. The n-th variables of all towers are copies of one.
+
     Shapes:
-        K x N x 2.
+        K x N x 2; returned: K x N x 2.
 
     Raises:
         TowerMismatchError: The towers created different variables, or return gradients of different ones.
 
     Source:
-        As `check_shared_variables`.
+        As `align_shared_gradients`.
     """
-    as_main = []
-    for grads, tower in zip(tower_grads, towers, strict=True):
-        pairs = pair_variables(towers[0].recorder, tower.recorder)
-        main_of = {id(copy): main for main, copy in pairs}
-        as_main.append([main_of.get(id(variable), variable) for _, variable in grads])
-    _check_alike(as_main)
+    main = towers[0].recorder
+    copies = [{id(copy): own for own, copy in pair_variables(main, tower.recorder)} for tower in towers]
+    return _aligned(tower_grads, copies)
 
 
-def _check_alike(tower_variables: Sequence[Sequence[tf.Variable]]) -> None:
-    main = tower_variables[0]
-    for index, variables in enumerate(tower_variables):
-        if len(main) == len(variables) and all(a is b for a, b in zip(main, variables, strict=True)):
-            continue
-        only_main = _names_missing(main, variables)
-        only_other = _names_missing(variables, main)
-        if only_main or only_other:
+def _aligned(tower_grads: Sequence[GradsAndVars], mains: Sequence[Mapping[int, tf.Variable]]) -> list[GradsAndVars]:
+    """Order pairs as the first tower's are, by the main variables, which are told for the ids of copies."""
+    towers = []
+    for index, (grads, main_of) in enumerate(zip(tower_grads, mains, strict=True)):
+        pairs = {id(main_of.get(id(variable), variable)): (grad, variable) for grad, variable in grads}
+        if len(pairs) < len(grads):
             raise TowerMismatchError(
-                f"towers must train the same variables: tower 0 alone has gradients of [{', '.join(only_main)}], tower "
-                f"{index} alone of [{', '.join(only_other)}]"
+                f"tower {index} returns more than one gradient of a variable: of [{', '.join(_names(grads))}]"
             )
-        raise TowerMismatchError(
-            f"towers 0 and {index} return the gradients of the same variables in a different order or number: "
-            f"{_names(main)} and {_names(variables)}"
-        )
+        towers.append(pairs)
+    for index, pairs in enumerate(towers):
+        if pairs.keys() != towers[0].keys():
+            raise TowerMismatchError(
+                f"towers must train the same variables: tower 0 alone has gradients of "
+                f"[{', '.join(_only_in(towers[0], pairs))}], tower {index} alone of "
+                f"[{', '.join(_only_in(pairs, towers[0]))}]"
+            )
+    return [[pairs[key] for key in towers[0]] for pairs in towers]
 
 
-def _names_missing(variables: Sequence[tf.Variable], others: Sequence[tf.Variable]) -> list[str]:
-    known = {id(variable) for variable in others}
-    return [variable.op.name for variable in variables if id(variable) not in known]
+def _only_in(pairs: Mapping[int, tuple[Any, Any]], others: Mapping[int, tuple[Any, Any]]) -> list[str]:
+    return _names([pair for key, pair in pairs.items() if key not in others])
 
 
-def _names(variables: Sequence[tf.Variable]) -> list[str]:
-    return [variable.op.name for variable in variables]
+def _names(grads: GradsAndVars) -> list[str]:
+    return [variable.op.name for _, variable in grads]

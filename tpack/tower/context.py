@@ -88,7 +88,7 @@ class TowerContext:
         # tf.Variable, and with it Keras, names by name scopes: those of the first tower, in training or where nothing
         # was trained, are called as if it were alone.
         unnamed_scope = tower_name if index == 0 and not reuse else ""
-        self.recorder = VariableRecorder(repr(self), self.ownership, unnamed_scope=unnamed_scope)
+        self.recorder = VariableRecorder(repr(self), self.ownership, unnamed_scope=unnamed_scope, own_scope=tower_name)
         self.collections = TowerCollections(self.ownership.policy)
         self._reuse = reuse
         self._graph: tf.Graph | None = None
@@ -239,8 +239,11 @@ class TowerContext:
         enter = self._scopes.enter_context
         if self.device is not None:
             enter(tf.device(self.device))
-        scope = self.vs_name or tf.get_variable_scope()
-        enter(tf.variable_scope(scope, reuse=self._reuse or None, auxiliary_name_scope=False))
+        around = tf.get_variable_scope()
+        enter(tf.variable_scope(self.vs_name or around, reuse=self._reuse or None, auxiliary_name_scope=False))
+        if self.vs_name:
+            # A scope without a name of its own is called by how many there are: as many as for the main tower.
+            compat.continue_scope_counts(around.name, tf.get_variable_scope().name)
         if self.name:
             enter(tf.name_scope(f"{self.name}/"))
         if self._reuse:

@@ -1,7 +1,8 @@
 """Whose the variables of a tower are, and which of them it made.
 
-The n-th variable that one tower creates is the copy of the n-th that the main tower creates, since towers run the same
-function. So replicas are paired by record: names only serve as a check, they are never taken apart to find a partner.
+A variable of one tower is the copy of that which the main tower calls by the same name inside of it. The order says
+nothing: a function that goes over a set may create ``b`` before ``a`` in the second tower. Nor does the name that
+TensorFlow makes of the one that was asked for, to have each once in a graph: it depends on what else was built.
 
 ``tf.get_variable`` shares variables by their names; ``tf.Variable``, and with it Keras, always makes a new one. Where a
 tower takes the variables of another one, such as for prediction, a variable that is about to be made is looked up by
@@ -10,7 +11,7 @@ its path instead: the name scopes inside the tower, its name, and how many were 
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -30,6 +31,9 @@ InitialValue: TypeAlias = tf.Tensor | np.ndarray | Sequence[Any] | complex | Cal
 Creator: TypeAlias = Callable[..., tf.Variable]
 """The next of TensorFlow's variable creators, which makes the variable."""
 
+_MOST_NAMES = 10
+"""How many variables a message names."""
+
 
 class VariableRecorder:
     """Records the variables created inside its scopes, and always makes them resource variables.
@@ -38,16 +42,23 @@ class VariableRecorder:
         owner: who creates them, for messages.
         ownership: whose they are; by default its own, as they are made.
         unnamed_scope: a name scope that is left out of the variables' names.
+        own_scope: a scope that other recorders have under another name, such as the tower's; its name may be anywhere
+            in names that are made of others, such as those of averages.
 
     Attributes:
         variables: what was recorded.
         paths: where in the tower function the variables were made.
+        own_scope: see above.
     """
 
-    def __init__(self, owner: str, ownership: "Ownership | None" = None, *, unnamed_scope: str = "") -> None:
+    def __init__(
+        self, owner: str, ownership: "Ownership | None" = None, *, unnamed_scope: str = "", own_scope: str = ""
+    ) -> None:
         self.owner = owner
+        self.own_scope = own_scope
         self.variables: list[tf.Variable] = []
         self.paths = VariablePaths()
+        self._asked_for: list[tuple[str, str]] = []
         self._ownership = Own() if ownership is None else ownership
         self._unnamed_scope = unnamed_scope
         self._paused = False
@@ -77,9 +88,28 @@ class VariableRecorder:
         """Make the variable that these arguments of a creator ask for, and record it."""
         path = self.paths.path(kwargs.get("name"))
         variable = self._made(creator, kwargs)
-        self.variables.append(variable)
+        self.record(path, variable)
         self.paths.note(path, variable)
         return variable
+
+    def record(self, path: str, variable: tf.Variable) -> None:
+        """Record a variable that was asked for on a path."""
+        self.variables.append(variable)
+        self._asked_for.append((path, self.paths.variable_scope))
+
+    def by_name(self) -> dict[str, tf.Variable]:
+        """Return the variables, each by what it is called inside the tower; the second of a name as ``name:1``."""
+        named: dict[str, tf.Variable] = {}
+        numbers: Counter[str] = Counter()
+        inner_names: dict[str, str] = {}
+        for (path, scope), variable in zip(self._asked_for, self.variables, strict=True):
+            name = _inner_name(variable, path, scope, inner_names)
+            number = numbers[name]
+            numbers[name] += 1
+            name = f"{name}:{number}" if number else name
+            inner_names[_without_empty(variable.op.name)] = name
+            named[name] = variable
+        return named
 
     def take(self, kwargs: dict[str, Any], made_by: "VariableRecorder | None" = None) -> tf.Variable:
         """Return the variable that another tower made where these arguments of a creator ask for one.
@@ -108,33 +138,39 @@ class VariableRecorder:
 
 
 def pair_variables(main: VariableRecorder, copy: VariableRecorder) -> list[tuple[tf.Variable, tf.Variable]]:
-    """Pair each variable of the main tower with its copy in another tower.
+    """Pair each variable of the main tower with its copy in another tower, which has the same name inside the tower.
 
     Args:
         main: what the main tower created.
         copy: what the other tower created.
 
     Returns:
-        (main, copy) pairs in the order of creation.
+        (main, copy) pairs in the order in which the main tower created them.
 
     Raises:
-        TowerMismatchError: One tower created more variables than the other, or a pair differs in shape or dtype.
+        TowerMismatchError: One tower created variables of names that the other has none of, or a pair differs in shape
+            or dtype.
     """
-    if len(main.variables) != len(copy.variables):
-        more, fewer = sorted((main, copy), key=lambda recorder: len(recorder.variables), reverse=True)
+    mains, copies = main.by_name(), copy.by_name()
+    extra = (
+        _without_own_scope(main, mains.keys() - copies.keys()),
+        _without_own_scope(copy, copies.keys() - mains.keys()),
+    )
+    if extra[0].keys() != extra[1].keys():
         raise TowerMismatchError(
-            f"{more.owner} created {len(more.variables)} variables and {fewer.owner} created {len(fewer.variables)}: "
-            f"the tower function must create the same ones in each tower. Only in {more.owner}: "
-            f"{', '.join(_likely_extra(more, fewer)[:10])}"
+            f"{main.owner} and {copy.owner} must create variables of the same names, by which they are paired: "
+            f"{_only_in(main, mains, extra)}, {_only_in(copy, copies, extra[::-1])}"
         )
-    for a, b in zip(main.variables, copy.variables, strict=True):
+    renamed = {name: extra[1][plain] for plain, name in extra[0].items()}
+    pairs = [(variable, copies[renamed.get(name, name)]) for name, variable in mains.items()]
+    for a, b in pairs:
         # Shapes are compared as text: one of unknown rank has no list, and unknown dimensions are never equal.
         if str(a.shape) != str(b.shape) or a.dtype.base_dtype != b.dtype.base_dtype:
             raise TowerMismatchError(
                 f"{main.owner} created {a.op.name} with shape {a.shape} and dtype {a.dtype.base_dtype.name} where "
                 f"{copy.owner} created {b.op.name} with shape {b.shape} and dtype {b.dtype.base_dtype.name}"
             )
-    return list(zip(main.variables, copy.variables, strict=True))
+    return pairs
 
 
 class Ownership(ABC):
@@ -219,8 +255,9 @@ class Mirrored(Ownership):
 
     def create(self, recorder: VariableRecorder, creator: Creator, kwargs: dict[str, Any]) -> tf.Variable:
         """Take it, and record it."""
+        path = recorder.paths.path(kwargs.get("name"))
         variable = recorder.take(kwargs, self._main)
-        recorder.variables.append(variable)
+        recorder.record(path, variable)
         return variable
 
 
@@ -246,18 +283,22 @@ def ownership_of(*, is_training: bool, is_main: bool, has_own_variables: bool, r
 
 
 class VariablePaths:
-    """Where in the tower function the variables are that one tower makes or takes: their names inside the tower."""
+    """Where in the tower function the variables are that one tower makes or takes: their names inside the tower.
+
+    Attributes:
+        variable_scope: that of the tower, which is part of a path that ``get_variable`` asks for.
+    """
 
     def __init__(self) -> None:
         self._made: list[tuple[str, tf.Variable]] = []
         self._taken: Counter[str] = Counter()
         self._name_scope = ""
-        self._variable_scope = ""
+        self.variable_scope = ""
 
     def begin(self) -> None:
         """Note the scopes of the tower, which are the current ones: paths are relative to them."""
         self._name_scope = tf.get_default_graph().get_name_scope()
-        self._variable_scope = tf.get_variable_scope().name
+        self.variable_scope = tf.get_variable_scope().name
         known = _paths.here()
         if not any(paths is self for paths in known):
             known.append(self)
@@ -294,7 +335,7 @@ class VariablePaths:
         """
         path = self.path(name)
         if made_by is None:
-            made_by = [paths for paths in _paths.here() if paths._variable_scope == self._variable_scope]
+            made_by = [paths for paths in _paths.here() if paths.variable_scope == self.variable_scope]
         towers = [[(where, made) for where, made in paths._made if not is_in_variable_store(made)] for paths in made_by]
         for made in towers:
             here = [variable for where, variable in made if where == path]
@@ -328,12 +369,52 @@ def _without_scope(unnamed: str) -> Iterator[None]:
         yield
 
 
-def _likely_extra(more: VariableRecorder, fewer: VariableRecorder) -> list[str]:
-    """Return names that have no like in the other tower, to help who reads the message; the last ones if all have."""
-    others = [f"/{variable.op.name}" for variable in fewer.variables]
-    names = [variable.op.name for variable in more.variables]
-    extra = [n for n in names if not any(o.endswith(f"/{n}") or f"/{n}".endswith(o) for o in others)]
-    return extra or names[len(others) :]
+def _inner_name(variable: tf.Variable, path: str, scope: str, known: Mapping[str, str]) -> str:
+    """Return what a variable is called inside its tower.
+
+    Args:
+        variable: the variable.
+        path: what it was asked for by.
+        scope: the variable scope of the tower.
+        known: the inner names of earlier variables by the names of their operations, of which others are called, such
+            as an optimizer's slots.
+    """
+    path, scope = _without_empty(path), _without_empty(scope)
+    inside = path[len(scope) + 1 :] if scope and path.startswith(f"{scope}/") else path
+    for candidate in (path, inside):
+        parts = candidate.split("/")
+        for end in range(len(parts) - 1, 0, -1):
+            original = known.get("/".join(parts[:end]))
+            if original is not None:
+                return "/".join([original, *parts[end:]])
+    return inside if is_in_variable_store(variable) else path
+
+
+def _without_empty(path: str) -> str:
+    """Return a path without the empty parts that a variable scope without a name leaves in it."""
+    return "/".join(part for part in path.split("/") if part)
+
+
+def _without_own_scope(recorder: VariableRecorder, names: Iterable[str]) -> dict[str, str]:
+    """Return names by what is left of them without the tower's own; two of which the same is left, by themselves."""
+    scope = f"/{recorder.own_scope}/"
+    plain: dict[str, list[str]] = {}
+    for name in names:
+        left = f"/{name}"
+        while recorder.own_scope and scope in left:
+            left = left.replace(scope, "/")
+        plain.setdefault(left[1:], []).append(name)
+    return {name: name for some in plain.values() if len(some) > 1 for name in some} | {
+        left: some[0] for left, some in plain.items() if len(some) == 1
+    }
+
+
+def _only_in(recorder: VariableRecorder, named: Mapping[str, tf.Variable], extra: Sequence[Mapping[str, str]]) -> str:
+    """Say which variables another tower has not, in the order of their creation."""
+    only = {extra[0][plain] for plain in extra[0].keys() - extra[1].keys()}
+    names = [variable.op.name for name, variable in named.items() if name in only]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"only {recorder.owner} has [{', '.join(names[:_MOST_NAMES])}]{more}"
 
 
 def _will_be_global(kwargs: dict[str, Any]) -> bool:

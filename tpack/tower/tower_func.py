@@ -207,7 +207,8 @@ class TowerHandle:
             TowerError: There is none.
         """
         full_name = join_scope(self.vs_name, op_and_tensor_name(name)[0])
-        variables = {v.op.name: v for key in VARIABLE_KEYS for v in self._graph.get_collection(key)}
+        variables = {join_scope(self.vs_name, inner): v for inner, v in self.context.recorder.by_name().items()}
+        variables.update({v.op.name: v for key in VARIABLE_KEYS for v in self._graph.get_collection(key)})
         variables.update({v.op.name: v for v in self.context.recorder.variables})
         if full_name not in variables:
             near = get_close_matches(full_name, variables, n=5)
