@@ -37,6 +37,55 @@ def test_values_that_fit_are_taken(dtype, value):
     np.testing.assert_array_equal(checked, np.asarray(value, checked.dtype))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (tf.int32, np.array([0.0, 1.0, -0.0], np.float32)),
+        (tf.int32, [-(2.0**31), 2.0**31 - 1]),
+        (tf.int64, np.array([2.0**63 - 1024, -(2.0**63)])),
+        (tf.uint8, np.float16(255)),
+        (tf.bool, np.array([0, 1, 1], np.uint8)),
+        (tf.bool, [0.0, 1.0]),
+        (tf.float32, [1 + 0j, 0.5 - 0j]),
+        (tf.int32, np.array([3 + 0j])),
+        (tf.int32, np.array([3, 4]).astype(tf.bfloat16.as_numpy_dtype)),
+    ],
+)
+def test_numbers_of_another_kind_are_converted_if_they_are_exact_and_this_is_logged_once(dtype, value, log_dir):
+    checked = component(dtype)
+    for _ in range(2):
+        array = checked.check(value).astype(dtype.as_numpy_dtype)
+        np.testing.assert_array_equal(array, np.real(np.asarray(value)).astype(dtype.as_numpy_dtype))
+    lines = [line for line in (log_dir / "log.log").read_text().splitlines() if "component 3 ('x') comes as" in line]
+    assert len(lines) == 1
+    assert f"is converted to {dtype.name}, which can hold its values" in lines[0]
+
+
+def test_what_was_taken_before_is_not_logged(log_dir):
+    component(tf.float32).check(np.uint8([1]))
+    component(tf.int32).check(np.int64(1))
+    component(tf.float32).check(np.float64(0.1))
+    assert "comes as" not in (log_dir / "log.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (tf.float32, 1e300),
+        (tf.float32, np.array([np.nan, 1e39])),
+        (tf.float32, np.array([np.inf, -1e39])),
+        (tf.float16, np.array([70000.0], np.float32)),
+        (tf.float16, np.array([70000])),
+        (tf.bfloat16, np.array([3.4e38], np.float32)),
+        (tf.complex64, np.array([1e300j])),
+        (tf.complex64, 1e300),
+    ],
+)
+def test_numbers_that_would_become_infinite_are_misfits(dtype, value):
+    with pytest.raises(Misfit, match=rf"component 3 \('x'\) has dtype .*, wanted {dtype.name}, which cannot hold it"):
+        component(dtype).check(value)
+
+
 def test_an_array_is_neither_copied_nor_cast():
     array = np.zeros(3, np.float64)
     assert component(tf.float32).check(array) is array
@@ -49,12 +98,18 @@ def test_zero_bytes_at_the_end_of_a_string_are_kept():
 @pytest.mark.parametrize(
     ("dtype", "value", "message"),
     [
-        (tf.int32, 1.0, r"dtype float64 \(values from 1.0 to 1.0\), wanted int32"),
+        (tf.int32, 1.5, r"dtype float64 \(values from 1.5 to 1.5\), wanted int32"),
+        (tf.int32, [0.0, np.nan], r"dtype float64 \(values from nan to nan\), wanted int32"),
+        (tf.int32, np.inf, r"dtype float64 \(values from inf to inf\), wanted int32"),
+        (tf.int32, 2.0**31, r"dtype float64 \(values from 2147483648.0 .*, wanted int32"),
+        (tf.int64, 2.0**63, r"dtype float64 \(values from 9.2.*, wanted int64"),
+        (tf.uint8, -1.0, r"dtype float64 \(values from -1.0 .*, wanted uint8"),
         (tf.int32, 2**31, r"dtype int64 \(values from 2147483648 to 2147483648\), wanted int32"),
         (tf.uint8, np.array([3, -1]), r"values from -1 to 3\), wanted uint8"),
         (tf.int8, np.array([128], np.uint8), "dtype uint8 .*128.*, wanted int8"),
-        (tf.int32, np.zeros([0]), "dtype float64, wanted int32"),
-        (tf.bool, 1, "dtype int64 .*, wanted bool"),
+        (tf.bool, 2, "dtype int64 .*, wanted bool"),
+        (tf.bool, [0.5], "dtype float64 .*, wanted bool"),
+        (tf.int32, np.datetime64("2020-01-01"), "dtype datetime64.*, wanted int32"),
         (tf.float32, 1j, "dtype complex128 .*1j.*, wanted float32"),
         (tf.float32, "1.5", "dtype <U3 .*'1.5'.*, wanted float32"),
         (tf.float32, None, r"dtype object \(first value None\), wanted float32"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_input import SIGNATURE
 from tpack.errors import DataPointError
@@ -35,6 +36,17 @@ def test_components_come_in_the_order_of_the_signature(checker, kind):
 def test_an_error_names_data_point_and_origin(checker, data_point, message):
     with pytest.raises(DataPointError, match=f"^data point 17 of the test: .*{message}"):
         checker.check(data_point, 17)
+
+
+def test_a_batch_without_rows_is_refused(checker):
+    checker = DataPointChecker(
+        [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")], "it"
+    )
+    with pytest.raises(DataPointError, match=r"^data point 3 of it: it has no rows: image \(0, 2\), label \(0,\)"):
+        checker.check([np.zeros([0, 2]), []], 3)
+    # An image without boxes has pixels.
+    boxes, label = checker.check([np.zeros([0, 2]), [1]], 3)
+    assert (boxes.shape, label.tolist()) == ((0, 2), [1])
 
 
 def test_the_cause_is_kept(checker):

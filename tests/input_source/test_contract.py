@@ -183,6 +183,26 @@ def test_a_dataflow_that_raises_ends_the_step_with_its_own_error(graph, wrap, af
 
 
 @pytest.mark.parametrize("wrap", [FeedInput, QueueInput, TFDatasetInput, lambda ds: StagingInput(QueueInput(ds))])
+def test_labels_that_come_as_floats_are_converted(graph, wrap, log_dir):
+    floats = DataFromList([[point(k)[0].astype(np.int16), np.float32(k)] for k in range(NUM_POINTS)], shuffle=False)
+    with running(wrap(floats)) as run:
+        values = [tower for _ in range(NUM_POINTS) for tower in run.step()]
+    assert [(int(label), label.dtype, image.dtype) for image, label in values] == [
+        (k, np.int32, np.float32) for k in range(NUM_POINTS)
+    ]
+    assert (log_dir / "log.log").read_text().count("component 1 ('label') comes as float32") == 1
+
+
+@pytest.mark.parametrize("wrap", [FeedInput, QueueInput, TFDatasetInput, lambda ds: StagingInput(QueueInput(ds))])
+@pytest.mark.timeout(30)
+def test_a_batch_without_rows_ends_the_step(graph, wrap):
+    signature = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+    empty = DataFromList([[np.zeros([0, 2]), np.zeros([0], np.int32)]])
+    with pytest.raises(InputError, match="data point 0 of .* has no rows"), running(wrap(empty), signature) as run:
+        run.step()
+
+
+@pytest.mark.parametrize("wrap", [FeedInput, QueueInput, TFDatasetInput, lambda ds: StagingInput(QueueInput(ds))])
 @pytest.mark.timeout(30)
 def test_a_bad_data_point_ends_the_step_with_an_error_that_names_it(graph, wrap):
     bad = DataFromList([point(0), [np.zeros([3, 2]), 1.5]], shuffle=False)
