@@ -199,6 +199,52 @@ def test_is_in_control_flow_in_loops_of_tensorflow_1(graph):
     assert seen == [True]
 
 
+def test_code_of_loops_and_functions_may_run_several_times_and_that_of_conditions_not(graph):
+    seen = {}
+
+    def note(where):
+        seen[where] = compat.is_in_loop_or_function(tf.get_default_graph())
+        return tf.constant(0)
+
+    def loop(where):
+        return tf.while_loop(lambda i: i < 3, lambda i: [note(where), i + 1][1], [0])
+
+    note("graph")
+    loop("loop")
+    tf.cond(tf.placeholder(tf.bool), lambda: note("condition"), lambda: loop("loop in condition"))
+    tf.disable_control_flow_v2()
+    try:
+        loop("old loop")
+        tf.cond(tf.placeholder(tf.bool), lambda: note("old condition"), lambda: loop("loop in old condition"))
+    finally:
+        tf.enable_control_flow_v2()
+    assert {where for where, found in seen.items() if not found} == {"graph", "condition", "old condition"}
+    assert len(seen) == 7
+
+
+def test_a_gradient_that_is_being_built_is_known(graph):
+    seen = []
+
+    @tf.custom_gradient
+    def watched(x):
+        return x + 1, lambda grad: [seen.append(compat.is_building_gradient(graph)), grad][1]
+
+    x = tf.constant(1.0)
+    tf.gradients(watched(x), x)
+    assert (seen, compat.is_building_gradient(graph)) == ([True], False)
+
+
+def test_current_seed_is_that_of_the_graph_or_of_eager_mode():
+    with tf.Graph().as_default():
+        assert compat.current_seed() is None
+        tf.set_random_seed(3)
+        assert compat.current_seed() == 3
+    assert compat.current_seed() is None
+    tf.set_random_seed(4)
+    assert compat.current_seed() == 4
+    tf.set_random_seed(None)
+
+
 def test_run_after_adds_an_order(graph):
     first, second = tf.constant(1), tf.constant(2)
     compat.run_after(second.op, [first.op])

@@ -4,7 +4,7 @@ Everything else in tpack uses ``tensorflow.compat.v1`` and nothing below it. Whe
 this file is the only one that changes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +15,10 @@ from tensorflow.core.framework.device_attributes_pb2 import DeviceAttributes
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import device_lib, timeline
 from tensorflow.python.data.ops import multi_device_iterator_ops
-from tensorflow.python.distribute import device_util
-from tensorflow.python.ops import collective_ops, nccl_ops
+from tensorflow.python.distribute import device_util, distribute_lib
+from tensorflow.python.eager import context
+from tensorflow.python.ops import collective_ops, control_flow_ops, control_flow_util, nccl_ops
+from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
 from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
 from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
@@ -34,19 +36,26 @@ __all__ = [
     "continue_scope_counts",
     "current_control_dependencies",
     "current_device",
+    "current_seed",
     "fix_summation_order",
+    "forget_names",
     "get_tf_version_tuple",
     "is_onednn_enabled",
+    "is_building_gradient",
     "is_in_control_flow",
+    "is_in_loop_or_function",
     "is_in_variable_store",
     "is_tfv2",
     "keep_watching",
     "last_loss_reduction",
     "list_local_devices",
+    "loop_in_graph",
     "make_callable",
     "make_multi_device_iterator",
     "nccl_all_sum",
+    "optimizer_that_applies",
     "run_after",
+    "shown_strategy",
     "swap_graph_state",
     "tfv1",
     "watch_operations",
@@ -131,6 +140,12 @@ def current_device() -> str:
     return str(device_util.current() or "")
 
 
+def current_seed() -> int | None:
+    """Return what ``tf.set_random_seed`` was last called with here: for the default graph, or in eager mode."""
+    seed = context.global_seed() if tfv1.executing_eagerly() else tfv1.get_default_graph().seed
+    return None if seed is None else int(seed)
+
+
 def nccl_all_sum(tensors: Sequence[tfv1.Tensor]) -> list[tfv1.Tensor]:
     """Sum tensors of one shape that lie on different GPUs with NCCL; entry k of the result is on the GPU of input k."""
     return list(nccl_ops.all_sum(list(tensors)))
@@ -152,6 +167,27 @@ def list_local_devices(session_config: tfv1.ConfigProto | None = None) -> list[D
         session_config = tfv1.ConfigProto()
         session_config.gpu_options.allow_growth = True
     return list(device_lib.list_local_devices(session_config=session_config))
+
+
+def loop_in_graph(
+    condition: Callable[..., tfv1.Tensor], body: Callable[..., Any], start: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Build a loop of TensorFlow 1, whose body is a part of the current graph, whatever ``tf.while_loop`` builds.
+
+    In the body of TensorFlow 2's loop, which is a graph of its own, nothing is known of towers, strategies and scopes.
+
+    Args:
+        condition: takes the values; returns whether there is another turn.
+        body: takes the values and returns those of the next turn; one turn after the other.
+        start: the values before the first turn.
+
+    Returns:
+        The values after the last turn.
+    """
+    loop = control_flow_ops.WhileContext(parallel_iterations=1, back_prop=False)
+    if loop.outer_context is None:
+        tfv1.add_to_collection(tfv1.GraphKeys.WHILE_CONTEXT, loop)
+    return tuple(loop.BuildLoop(condition, body, start, None, True))
 
 
 def make_callable(
@@ -317,9 +353,31 @@ def is_in_variable_store(variable: tfv1.Variable) -> bool:
     return _get_default_variable_store()._vars.get(variable.op.name) is variable
 
 
+def forget_names(names: Mapping[str, tfv1.Variable]) -> None:
+    """Let ``get_variable`` of the current graph no longer know variables by these names."""
+    store = _get_default_variable_store()._vars
+    for name, variable in names.items():
+        if store.get(name) is variable:
+            del store[name]
+
+
 def is_in_control_flow(graph: tfv1.Graph) -> bool:
     """Tell whether what is built into ``graph`` now goes into a TensorFlow 1 loop or condition."""
     return graph._get_control_flow_context() is not None
+
+
+def is_in_loop_or_function(graph: tfv1.Graph) -> bool:
+    """Tell whether what is built into ``graph`` now may run several times in one run: in a loop or function."""
+    while (outer := getattr(graph, "outer_graph", None)) is not None:
+        if not isinstance(graph, CondBranchFuncGraph):
+            return True
+        graph = outer
+    return control_flow_util.GetContainingWhileContext(graph._get_control_flow_context()) is not None
+
+
+def is_building_gradient(graph: tfv1.Graph) -> bool:
+    """Tell whether the gradient of an operation of ``graph`` is built now, as it is where a part is computed again."""
+    return graph._default_original_op is not None
 
 
 @contextmanager
@@ -361,6 +419,39 @@ class _Watcher(tfv1.Graph._ControlDependenciesController):
     def add_op(self, op: tfv1.Operation) -> None:
         """Take note of an operation."""
         self.watch(op)
+
+
+@contextmanager
+def shown_strategy(strategy: object | None, tower: object | None = None) -> Iterator[None]:
+    """Let this thread's TensorFlow see a strategy in a block, in which it builds into the current graph.
+
+    TensorFlow keeps a stack of strategies for each graph and thread, which its optimizers, metrics, moving averages and
+    ``init_from_checkpoint`` ask how many towers there are, and what to do when they meet.
+
+    Args:
+        strategy: what they see as the strategy; None for TensorFlow's own default, which does nothing.
+        tower: what they see as the tower; None if the block is across towers.
+    """
+    mode = distribute_lib._get_default_replica_mode() if strategy is None else _StrategyMode(strategy, tower)
+    stack = tfv1.get_default_graph()._distribution_strategy_stack
+    stack.append(mode)
+    try:
+        yield
+    finally:
+        stack.pop()
+
+
+class _StrategyMode:
+    def __init__(self, strategy: object, tower: object | None) -> None:
+        self.strategy = strategy
+        self.cross_replica_context = strategy if tower is None else None
+        self.replica_context = tower
+
+
+def optimizer_that_applies(merge_fn: Callable[..., Any]) -> tfv1.train.Optimizer | None:
+    """Return the optimizer that wants to meet by a function to apply gradients as TensorFlow does, or else None."""
+    is_it = getattr(merge_fn, "__func__", None) is tfv1.train.Optimizer._distributed_apply
+    return merge_fn.__self__ if is_it else None
 
 
 def _copied(value: object) -> object:

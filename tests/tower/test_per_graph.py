@@ -7,7 +7,7 @@ import weakref
 import tensorflow.compat.v1 as tf
 
 from tpack.tower.collections import backup_collection
-from tpack.tower.per_graph import PerGraph
+from tpack.tower.per_graph import PerGraph, new_graph
 
 
 class Value:
@@ -80,3 +80,10 @@ def test_a_value_can_be_another_one_in_each_thread(graph):
     thread.join()
     assert seen == [False]
     assert values.here().name == "main"
+
+
+def test_a_new_graph_has_the_seed_of_the_graph_that_was_current(graph):
+    assert new_graph().seed is None
+    tf.set_random_seed(4)
+    assert new_graph().seed == 4
+    assert new_graph() is not new_graph()

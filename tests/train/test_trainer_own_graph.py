@@ -4,7 +4,11 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.predict.config import PredictConfig
 from tpack.train.trainer import InOwnGraph
+from tpack.train.trainers import SimpleTrainer
+
+SPEC = tf.TensorSpec([], tf.float32, "x")
 
 
 class Building(metaclass=InOwnGraph):
@@ -15,6 +19,17 @@ class Building(metaclass=InOwnGraph):
 def test_objects_are_made_in_a_graph_of_their_own_where_eager_mode_is_on():
     assert tf.executing_eagerly()
     assert Building().tensor.graph is not Building().tensor.graph
+
+
+def test_a_graph_of_their_own_has_the_seed_of_the_program():
+    assert Building().tensor.graph.seed is None
+    tf.set_random_seed(5)
+    try:
+        assert Building().tensor.graph.seed == 5
+        assert SimpleTrainer().graph.seed == 5
+        assert PredictConfig(tower_func=tf.identity, input_signature=[SPEC], output_names=["y"]).make_graph().seed == 5
+    finally:
+        tf.set_random_seed(None)
 
 
 def test_objects_are_made_in_the_graph_that_is_active():

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.arguments import layer_name
 from tpack.models.registry import layer_register
+from tpack.tfutils.step.step_seeds import uniform_of_step
 from tpack.tower.context import current_tower_context
 from tpack.utils.argtools import log_once
 
@@ -19,7 +20,9 @@ _DEFAULT_RATE = 0.5
 def Dropout(x: tf.Tensor, *args: float | tf.Tensor, **kwargs: Any) -> tf.Tensor:  # noqa: N802
     """Set a random part of the elements to zero while training, and multiply the others so that the mean stays.
 
-    Otherwise the input is returned as it is.
+    Otherwise the input is returned as it is. In a training tower of a trainer, what is dropped follows from the seed of
+    the graph, the step and the place, so that a run that was resumed drops what an uninterrupted one would; see
+    `tpack.tfutils.step.step_seeds`.
 
     Args:
         x: any floating-point tensor.
@@ -45,8 +48,12 @@ def Dropout(x: tf.Tensor, *args: float | tf.Tensor, **kwargs: Any) -> tf.Tensor:
     if training is None:
         training = current_tower_context().is_training
 
+    uniform = uniform_of_step("Dropout", seed) if tf.is_tensor(training) or training else None
+
     def dropped() -> tf.Tensor:
-        return tf.nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed)
+        if uniform is None:
+            return tf.nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed)
+        return tf.nn.experimental.general_dropout(x, rate, uniform, noise_shape=noise_shape)
 
     if tf.is_tensor(training):
         return tf.cond(training, dropped, lambda: tf.identity(x))

@@ -10,6 +10,7 @@ from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
+from tpack.tower.per_graph import new_graph
 from tpack.tower.tower_func import TowerFunc
 
 
@@ -72,7 +73,7 @@ class PredictConfig:
 
     def make_graph(self) -> tf.Graph:
         """Return the graph that a predictor is to be built in."""
-        return tf.Graph() if self.create_graph else tf.get_default_graph()
+        return new_graph() if self.create_graph else tf.get_default_graph()
 
 
 def _as_tower_func(

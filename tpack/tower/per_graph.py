@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import current_seed
+
 T = TypeVar("T")
 
 _VALUES = "_tpack_values"
@@ -53,6 +55,15 @@ class PerGraph(Generic[T]):
                 setattr(graph, _VALUES, WeakKeyDictionary())
         values: WeakKeyDictionary[PerGraph[T], T] = getattr(graph, _VALUES)
         return values.setdefault(self, self._make())
+
+
+def new_graph() -> tf.Graph:
+    """Return a graph with the seed that the program set by ``tf.set_random_seed`` before, for who makes one unasked."""
+    graph = tf.Graph()
+    seed = current_seed()
+    with graph.as_default():
+        tf.set_random_seed(seed)
+    return graph
 
 
 def built_graph() -> tf.Graph:

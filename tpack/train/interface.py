@@ -6,6 +6,7 @@ from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import DummyConstantInput
 from tpack.tfutils.model_utils import describe_trainable_vars
+from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 
@@ -33,11 +34,15 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     model = config.model
     if not isinstance(model, ModelDesc):
         raise ConfigError(f"the config needs a ModelDesc as its model, got {model!r}")
+    with trainer.graph.as_default():
+        begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)
+    trainer.checks_cost = trainer.checks_cost and config.check_cost
     trainer.setup_graph(
         model.get_input_signature(), _staged(config.data, trainer), model.build_graph, model.get_optimizer
     )
     with trainer.graph.as_default():
         describe_trainable_vars()
+    trainer.resumed_states = config.callback_states
     trainer.train_with_defaults(
         callbacks=config.callbacks,
         monitors=config.monitors,

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
+from tpack.callbacks.checks import CheckCost
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
@@ -21,10 +22,12 @@ from tpack.tfutils.initialize import initialize_variables, order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.tfutils.step.hooked_session import HookedSession
+from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.devices import check_session_devices, local_devices
+from tpack.tower.per_graph import new_graph
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption
-from tpack.train.loop import StepCounter, TrainLoop
+from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
 from tpack.types import DataSource, Fetches, Session
 from tpack.utils import logger
 from tpack.utils.timer import humanize_time_delta, timed_operation
@@ -33,7 +36,7 @@ from tpack.utils.timer import humanize_time_delta, timed_operation
 class InOwnGraph(type):
     """Metaclass whose classes are made inside a graph, so that a subclass can build in its ``__init__``.
 
-    The graph is the current default one where graph mode is on, and otherwise a new one.
+    The graph is the current default one where graph mode is on, and otherwise a new one, with the seed of the program.
     """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -42,7 +45,7 @@ class InOwnGraph(type):
         Raises:
             ConfigError: The default graph is finalized, as it is after a training.
         """
-        graph = tf.Graph() if tf.executing_eagerly() else tf.get_default_graph()
+        graph = new_graph() if tf.executing_eagerly() else tf.get_default_graph()
         if graph.finalized:
             raise ConfigError(
                 f"{cls.__name__} cannot build in the default graph, which is finalized since something was trained or "
@@ -72,12 +75,17 @@ class Trainer(metaclass=InOwnGraph):
         is_chief: whether this process writes checkpoints and logs.
         interrupted: whether Ctrl-C or SIGTERM ended training.
         interruption: ends training early, for a signal or from another thread; from `main_loop` on.
+        resumed_states: what callbacks added to the checkpoint from which training goes on.
         executor: who runs the kernels of a step: ``"pool"``, ``"caller"``, or ``"auto"``, which measures both over the
             first steps of a single-tower graph and keeps the faster.
+        costs: scalars that ``train_op`` minimises; set with it.
+        checks_cost: end training with an error when a cost, in the last step of an epoch, or a trainable variable is
+            not finite.
     """
 
     is_chief = True
     executor = "auto"
+    checks_cost = True
 
     def __init__(self) -> None:
         self.graph = tf.get_default_graph()
@@ -90,11 +98,16 @@ class Trainer(metaclass=InOwnGraph):
         self.loop = TrainLoop()
         self.interrupted = False
         self.interruption: Interruption | None = None
+        self.resumed_states: dict[str, Any] = {}
+        self.costs: list[tf.Tensor] = []
         self._registered: list[Callback] = []
         self._callbacks = Callbacks([])
         self._step_counter = StepCounter(self.loop)
         self._init_ops: list[tf.Operation] = []
         self._set_by_init_ops: list[tf.Variable] = []
+        if type(self).run_step is Trainer.run_step:
+            # One of the user's own may run the train op several times in a step.
+            let_seeds_follow_steps()
 
     @property
     def steps_per_epoch(self) -> int:
@@ -130,6 +143,11 @@ class Trainer(metaclass=InOwnGraph):
     def global_step(self) -> int:
         """How many steps are finished in all runs."""
         return self.loop.global_step
+
+    @property
+    def is_epoch_over(self) -> bool:
+        """Whether nothing is left to be done in the current epoch but saving it."""
+        return self.loop.is_epoch_over
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
         """Add a callback, or several, before `setup_callbacks`.
@@ -171,7 +189,8 @@ class Trainer(metaclass=InOwnGraph):
             self.register_callback(callback)
         self.monitors = Monitors([monitor for monitor in monitors if self.is_chief or not monitor.chief_only])
         self.register_callback(self.monitors)
-        self._callbacks = Callbacks([self._step_counter, *self._registered])
+        checks = [CheckCost(self.costs)] if self.checks_cost else []
+        self._callbacks = Callbacks([self._step_counter, *checks, *self._registered, EpochEnd(self.loop)])
         with self.graph.as_default(), tf.name_scope("callbacks"):
             self._callbacks.setup_graph(self)
 
@@ -245,8 +264,19 @@ class Trainer(metaclass=InOwnGraph):
             interruption.leave()
             self._finish()
 
+    def prepare_save(self) -> dict[str, Any]:
+        """Let each callback object to what is about to be saved, by raising an error.
+
+        Returns:
+            What callbacks add to a checkpoint, by what they are called; for `resumed_states` of a run that resumes.
+        """
+        self._callbacks.before_save()
+        states: dict[str, Any] | None = self._callbacks.state_to_save()  # type: ignore[assignment]
+        return states or {}
+
     def _train(self, interruption: Interruption) -> None:
         self._callbacks.before_train()
+        self._callbacks.load_saved_state(self.resumed_states)
         for epoch in range(self.loop.starting_epoch, self.loop.max_epoch + 1):
             self.loop.start_epoch(epoch)
             logger.info(f"Start Epoch {epoch} ...")

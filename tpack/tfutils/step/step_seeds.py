@@ -1,0 +1,138 @@
+"""Random numbers that follow from the seed, the step and the place, so that a run that was resumed draws the same ones.
+
+TensorFlow's random operations keep where they are in a state that no checkpoint holds: a process that resumes would
+draw the numbers of the first step again. What draws by `uniform_of_step` has no state. A mask at step 1000 is the same
+whether the run began with step 1 or with step 1000, and another at each step, place and tower. All other random
+operations get another seed on a resume, by `begin_at_step`.
+
+The generator is Philox. Seed and step make its key, once in a run for the whole graph; the place is the upper half of
+its counter, a constant. So drawing costs one operation, as many as with a state.
+"""
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import is_building_gradient, is_in_loop_or_function
+from tpack.errors import ConfigError
+from tpack.tfutils.graph_lookup import get_global_step_var
+from tpack.tower.context import get_current_tower_context
+from tpack.tower.per_graph import PerGraph, built_graph
+
+Sampler: TypeAlias = Callable[..., tf.Tensor]
+_PHILOX = 1
+_SEED_WITHOUT_ANY = 87654321
+"""What TensorFlow takes for the seed of a graph where only an operation has one."""
+
+
+class _Randomness:
+    """What is known about the random numbers of one graph.
+
+    Attributes:
+        follows_steps: whether the global step is another one at each run of the training towers.
+        given_seed: the seed that the program gave the graph.
+        seed_of_run: the seed that the graph got in its place, for this run alone.
+        chance: stands for the seed where the program gave none.
+        num_calls: how many calls there were so far, for each tower and variable scope.
+    """
+
+    def __init__(self) -> None:
+        self.follows_steps = False
+        self.given_seed: int | None = None
+        self.seed_of_run: int | None = None
+        self.chance = int.from_bytes(os.urandom(8), "little") >> 1
+        self.num_calls: defaultdict[str, int] = defaultdict(int)
+        self._keys: dict[int, tf.Tensor] = {}
+
+    def seed_of(self, graph: tf.Graph) -> int | None:
+        """Return the seed that the program gave, which is the last one if it gave another since `begin_at_step`."""
+        return self.given_seed if graph.seed == self.seed_of_run else graph.seed
+
+    def key_of(self, seed: int) -> tf.Tensor:
+        """Return the key of Philox at this step, which is computed once in a run, for a seed."""
+        if seed not in self._keys:
+            step = get_global_step_var()
+            with tf.name_scope(None), tf.device(None), tf.device("/device:CPU:0"):
+                pair = tf.stack([tf.constant(seed, tf.int64), step], name="seed_of_step")
+                self._keys[seed] = tf.raw_ops.StatelessRandomGetKeyCounter(seed=pair, name="key_of_step").key
+        return self._keys[seed]
+
+
+_randomness: PerGraph[_Randomness] = PerGraph(_Randomness)
+
+
+def let_seeds_follow_steps() -> None:
+    """Say of the current graph that its global step is another one at each run of the training towers."""
+    _randomness.here().follows_steps = True
+
+
+def begin_at_step(num_steps: int) -> None:
+    """Give the current graph, before it is built, another seed for a run that begins after some steps.
+
+    Args:
+        num_steps: how many steps earlier runs have made; after none, the graph keeps its seed.
+    """
+    graph, randomness = built_graph(), _randomness.here()
+    if num_steps:
+        randomness.given_seed = graph.seed
+        base = _SEED_WITHOUT_ANY if graph.seed is None else graph.seed
+        randomness.seed_of_run = _hashed(f"{base} {num_steps}") % 2**31
+        tf.set_random_seed(randomness.seed_of_run)
+
+
+def uniform_of_step(kind: str, seed: int | None = None) -> Sampler | None:
+    """Return a function that draws from [0, 1) for the current tower, and other numbers at each step.
+
+    The place is the variable scope and the number of the call in it. A part of the model that is computed again for its
+    gradient, as by ``tf.recompute_grad``, draws the numbers of the first time.
+
+    Args:
+        kind: who asks, such as ``"Dropout"``; calls are counted for each kind.
+        seed: the operation's own seed, if it has one.
+
+    Returns:
+        ``function(shape, dtype)``, to be called once. None where no step tells one run from the next: outside of a
+        trainer's training towers, where a trainer has its own ``run_step``, and in loops and functions, which run
+        several times in a step.
+
+    Raises:
+        ConfigError: A part is computed again, and its call cannot be told from another one in the same scope.
+    """
+    tower, randomness, graph = get_current_tower_context(), _randomness.here(), built_graph()
+    is_countable = randomness.follows_steps and not is_in_loop_or_function(tf.get_default_graph())
+    if tower is None or not tower.is_training or not is_countable:
+        return None
+    place = _place(f"{kind} {tower.index} {tf.get_variable_scope().name}", randomness.num_calls, kind)
+    given = randomness.seed_of(graph)
+    if given is None:
+        given = randomness.chance if seed is None else _SEED_WITHOUT_ANY
+    with tf.init_scope():
+        key = randomness.key_of(given)
+    counter = np.array([0, _hashed(f"{place} {seed}")], np.uint64)
+
+    def draw(shape: Any, dtype: tf.DType = tf.float32) -> tf.Tensor:
+        return tf.raw_ops.StatelessRandomUniformV2(shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=dtype)
+
+    return draw
+
+
+def _place(scope: str, num_calls: dict[str, int], kind: str) -> str:
+    """Return the name of the place of a call, and count it unless it is one that is computed again."""
+    if not is_building_gradient(built_graph()) or not num_calls[scope]:
+        num_calls[scope] += 1
+    elif num_calls[scope] > 1:
+        raise ConfigError(
+            f"{kind} is computed again for its gradient, and there are {num_calls[scope]} of it in the variable scope "
+            f"{tf.get_variable_scope().name!r}: give each a name of its own, so that it draws the same numbers again"
+        )
+    return f"{scope} {num_calls[scope]}"
+
+
+def _hashed(text: str) -> int:
+    """Return a number of 63 bits that a text always gives."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
