@@ -57,6 +57,10 @@ class Counters(Protocol):
         """How many steps are finished in all runs."""
 
 
+    @property
+    def is_epoch_over(self) -> bool:
+        """Whether nothing is left to be done in the current epoch but saving it."""
+
 class Monitors(Protocol):
     """Where a callback reports statistics, and reads those that others reported."""
 
@@ -133,6 +137,9 @@ class Trainer(Counters, Protocol):
     @property
     def is_chief(self) -> bool:
         """Whether this process writes checkpoints and logs."""
+
+    def prepare_save(self) -> dict[str, Any]:
+        """Let each callback object to what is about to be saved; return what they add to a checkpoint."""
 
     @property
     def interrupted(self) -> bool:

@@ -39,7 +39,7 @@ ENTRIES = [
 
 
 def at(epoch, step):
-    return SimpleNamespace(starting_epoch=epoch, global_step=step)
+    return SimpleNamespace(starting_epoch=epoch, global_step=step, starting_step=0, steps_per_epoch=10)
 
 
 def test_values_from_before_this_run_are_found(log_dir):

@@ -4,12 +4,14 @@ It runs the hooks in the order that the docstring of `Callback` shows, so that c
 that are built on them.
 """
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
+from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
@@ -45,7 +47,7 @@ class FakeTrainer:
     is_chief = True
     input_source: Any = None
     # None of its steps ever hangs.
-    interruption: Any = SimpleNamespace()
+    interruption: Any = SimpleNamespace(held=nullcontext)
 
     def __init__(self, train_op: Any = None, tower_func: Any = None) -> None:
         self.graph = tf.get_default_graph()
@@ -61,7 +63,8 @@ class FakeTrainer:
         self.monitors: Any = None
         self.sess: Any = None
         self.hooked_sess: Any = None
-        self.interrupted = False
+        self.interrupted = self.is_epoch_over = False
+        self.resumed_states: dict[str, Any] = {}
         self.epoch_num = self.local_step = self.global_step = self.starting_step = 0
         self.steps_per_epoch = self.starting_epoch = self.max_epoch = 1
 
@@ -73,13 +76,18 @@ class FakeTrainer:
     def setup(self, callbacks: Any, monitors: Any = ()) -> None:
         """Set up the callbacks and create the session."""
         self.monitors = Monitors([self.recorder, *monitors])
-        self.callbacks = Callbacks([*callbacks, self.monitors])
+        self.callbacks = Callbacks([*callbacks, self.monitors, _EpochEnd()])
         self._increment = tf.assign_add(self.global_step_var, 1).op
         self.callbacks.setup_graph(self)
         self.sess = cpu_session(self.graph)
         self.sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         self.graph.finalize()
         self.hooked_sess = HookedSession(self.sess, [cb for cb in self.callbacks if _is_asked(cb)])
+
+    def prepare_save(self) -> dict[str, Any]:
+        """Let each callback object, and return the states of all."""
+        self.callbacks.before_save()
+        return self.callbacks.state_to_save() or {}
 
     def train(
         self,
@@ -109,6 +117,7 @@ class FakeTrainer:
                 self.sess.run(self.global_step_var.initializer)
                 self.global_step_var.load(global_step, self.sess)
                 self.callbacks.before_train()
+                self.callbacks.load_saved_state(self.resumed_states)
                 for epoch in range(self.starting_epoch, self.max_epoch + 1):
                     self._run_epoch(epoch, interrupt_at)
                     if self.interrupted:
@@ -121,7 +130,7 @@ class FakeTrainer:
         return self
 
     def _run_epoch(self, epoch: int, interrupt_at: int | None) -> None:
-        self.epoch_num, self.local_step = epoch, 0
+        self.epoch_num, self.local_step, self.is_epoch_over = epoch, 0, False
         self.callbacks.before_epoch()
         while self.local_step < self.steps_per_epoch:
             self.hooked_sess.run(self.train_op)
@@ -134,6 +143,15 @@ class FakeTrainer:
                 return
         self.callbacks.after_epoch()
         self.callbacks.trigger_epoch()
+
+
+class _EpochEnd(Callback):
+    """Notes that the epoch is over, but for what is saved of it."""
+
+    reads_statistics = saves_training = True
+
+    def _trigger_epoch(self) -> None:
+        self.trainer.is_epoch_over = True
 
 
 def _is_asked(callback: Any) -> bool:

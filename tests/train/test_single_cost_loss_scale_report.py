@@ -6,18 +6,19 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
+from tpack.errors import NumericsError
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaling
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.train.single_cost import LossScaleReport
 
 
-def train(finite_steps, **options):
+def train(finite_steps, *, checks_cost=True, **options):
     """Train two steps an epoch, of which those in `finite_steps` have finite gradients."""
     loss_scale = DynamicLossScale(LossScaling(initial=8.0))
     loss_scale.observe(tf.reduce_any(tf.equal(get_global_step_var(), np.array(finite_steps, "int64"))))
     trainer = FakeTrainer(loss_scale.update())
     with captured_log() as lines:
-        trainer.train([LossScaleReport(loss_scale)], **options)
+        trainer.train([LossScaleReport(loss_scale, checks_cost=checks_cost)], **options)
     return trainer.recorder, [line for line in lines if "were skipped" in line]
 
 
@@ -34,3 +35,14 @@ def test_an_epoch_that_was_skipped_as_a_whole_is_warned_of(graph, global_step):
     assert recorder.values("skipped_steps") == [0, 2, 3]
     assert len(warnings) == 1
     assert "All 2 steps of epoch 2 were skipped" in warnings[0]
+
+
+def test_an_epoch_skipped_with_the_smallest_factor_is_an_error(graph):
+    with pytest.raises(NumericsError, match=r"all 2 steps of epoch 3 were skipped, .* scaled by no more than 1:"):
+        train([0], epochs=(1, 9))
+
+
+def test_the_error_can_be_turned_off(graph):
+    recorder, warnings = train([], epochs=(1, 4), checks_cost=False)
+    assert recorder.values("loss_scale") == [2.0, 1.0, 1.0, 1.0]
+    assert len(warnings) == 4

@@ -36,7 +36,7 @@ class Callback:
                 for cb in callbacks: cb.after_run(context, values)
                 for cb in callbacks: cb.trigger_step()
             for cb in callbacks: cb.after_epoch()
-            for cb in callbacks: cb.trigger_epoch()        # those with `reads_statistics` after all others
+            for cb in callbacks: cb.trigger_epoch()        # in the order of the phases below
         for cb in callbacks: cb.after_train()              # also when training ends with an error
 
     A hook that a class does not override is never called inside the loop, so an idle callback costs a step nothing.
@@ -45,10 +45,19 @@ class Callback:
     the default graph; from `_before_train` on its session is the default session, and raising
     `tpack.errors.StopTraining` ends training well: what was reported is still written.
 
+    Wherever they stand in the list, callbacks are triggered in phases: first those that report and change something,
+    then those that read statistics, then those that save. Within a phase the order of the list holds. So a checkpoint
+    is saved when all else of the epoch is done, and an error in any callback keeps the epoch from being saved. Before
+    anything is saved, whenever that is, every callback's `_before_save` may object by raising an error. Then what
+    `_state_to_save` returns goes into the checkpoint, and a run that resumes from it gives it to `_load_saved_state`,
+    right after `_before_train`.
+
     One object serves one training: being set up twice is an error.
 
     Attributes:
         reads_statistics: the callback reads what others give to the monitors, so it is triggered after all of them.
+        saves_training: the callback saves what it finds, so it is triggered after all others; those that choose by a
+            statistic, which they read, come before those that save where training stands.
         adds_variables: the callback adds variables that belong into checkpoints, so it is set up before all others.
     """
 
@@ -56,6 +65,7 @@ class Callback:
     _name_scope = ""
     _trainer: Trainer | None = None
     reads_statistics = False
+    saves_training = False
     adds_variables = False
 
     # What the trainer calls.
@@ -107,6 +117,18 @@ class Callback:
         """Call `_trigger`, whenever somebody wants the callback to act."""
         self._trigger()
 
+    def before_save(self) -> None:
+        """Call `_before_save`, right before anything is saved."""
+        self._before_save()
+
+    def state_to_save(self) -> object:
+        """Call `_state_to_save`, as a checkpoint is saved, and return what belongs into it; None for nothing."""
+        return self._state_to_save()
+
+    def load_saved_state(self, state: Any) -> None:
+        """Call `_load_saved_state` with what `state_to_save` returned in the run that this one resumes."""
+        self._load_saved_state(state)
+
     def after_train(self) -> None:
         """Call `_after_train`, once, however training ended."""
         self._after_train()
@@ -144,6 +166,19 @@ class Callback:
 
     def _trigger(self) -> None:
         """Act, at any time."""
+
+    def _before_save(self) -> None:
+        """Raise an error if training is not worth being saved as it is now."""
+
+    def _state_to_save(self) -> object:
+        """Return what a resumed run must know of this one, in what JSON can hold; None for nothing.
+
+        It finds its way back by what `str` returns of the callback. What is kept in variables needs no state.
+        """
+        return None
+
+    def _load_saved_state(self, state: Any) -> None:
+        """Go on with what `_state_to_save` returned in the run that this one resumes; the session exists."""
 
     def _after_train(self) -> None:
         """Finish."""
@@ -239,6 +274,13 @@ class Callback:
         A run that fails or finds no more data asks for it, so that the cause is raised and not its consequence.
         """
         return None
+
+    def let_go(self) -> None:
+        """Let a run return that waits for what this callback gives, with an error or the end of the data.
+
+        It is called from another thread, at most once, when training is to end and does not. Nothing more is to be
+        given then.
+        """
 
     def __str__(self) -> str:
         return type(self).__name__

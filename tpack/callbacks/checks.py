@@ -1,13 +1,18 @@
 """Stop when a number is not finite, and say which.
 
-The tensors that the train op depends on are looked at in the order in which they were created, so that the first one
-named is where the trouble began and not where it arrived.
+`CheckCost` is what every training has: it looks at the cost of the last step of each epoch and at the weights, which
+costs the other steps nothing. `CheckNumerics` finds out where the trouble begins. The tensors that the train op depends
+on are looked at in the order in which they were created, so that the first one named is where the trouble began and not
+where it arrived.
+
+Both also look at what is about to be saved, so that no checkpoint holds what nobody can go on from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
@@ -19,6 +24,83 @@ MAX_NAMED = 5
 """How many of the tensors that are not finite the error names."""
 
 _BATCH_NORM_OUTPUTS = 3
+_CHECKED_DTYPES = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
+
+
+class CheckCost(Callback):
+    """Raise an error when the cost or a trainable variable holds NaN or infinity at the end of an epoch.
+
+    Trainers use it unless their attribute ``checks_cost`` is False. The cost is looked at in the last step of an epoch;
+    if it was not finite before, and is again, then the variables still show it.
+
+    Args:
+        costs: scalar tensors of the train op, each of which must be finite.
+    """
+
+    _chief_only = False
+
+    def __init__(self, costs: Sequence[tf.Tensor]) -> None:
+        self._costs = tuple(costs)
+        self._request = tf.train.SessionRunArgs(self._costs)
+        self._values: Sequence[np.floating] = ()
+        self._checks: list[tuple[str, tf.Operation]] = []
+        self._check_all: tf.Operation
+
+    def _setup_graph(self) -> None:
+        for variable in tf.trainable_variables():
+            if variable.dtype.base_dtype in _CHECKED_DTYPES:
+                # The check goes where the variable is, and makes no copy of it.
+                with tf.device(variable.device):
+                    check = tf.check_numerics(variable.read_value(), variable.op.name)
+                self._checks.append((variable.op.name, check.op))
+        self._check_all = tf.group(*(check for _, check in self._checks))
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        loop = self.trainer.loop
+        is_last = loop.local_step + 1 == loop.steps_per_epoch
+        return self._request if is_last and ctx.original_args.fetches is self.trainer.train_op else None
+
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
+        if values.results is not None:
+            self._values = values.results
+
+    def _trigger_epoch(self) -> None:
+        self._raise_if_not_finite()
+
+    def _before_save(self) -> None:
+        self._raise_if_not_finite()
+
+    def _raise_if_not_finite(self) -> None:
+        costs = zip(self._costs, self._values, strict=bool(self._values))
+        bad = [f"the cost {cost.op.name} is {value}" for cost, value in costs if not np.isfinite(value)]
+        variables = self._variables_not_finite()
+        if variables:
+            bad.append(f"NaN or infinity is in {_some(variables)}")
+        if bad:
+            raise NumericsError(
+                f"after step {self.global_step}, in epoch {self.epoch_num}, {' and '.join(bad)}: nothing can be "
+                "learned from here on, and nothing more is saved. CheckNumerics(run_step=True) tells where it begins; "
+                "check_cost=False of TrainConfig, or checks_cost = False of the trainer, trains on"
+            )
+
+    def _variables_not_finite(self) -> list[str]:
+        """Return the names of the variables that hold NaN or infinity."""
+        try:
+            self.trainer.sess.run(self._check_all)
+        except tf.errors.InvalidArgumentError:
+            return [name for name, check in self._checks if self._fails(check)]
+        return []
+
+    def _fails(self, check: tf.Operation) -> bool:
+        try:
+            self.trainer.sess.run(check)
+        except tf.errors.InvalidArgumentError:
+            return True
+        return False
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether ``hook`` does anything; without costs nothing is fetched."""
+        return bool(self._costs) if hook in ("before_run", "after_run") else super().implements(hook)
 
 
 class CheckNumerics(Callback):
@@ -28,8 +110,8 @@ class CheckNumerics(Callback):
     purpose.
 
     Args:
-        run_as_trigger: when triggered, check the variables at once and the tensors in the next step: a check on its own
-            would take data away from training.
+        run_as_trigger: when triggered, and before anything is saved, check the variables at once; when triggered, check
+            the tensors in the next step too: a check on its own would take data away from training.
         run_step: check the tensors in every step.
     """
 
@@ -63,18 +145,28 @@ class CheckNumerics(Callback):
             self._raise_if_not_finite(self._tensors, values.results)
 
     def _trigger(self) -> None:
-        if not self._runs_as_trigger:
-            return
-        self._is_due = True
+        if self._runs_as_trigger:
+            self._is_due = True
+            self._check_variables()
+
+    def _before_save(self) -> None:
+        if self._runs_as_trigger:
+            self._check_variables()
+
+    def _check_variables(self) -> None:
         if self._variable_check is not None:
             self._raise_if_not_finite(self._variables, self.trainer.sess.run(self._variable_check))
 
     def _raise_if_not_finite(self, checked: Sequence[tf.Tensor | tf.Variable], finite: Sequence[bool]) -> None:
         bad = [item.name for item, is_finite in zip(checked, finite, strict=True) if not is_finite]
         if bad:
-            more = f" and {len(bad) - MAX_NAMED} more" if len(bad) > MAX_NAMED else ""
-            names = ", ".join(bad[:MAX_NAMED])
-            raise NumericsError(f"NaN or infinity at step {self.global_step}, where numbers were wanted: {names}{more}")
+            raise NumericsError(f"NaN or infinity at step {self.global_step}, where numbers were wanted: {_some(bad)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first few of the names, and how many more there are."""
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
 
 
 def _are_finite(tensors: Sequence[tf.Tensor]) -> tf.Tensor | None:

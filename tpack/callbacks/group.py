@@ -1,9 +1,9 @@
 """Callbacks made of callbacks: all those of a training as one, and a callback around another one.
 
-`Callbacks` keeps the order in which its members were given, except where statistics are read: a callback that reads
-what the others report in this epoch is triggered after them, wherever it stands in the list. And a callback that adds
-variables to the graph is set up before the others. The group also knows which of its members want something of each
-step; the step loop asks it for them.
+`Callbacks` keeps the order in which its members were given, except where statistics are read and checkpoints saved: a
+callback that reads what the others report in this epoch is triggered after them, and one that saves after all, wherever
+it stands in the list. And a callback that adds variables to the graph is set up before the others. The group also knows
+which of its members want something of each step; the step loop asks it for them.
 
 A `ProxyCallback` hands each hook to the inner callback, which keeps its own name scope and its own trainer; subclasses
 change when that happens.
@@ -12,13 +12,15 @@ change when that happens.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hooks import CallbackToHook
-from tpack.errors import CallbackError, StopTraining
+from tpack.errors import CallbackError, CheckpointError, StopTraining
 from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.timer import humanize_time_delta
@@ -47,8 +49,9 @@ class Callbacks(Callback):
         self.cbs = list(_flatten(cbs))
         _check_no_repetition(self.all_callbacks())
         self.reads_statistics = any(cb.reads_statistics for cb in self.cbs)
+        self.saves_training = any(cb.saves_training for cb in self.cbs)
         self.adds_variables = any(cb.adds_variables for cb in self.cbs)
-        self._triggered = sorted(self.cbs, key=lambda cb: cb.reads_statistics)
+        self._triggered = sorted(self.cbs, key=_phase)
         self._stepped = [cb.bound("trigger_step") for cb in self._triggered if cb.implements("trigger_step")]
 
     @property
@@ -111,6 +114,37 @@ class Callbacks(Callback):
         if stop is not None:
             raise stop
 
+    def _before_save(self) -> None:
+        for cb in self.cbs:
+            cb.before_save()
+
+    def _state_to_save(self) -> dict[str, object] | None:
+        """Return the members' states by what the members are called; None if none has any."""
+        states = {name: cb.state_to_save() for name, cb in self._stateful()}
+        return {name: state for name, state in states.items() if state is not None} or None
+
+    def _load_saved_state(self, state: dict[str, Any]) -> None:
+        """Give each member its state; what belongs to a callback that is not there any more is left.
+
+        Raises:
+            CheckpointError: A member cannot read its state.
+        """
+        for name, cb in self._stateful():
+            if name in state:
+                try:
+                    cb.load_saved_state(state[name])
+                except (LookupError, TypeError, ValueError) as error:
+                    raise CheckpointError(
+                        f"{name} cannot go on with the state that the checkpoint holds of it: "
+                        f"{type(error).__name__}: {error}"
+                    ) from error
+
+    def _stateful(self) -> Iterator[tuple[str, Callback]]:
+        """Yield each member that has a state, bare or inside a proxy, with a name that no other one has."""
+        # A proxy implements what the callback inside does, which is asked itself.
+        own = [cb for cb in self.all_callbacks() if Callback.implements(cb, "state_to_save")]
+        return zip(numbered(map(str, own)), own, strict=True)
+
     def _after_train(self) -> None:
         """Give every member its `after_train`, then raise the first error that one of them had."""
         first: Exception | None = None
@@ -161,6 +195,7 @@ class ProxyCallback(Callback):
 
     def setup_graph(self, trainer: Trainer) -> None:
         """Set up the inner callback in the scope that it would have without the proxy."""
+        self.saves_training = cb.saves_training
         self._join(trainer)
         self._setup_graph()
 
@@ -196,6 +231,9 @@ class ProxyCallback(Callback):
 
     def implements(self, hook: str) -> bool:
         """Tell whether the inner callback, or a subclass of the proxy, does anything in ``hook``."""
+    def _before_save(self) -> None:
+        self.cb.before_save()
+
         name = f"_{hook}"
         return getattr(type(self), name, None) is not getattr(ProxyCallback, name, None) or self.cb.implements(hook)
 
@@ -215,6 +253,19 @@ def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
             yield cb
         else:
             raise CallbackError(f"callbacks are Callback objects, got {type(cb).__name__}: {cb!r}")
+
+def numbered(names: Iterable[str]) -> Iterator[str]:
+    """Yield names that all differ: the second of one name has ``(2)`` behind it, and so on."""
+    counts: Counter[str] = Counter()
+    for name in names:
+        counts[name] += 1
+        yield name if counts[name] == 1 else f"{name} ({counts[name]})"
+
+
+def _phase(cb: Callback) -> tuple[bool, bool]:
+    """Return a callback's place among the others: it reports, reads, saves what a statistic chose, or saves all."""
+    return cb.saves_training, cb.reads_statistics != cb.saves_training
+
 
 
 def _chain(cb: Callback) -> Iterator[Callback]:

@@ -35,6 +35,7 @@ class MinSaver(Callback):
     """
 
     reads_statistics = True
+    saves_training = True
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class MinSaver(Callback):
         return value > self._best if self._reverse else value < self._best
 
     def _save(self, value: float) -> None:
+        self.trainer.prepare_save()
         written = f"{self._path}.aside"
         save_checkpoint(self._saver, self.trainer.sess, written, write_state=False)
         try:

@@ -23,10 +23,14 @@ from tpack.utils import logger
 class ModelSaver(Callback):
     """Save a checkpoint ``model-<global step>`` when triggered, that is after each epoch unless wrapped.
 
-    Beside each checkpoint lies a small file with the epoch and the step in it, and another with the position in the
-    data if they have one. Both are written first, so that every complete checkpoint knows where training was. When
-    training is interrupted by a signal, the last steps are saved too. The limit of checkpoints holds over restarts:
-    those of a former run in the same directory count.
+    It is triggered after all other callbacks, wherever it stands in the list. An epoch whose end fails, because its
+    numbers are not finite or for any other reason, is not saved, and a run that is killed before its epoch is saved
+    does the end of that epoch again.
+
+    Beside each checkpoint lies a small file with the epoch, the step and what callbacks have to remember in it, and
+    another with the position in the data if they have one. Both are written first, so that every complete checkpoint
+    knows where training was. When training is interrupted by a signal, the last steps are saved too. The limit of
+    checkpoints holds over restarts: those of a former run in the same directory count.
 
     The graph itself is written once, before training, as ``graph-<time>.meta``.
 
@@ -36,6 +40,8 @@ class ModelSaver(Callback):
         checkpoint_dir: where to; the logger's directory unless given.
         var_collections: which variables: the key of a collection or several; all global variables unless given.
     """
+
+    saves_training = True
 
     def __init__(
         self,
@@ -87,10 +93,11 @@ class ModelSaver(Callback):
     def _save(self) -> None:
         step = self.global_step
         prefix = self._series.prefix(step)
+        remembered = self.trainer.prepare_save()
         try:
             write_data_state(prefix, self._data_state(), step)
-            write_train_state(prefix, self._train_state())
-        except OSError as error:
+            write_train_state(prefix, TrainState(*self._position(), step, remembered))
+        except (OSError, TypeError) as error:
             raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {error}") from error
         self._series.save(self.trainer.sess, step)
         prune_train_states(self._dir)
@@ -107,11 +114,12 @@ class ModelSaver(Callback):
                 self._said_stateless = True
             return None
 
-    def _train_state(self) -> TrainState:
+    def _position(self) -> tuple[int, int]:
+        """Return the epoch in which a run that resumes begins, and how many of its steps are finished."""
         if self.epoch_num < self.trainer.starting_epoch:
             # Before the first epoch training stands where it is going to start.
-            return TrainState(self.trainer.starting_epoch, self.trainer.loop.starting_step, self.global_step)
-        return TrainState(self.epoch_num, self.local_step, self.global_step)
+            return self.trainer.starting_epoch, self.trainer.loop.starting_step
+        return (self.epoch_num + 1, 0) if self.trainer.loop.is_epoch_over else (self.epoch_num, self.local_step)
 
 
 def prepare_checkpoint_dir(callback: Callback, directory: str | None) -> str:

@@ -5,6 +5,8 @@ It is for callbacks that decide by the course of a statistic, and are triggered 
 
 from __future__ import annotations
 
+from typing import Any
+
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.json_writer import JSONWriter, is_before_this_run
 from tpack.errors import CallbackError
@@ -42,6 +44,8 @@ class StatisticReader:
 def former_values(trainer: Trainer, name: str, *, from_epoch: int = 0) -> list[float]:
     """Return the values of a statistic from before the point where this run starts, oldest first.
 
+    Where this run starts with the end of an epoch, what was reported there is reported again and does not count.
+
     They are read from ``stat.json`` in the logger's directory. Without one there are none.
 
     Args:
@@ -56,5 +60,13 @@ def former_values(trainer: Trainer, name: str, *, from_epoch: int = 0) -> list[f
     except CallbackError as error:
         logger.warning(f"The former values of '{name}' are not known: {error}")
         return []
-    counting = [entry for entry in entries if entry.get("epoch_num", 0) >= from_epoch]
-    return [entry[name] for entry in counting if name in entry and is_before_this_run(entry, trainer)]
+    counting = [entry for entry in entries if name in entry and entry.get("epoch_num", 0) >= from_epoch]
+    return [
+        entry[name] for entry in counting if is_before_this_run(entry, trainer) and not _comes_again(entry, trainer)
+    ]
+
+
+def _comes_again(entry: dict[str, Any], trainer: Trainer) -> bool:
+    """Tell whether an entry of stats.json is of the very end of an epoch with which a trainer's run starts."""
+    is_at_end = trainer.starting_step >= trainer.steps_per_epoch
+    return is_at_end and entry.get("global_step") == trainer.global_step

@@ -116,6 +116,10 @@ class EnableCallbackIf(ProxyCallback):
         if self._pred(self):
             self.cb.trigger_epoch()
 
+    def _before_save(self) -> None:
+        if self._pred(self):
+            self.cb.before_save()
+
     def implements(self, hook: str) -> bool:
         """Tell whether the inner callback does anything in ``hook``, or needs the condition that is asked there."""
         return self._takes_part_in_runs if hook == "before_run" else self.cb.implements(hook)

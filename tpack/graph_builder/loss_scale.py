@@ -62,10 +62,12 @@ class DynamicLossScale:
     Attributes:
         scale: the factor of the current step, a float32 tensor.
         variables: the factor, the number of steps with finite gradients in a row, and the number of skipped steps.
+        smallest: the factor shrinks no further.
     """
 
     def __init__(self, scaling: LossScaling) -> None:
         self._scaling = scaling
+        self.smallest = scaling.smallest
         with tf.variable_scope("loss_scale"):
             self.variables = (
                 _counter("scale", tf.float32, scaling.initial),

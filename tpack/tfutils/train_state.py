@@ -1,10 +1,11 @@
 """Where a run was when a checkpoint was saved: two small files beside each checkpoint.
 
-A checkpoint holds the variables; the epoch, and how far it had come, are no variables, and neither is the position in a
-dataflow, which may hold arrays: the state of a generator of random numbers, or the data points that wait in a shuffling
-buffer. The first file is JSON, the second msgpack. Each is written beside its place, flushed to the disk and renamed,
-so that it is whole or absent whenever the process dies. Write them before the checkpoint: then every complete
-checkpoint has its state, and a state without a checkpoint is only left over (``prune_train_states``).
+A checkpoint holds the variables; the epoch, how far it had come, and what callbacks have to remember are no variables,
+and neither is the position in a dataflow, which may hold arrays: the state of a generator of random numbers, or the
+data points that wait in a shuffling buffer. The first file is JSON, the second msgpack. Each is written beside its
+place, flushed to the disk and renamed, so that it is whole or absent whenever the process dies. Write them before the
+checkpoint: then every complete checkpoint has its state, and a state without a checkpoint is only left over
+(``prune_train_states``).
 
 Both have a checksum and say which step they are of: neither a changed bit nor the file of another checkpoint is taken
 for a state.
@@ -13,10 +14,11 @@ for a state.
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from tpack.errors import CheckpointError, ConfigError, InputError
+from tpack.utils.checks import check_instance
 from tpack.utils.fs import atomic_write, leftover_of
 from tpack.utils.serialize import dumps, loads, seal, unseal
 
@@ -33,20 +35,23 @@ class TrainState:
         epoch_num: the epoch, counted from 1.
         local_step: how many steps of that epoch are finished.
         global_step: how many steps are finished in all.
+        callbacks: what each callback has to remember, by what it is called; in what JSON can hold.
 
     Raises:
-        ConfigError: A number is not an integer, or below its smallest value.
+        ConfigError: A number is not an integer, or below its smallest value, or ``callbacks`` is no dict.
     """
 
     epoch_num: int
     local_step: int
     global_step: int
+    callbacks: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, smallest in (("epoch_num", 1), ("local_step", 0), ("global_step", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
                 raise ConfigError(f"wanted an integer {name} of at least {smallest}, got {value!r}")
+        check_instance(self, "callbacks", self.callbacks, dict)
 
 
 def train_state_path(prefix: str) -> str:
@@ -70,7 +75,7 @@ def read_train_state(prefix: str) -> TrainState | None:
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-        state = TrainState(**{field.name: content[field.name] for field in fields(TrainState)})
+        state = TrainState(**{entry.name: content[entry.name] for entry in fields(TrainState) if entry.name in content})
         checksum = content.pop(_CHECKSUM, None)
     except FileNotFoundError:
         return None

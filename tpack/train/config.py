@@ -1,7 +1,7 @@
 """Everything about a run but the trainer, checked when it is written down; with the defaults of most runs."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tensorflow.compat.v1 as tf
 
@@ -21,6 +21,7 @@ from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
 from tpack.train.loop import check_numbers
+from tpack.utils.checks import check_bool
 
 T = TypeVar("T")
 
@@ -41,6 +42,8 @@ class TrainConfig:
         starting_epoch: the number of the first epoch, counted from 1.
         steps_per_epoch: None means the size of the data.
         max_epoch: the number of the last epoch.
+        check_cost: end training with a `NumericsError` when the cost, in the last step of an epoch, or a trainable
+            variable is NaN or infinite; False trains on.
 
     Raises:
         ConfigError: An argument is of the wrong type, two exclude each other, a callback is there twice, or
@@ -61,6 +64,8 @@ class TrainConfig:
         starting_epoch: int = 1,
         steps_per_epoch: int | None = None,
         max_epoch: int = 99999,
+        *,
+        check_cost: bool = True,
     ) -> None:
         _check_type("model", model, ModelDescBase)
         _check_type("dataflow", dataflow, DataFlow)
@@ -83,6 +88,8 @@ class TrainConfig:
         self.steps_per_epoch = self._size_of_data() if steps_per_epoch is None else steps_per_epoch
         self.starting_epoch = starting_epoch
         self.starting_step = 0
+        self.check_cost = check_bool(self, "check_cost", check_cost)
+        self.callback_states: dict[str, Any] = {}
         self.max_epoch = max_epoch
         check_numbers(self.steps_per_epoch, starting_epoch, max_epoch)
         if starting_epoch > max_epoch:

@@ -27,6 +27,8 @@ class TrainLoop:
         epoch_num: the current epoch; ``starting_epoch - 1`` before the first.
         local_step: how many steps of the current epoch are finished.
         global_step: how many steps are finished in all runs.
+        is_epoch_over: whether not only the steps of the current epoch are finished but also what callbacks do at its
+            end, except for saving it.
     """
 
     def __init__(self) -> None:
@@ -37,6 +39,7 @@ class TrainLoop:
         self.epoch_num = 0
         self.local_step = 0
         self.global_step = 0
+        self.is_epoch_over = False
 
     def config(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int, *, starting_step: int = 0) -> None:
         """Set what is to be trained.
@@ -54,12 +57,17 @@ class TrainLoop:
     def start_epoch(self, epoch_num: int) -> None:
         """Enter an epoch; the first one goes on where the earlier run was."""
         self.epoch_num = epoch_num
+        self.is_epoch_over = False
         self.local_step = self.starting_step if epoch_num == self.starting_epoch else 0
 
     def finish_step(self) -> None:
         """Count one finished step."""
         self.local_step += 1
         self.global_step += 1
+
+    def finish_epoch(self) -> None:
+        """Say that nothing is left to be done in the current epoch but saving it."""
+        self.is_epoch_over = True
 
     @property
     def epoch_finished(self) -> bool:
@@ -124,3 +132,25 @@ class StepCounter(Callback):
             self.trainer.sess.run(self._increment)
             self._loop.finish_step()
         self._counted = False
+
+
+class EpochEnd(Callback):
+    """Tells the loop that the epoch is over; the last callback of every trainer.
+
+    A checkpoint that is saved earlier says that the steps are finished and the epoch is not: who resumes from it has
+    what callbacks do at the end of that epoch, such as validation, still before it.
+
+    Args:
+        loop: what to tell it.
+    """
+
+    _chief_only = False
+    # After all that reports, and after those that save what a statistic chose.
+    reads_statistics = True
+    saves_training = True
+
+    def __init__(self, loop: TrainLoop) -> None:
+        self._loop = loop
+
+    def _trigger_epoch(self) -> None:
+        self._loop.finish_epoch()

@@ -22,8 +22,9 @@ from tpack.utils import logger
 class AutoResumeTrainConfig(TrainConfig):
     """A `TrainConfig` that looks into the log directory first.
 
-    If a checkpoint is there, variables, epoch and step come from it, and the given ``session_init`` and
-    ``starting_epoch`` are for a first run only. A run that was killed in the middle of an epoch makes the rest of it.
+    If a checkpoint is there, variables, epoch, step and what callbacks remember come from it, and the given
+    ``session_init`` and ``starting_epoch`` are for a first run only. A run that was killed in the middle of an epoch
+    makes the rest of it; one that was killed while callbacks were at work after its last step calls them again.
 
     The data go on with the very next data point, so that the steps of an interrupted and of an uninterrupted run see
     the same sequence. Where the position of a flow cannot be told, the data begin anew, and the log says so. The
@@ -80,10 +81,9 @@ class AutoResumeTrainConfig(TrainConfig):
 
     def _resume_from(self, prefix: str, state: TrainState) -> None:
         self.session_init = SmartInit(prefix)
-        if state.local_step >= self.steps_per_epoch:
-            self.starting_epoch, self.starting_step = state.epoch_num + 1, 0
-        else:
-            self.starting_epoch, self.starting_step = state.epoch_num, state.local_step
+        self.callback_states = state.callbacks
+        # Where all steps of an epoch are finished, what callbacks do at its end is not: then it would be the next one.
+        self.starting_epoch, self.starting_step = state.epoch_num, min(state.local_step, self.steps_per_epoch)
         where = f"epoch {self.starting_epoch}, after {self.starting_step} of its steps"
         logger.info(f"Resuming from {prefix}, global step {state.global_step}: training goes on in {where}.")
         if self.starting_epoch > self.max_epoch:

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, NumericsError
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn, SyncOp
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
@@ -75,9 +75,12 @@ class SingleCostTrainer(TowerTrainer):
             options = GradientOptions(self.COLOCATE_GRADIENTS_WITH_OPS, self.GATE_GRADIENTS, self.AGGREGATION_METHOD)
             grad_fn = make_grad_fn(input.get_input_tensors, self.tower_func, optimizers.get, options)
             self.register_callback(self._setup_graph(grad_fn, optimizers.get))
-            if optimizers.loss_scale is not None:
+            if optimizers.loss_scale is None:
+                self.costs = [self.towers.training()[0].output]
+            else:
+                # A step whose cost is not finite is skipped, and the next one may be as good as any.
                 self.train_op = tf.group(self.train_op, optimizers.loss_scale.update(), name="scaled_train_op")
-                self.register_callback(LossScaleReport(optimizers.loss_scale))
+                self.register_callback(LossScaleReport(optimizers.loss_scale, checks_cost=self.checks_cost))
 
     @abstractmethod
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
@@ -202,22 +205,30 @@ class SyncEverySteps(Callback):
 class LossScaleReport(Callback):
     """Put ``loss_scale``, the current factor, and ``skipped_steps``, their number since the first step, each epoch.
 
-    An epoch whose steps were all skipped is worth a warning: the gradients themselves are infinite or NaN then.
+    An epoch whose steps were all skipped is worth a warning: the gradients themselves are infinite or NaN then. It is
+    an error once the factor cannot shrink any further.
 
     Args:
         loss_scale: the factor and its counters.
+        checks_cost: whether there is that error.
     """
 
     _chief_only = False
 
-    def __init__(self, loss_scale: DynamicLossScale) -> None:
+    def __init__(self, loss_scale: DynamicLossScale, *, checks_cost: bool = True) -> None:
         self._scale, _, self._skipped_steps = loss_scale.variables
+        self._smallest = loss_scale.smallest
+        self._checks_cost = checks_cost
+        self._was_smallest = False
         self._skipped_before = 0
         self._steps_before = 0
 
     def _before_train(self) -> None:
-        self._skipped_before = int(self.trainer.sess.run(self._skipped_steps))
-        self._steps_before = self.global_step
+        self._note(*self.trainer.sess.run([self._scale, self._skipped_steps]))
+
+    def _note(self, scale: float, skipped: int) -> None:
+        self._was_smallest = scale <= self._smallest
+        self._skipped_before, self._steps_before = int(skipped), self.global_step
 
     def _trigger_epoch(self) -> None:
         scale, skipped = self.trainer.sess.run([self._scale, self._skipped_steps])
@@ -225,8 +236,14 @@ class LossScaleReport(Callback):
         self.trainer.monitors.put_scalar("skipped_steps", int(skipped))
         num_steps, num_skipped = self.global_step - self._steps_before, int(skipped) - self._skipped_before
         if num_skipped == num_steps > 0:
+            if self._checks_cost and self._was_smallest:
+                raise NumericsError(
+                    f"all {num_steps} steps of epoch {self.epoch_num} were skipped, since their gradients are not "
+                    f"finite although the cost is scaled by no more than {scale:g}: the cost or its gradients are NaN "
+                    "or infinite. CheckNumerics(run_step=True) tells where it begins"
+                )
             logger.warning(
                 f"All {num_steps} steps of epoch {self.epoch_num} were skipped, since their gradients are not finite: "
                 "nothing was learned. If this goes on, the cost itself is infinite or NaN"
             )
-        self._skipped_before, self._steps_before = int(skipped), self.global_step
+        self._note(scale, skipped)
