@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.claims import claimed_elsewhere
 from tests.helpers.event_files import scalars_in
 from tests.helpers.log_lines import captured_log
 from tests.helpers.replicated_models import batch, devices, regression, train
@@ -17,6 +18,7 @@ from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer
+from tpack.utils.dir_lock import LOCK_FILE
 
 DATA = batch(np.random.default_rng(7))
 
@@ -233,3 +235,35 @@ def test_a_model_that_was_not_trained_is_refused(tmp_path):
     ):
         with pytest.raises(CheckpointError, match="has no checkpoint: train it first"):
             use()
+
+
+def test_a_directory_that_another_process_trains_in_can_be_read_and_not_trained_in(tmp_path):
+    estimator = Estimator(regression, str(tmp_path))
+    estimator.train(input_fn, steps=2)
+    with claimed_elsewhere(tmp_path) as pid:
+        with pytest.raises(ConfigError, match=f"is in use: process {pid} on "):
+            estimator.train(input_fn, steps=2)
+        assert estimator.evaluate(input_fn)["global_step"] == 2
+        assert len(list(estimator.predict(input_fn))) == len(DATA[1])
+    assert estimator.train(input_fn, steps=2).get_variable_value("global_step") == 4
+    assert not (tmp_path / LOCK_FILE).exists()
+
+
+def test_checkpoints_of_which_none_loads_are_not_trained_over(tmp_path):
+    estimator = Estimator(regression, str(tmp_path))
+    estimator.train(input_fn, steps=2)
+    for path in tmp_path.glob("*.data-*"):
+        path.write_bytes(b"damaged")
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("model.ckpt-*")}
+    with pytest.raises(CheckpointError, match="none of them loads: model.ckpt-2, model.ckpt-0.* To begin anew, move"):
+        estimator.train(input_fn, steps=2)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("model.ckpt-*")} == before
+
+
+def test_remote_directories_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for directory in ({"model_dir": "gs://bucket/run"}, {"config": RunConfig(model_dir="gs://bucket/run")}):
+        with pytest.raises(ConfigError, match="got model_dir='gs://bucket/run': wanted a path on this machine"):
+            Estimator(regression, **directory)
+    assert Estimator(regression, f"file://{tmp_path}/run").model_dir == str(tmp_path / "run")
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_latest_checkpoint_is_the_one_that_the_directory_names(tmp_path: Path) -
     assert latest_checkpoint(str(tmp_path)) == prefixes[1]
 
 
-@pytest.mark.parametrize("content", [None, "", "model_checkpo", 'model_checkpoint_path: "model-9"\n'])
+@pytest.mark.parametrize("content", [None, "", "\0" * 80, "model_checkpo", 'model_checkpoint_path: "model-9"\n'])
 def test_latest_checkpoint_without_a_usable_name_is_the_newest(tmp_path: Path, content: str | None) -> None:
     prefixes = save_steps(tmp_path, 1, 2, 3)
     if content is None:
@@ -77,8 +78,11 @@ def test_latest_checkpoint_skips_damaged_ones(tmp_path: Path, suffix: str) -> No
     assert latest_checkpoint(str(tmp_path)) == prefixes[1]
     os.remove(prefixes[1] + ".data-00000-of-00001")
     assert latest_checkpoint(str(tmp_path)) == prefixes[0]
-    os.remove(prefixes[0] + ".index")
-    assert latest_checkpoint(str(tmp_path)) is None
+    os.remove(prefixes[0] + ".data-00000-of-00001")
+    with pytest.raises(
+        CheckpointError, match=r"has 3 checkpoint\(s\), and none of them loads: model-3, model-2, model-1"
+    ):
+        latest_checkpoint(str(tmp_path))
 
 
 def test_latest_checkpoint_ignores_what_a_killed_save_left(tmp_path: Path) -> None:
@@ -108,3 +112,19 @@ def test_checkpoints_of_one_moment_are_ordered_by_number(tmp_path: Path) -> None
 def test_latest_checkpoint_of_nothing_is_none(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     assert latest_checkpoint(str(tmp_path / name)) is None
+
+
+@pytest.mark.parametrize("url", ["ram://checkpoints", "file://{tmp_path}"])
+def test_checkpoints_are_found_wherever_tensorflow_reads(tmp_path: Path, url: str) -> None:
+    directory = url.format(tmp_path=tmp_path)
+    prefix = save_checkpoint(directory, VALUES, 7)
+    assert prefix == f"{directory}/model-7"
+    assert resolve_checkpoint(directory) == resolve_checkpoint(f"{prefix}.index") == prefix
+    with pytest.raises(CheckpointError, match="there is no checkpoint .*/model-8"):
+        resolve_checkpoint(f"{directory}/model-8")
+
+
+@pytest.mark.parametrize("function", [resolve_checkpoint, latest_checkpoint])
+def test_a_place_that_tensorflow_cannot_read_is_not_taken_for_an_empty_one(function: Any) -> None:
+    with pytest.raises(CheckpointError, match="cannot look for a checkpoint at nowhere://model-7.*: .*not implemented"):
+        function("nowhere://model-7")

@@ -1,13 +1,15 @@
 """Checkpoints that a training writes one after the other."""
 
 import os
+import shutil
 
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.log_lines import captured_log
 from tests.helpers.sessions import cpu_session
 from tpack.errors import CheckpointError
-from tpack.tfutils.checkpoint import CheckpointSeries, save_checkpoint
+from tpack.tfutils.checkpoint import CheckpointSeries, remove_leftovers, save_checkpoint
 
 
 @pytest.fixture
@@ -51,6 +53,67 @@ def test_one_that_was_deleted_by_hand_does_not_count(session, tmp_path):
     second = CheckpointSeries(tf.train.Saver(max_to_keep=2), str(tmp_path), "model")
     second.save(session, 3)
     assert steps_in(tmp_path) == [1, 3]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 80, b"\xff\xfe\x80", b"model_checkpo", b"{"])
+def test_those_of_a_former_run_are_found_by_their_files_where_the_file_with_their_names_is_damaged(
+    session, tmp_path, content
+):
+    first = CheckpointSeries(tf.train.Saver(max_to_keep=3), str(tmp_path), "model")
+    for step in (1, 2, 3):
+        first.save(session, step)
+        os.utime(first.prefix(step) + ".index", (step, step))
+    # One that was meant to stay is older than those that count.
+    shutil.copy(first.prefix(1) + ".index", first.prefix(0) + ".index")
+    os.utime(first.prefix(0) + ".index", (0, 0))
+    shutil.copy(first.prefix(1) + ".index", tmp_path / "other-1.index")
+    (tmp_path / "checkpoint").write_bytes(content)
+    with captured_log() as lines:
+        second = CheckpointSeries(tf.train.Saver(max_to_keep=3), str(tmp_path), "model")
+    assert "is damaged" in lines[0]
+    assert "the checkpoints are found by their own files" in lines[0]
+    second.save(session, 4)
+    (tmp_path / "other-1.index").unlink()
+    assert steps_in(tmp_path) == [0, 2, 3, 4]
+    assert tf.train.latest_checkpoint(str(tmp_path)) == second.prefix(4)
+
+
+def test_what_a_killed_save_left_is_removed_and_nothing_else(session, tmp_path):
+    CheckpointSeries(tf.train.Saver(), str(tmp_path), "model").save(session, 1)
+    data = "data-00000-of-00001"
+    left = [
+        f"model-2.{data}.tempstate1234567890",
+        "model-2.index.tempstate99",
+        f"model-3.{data}",
+        f"checkpoint.tmp{'0a' * 16}",
+        f"graph-1122-003300.meta.tmp{'0a' * 16}",
+        "model-4_temp",
+    ]
+    kept = [f"min-cost.{data}", f"other-3.{data}", "model-5.index", "model-2.tempstate", "checkpoint.tmp", "notes.tmp1"]
+    for name in [*left[:-1], *kept]:
+        (tmp_path / name).touch()
+    (tmp_path / "model-4_temp").mkdir()
+    (tmp_path / "model-4_temp" / f"part-00000-of-00001.{data}").touch()
+    before = set(os.listdir(tmp_path))
+    with captured_log() as lines:
+        CheckpointSeries(tf.train.Saver(), str(tmp_path), "model")
+    assert before - set(os.listdir(tmp_path)) == set(left)
+    assert "Removed from" in lines[0]
+    assert remove_leftovers(str(tmp_path), "model") == []
+
+
+def test_what_a_real_killed_save_leaves_is_removed(session, tmp_path, monkeypatch):
+    series = CheckpointSeries(tf.train.Saver(), str(tmp_path), "model")
+    series.save(session, 1)
+    whole = set(os.listdir(tmp_path))
+    # The last of what a save does: the data is there under its name, and the index is not.
+    os.mkdir(tmp_path / "model-2.index")
+    with pytest.raises(CheckpointError, match="cannot write checkpoint .*model-2"):
+        series.save(session, 2)
+    os.rmdir(tmp_path / "model-2.index")
+    assert set(os.listdir(tmp_path)) > whole
+    CheckpointSeries(tf.train.Saver(), str(tmp_path), "model")
+    assert set(os.listdir(tmp_path)) == whole
 
 
 def test_a_failed_one_is_named_and_not_counted(session, tmp_path):

@@ -169,3 +169,11 @@ def test_toco_compatible_wants_optimize(tmp_path: Any) -> None:
         ModelExporter(config()).export_compact(tmp_path / "m.pb", optimize=False, toco_compatible=True)
     ModelExporter(config()).export_compact(tmp_path / "m.pb", toco_compatible=True)
     assert os.path.getsize(tmp_path / "m.pb") > 100
+
+
+def test_remote_places_are_refused_and_no_directory_is_made(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for export in (ModelExporter(config()).export_serving, ModelExporter(config()).export_compact):
+        with pytest.raises(ConfigError, match="got filename='gs://bucket/model': wanted a path on this machine"):
+            export("gs://bucket/model")
+    assert not list(tmp_path.iterdir())

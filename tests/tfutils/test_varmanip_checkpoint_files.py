@@ -75,6 +75,23 @@ def test_missing_files_are_checkpoint_errors(tmp_path: Any) -> None:
             load_checkpoint_vars(tmp_path / name)
 
 
+def test_checkpoints_are_written_wherever_tensorflow_writes(tmp_path: Any) -> None:
+    for path in ("ram://written/model", f"file://{tmp_path}/model"):
+        save_checkpoint_vars({"W": np.arange(3)}, path)
+        np.testing.assert_array_equal(load_checkpoint_vars(path)["W"], np.arange(3))
+
+
+def test_remote_files_that_cannot_be_written_are_errors_in_words(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        CheckpointError, match="cannot write checkpoint nowhere://b/model: File system scheme 'nowhere' not"
+    ):
+        save_checkpoint_vars({"W": np.arange(3)}, "nowhere://b/model")
+    with pytest.raises(ConfigError, match="wanted a path on this machine"):
+        save_checkpoint_vars({"W": np.arange(3)}, "gs://b/model.npz")
+    assert not list(tmp_path.iterdir())
+
+
 def test_session_is_dumped_without_what_only_training_needs(session8: Any, tmp_path: Any) -> None:
     variables = make_variables({"W": np.ones(3, "float32")})
     collections = [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES]

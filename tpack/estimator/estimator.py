@@ -4,7 +4,6 @@ Each call builds a graph of its own and takes its values from the newest checkpo
 all that an Estimator keeps.
 """
 
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -30,6 +29,8 @@ from tpack.estimator.training import TrainLimits, train_model
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint, resolve_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
+from tpack.utils.checks import check_local_path
+from tpack.utils.dir_lock import DirectoryClaim
 
 
 class Estimator:
@@ -79,7 +80,7 @@ class Estimator:
         if directory is None:
             directory = tempfile.mkdtemp(prefix="tpack-estimator-")
             logger.warning(f"The Estimator has no model_dir and uses a temporary one: {directory}")
-        directory = os.fspath(directory)
+        directory = check_local_path("Estimator", "model_dir", directory)
         params = {} if params is None else params
         self._parts = ModelParts(model_fn, params, config.replace(model_dir=directory), directory)
 
@@ -124,8 +125,9 @@ class Estimator:
             The Estimator itself.
 
         Raises:
-            ConfigError: Both numbers are given, or one is not positive, or an argument is of the wrong kind.
-            CheckpointError: The checkpoint does not fit the model.
+            ConfigError: Both numbers are given, or one is not positive, or an argument is of the wrong kind. Or another
+                process trains in the directory, or it cannot be written.
+            CheckpointError: The checkpoint does not fit the model, or there are checkpoints and none of them loads.
             NumericsError: The loss is not a number.
             KeyboardInterrupt: The user's own, after the steps that were done are saved.
         """
@@ -133,20 +135,31 @@ class Estimator:
             raise ConfigError(f"train wants steps or max_steps, got steps={steps} and max_steps={max_steps}")
         steps, max_steps = number_of_steps("steps", steps), number_of_steps("max_steps", max_steps)
         hooks = checked_hooks("hooks", hooks)
+        with DirectoryClaim(self.model_dir):
+            self._train(input_fn, hooks, steps, max_steps, saving_listeners or ())
+        return self
+
+    def _train(
+        self,
+        input_fn: InputFn,
+        hooks: Sequence[tf.train.SessionRunHook],
+        steps: int | None,
+        max_steps: int | None,
+        listeners: Sequence[tf.train.CheckpointSaverListener],
+    ) -> None:
+        """Train in a directory that no other process trains in."""
         checkpoint = self.latest_checkpoint()
         start = 0 if checkpoint is None else int(CheckpointReader(checkpoint).read(GLOBAL_STEP_NAME))
         last_step = start + steps if steps is not None else max_steps
         if last_step is not None and start >= last_step:
             logger.info(f"Nothing to train: the model is at global step {start}, and max_steps is {max_steps}.")
-            return self
-        os.makedirs(self.model_dir, exist_ok=True)
+            return
         with tf.Graph().as_default():
             model = self._build(input_fn, ModeKeys.TRAIN)
             if checkpoint is None and self._warm_start is not None:
                 warm_start(self._warm_start)
             limits = TrainLimits(last_step, checkpoint)
-            train_model(self._parts, model, limits, hooks, saving_listeners or ())
-        return self
+            train_model(self._parts, model, limits, hooks, listeners)
 
     def evaluate(
         self,
@@ -244,7 +257,7 @@ class Estimator:
             ConfigError: The function returns something else, or the model offers nothing that can be served.
         """
         checkpoint = self._existing_checkpoint(checkpoint_path)
-        path = exporting.new_export_dir(os.fspath(export_dir_base))
+        path = exporting.new_export_dir(check_local_path("export_saved_model", "export_dir_base", export_dir_base))
         with tf.Graph().as_default():
             receiver = exporting.call_receiver_fn(serving_input_receiver_fn)
             model = build_model(self._parts, ModeKeys.PREDICT, lambda: Inputs(receiver.features, None))

@@ -2,7 +2,7 @@
 
 A checkpoint is several files: ``model-100.index``, ``model-100.data-00000-of-00001``. People name it by the prefix
 ``model-100``, by one of the files, by their directory or by the ``checkpoint`` file in it. Only the prefix is used from
-here on.
+here on. Whatever TensorFlow's own files may lie on can be read, such as ``gs://``; a series is written on this machine.
 
 TensorFlow notices a truncated or corrupted file only when the tensors in it are read, each tensor having a checksum. So
 a checkpoint is known to be whole once everything in it was read, and not before.
@@ -10,6 +10,7 @@ a checkpoint is known to be whole once everything in it was read, and not before
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,35 +35,46 @@ def resolve_checkpoint(path: str) -> str:
         CheckpointError: There is none. The message lists what is in the directory.
     """
     path = os.path.expanduser(os.fspath(path))
-    if os.path.basename(path) == "checkpoint" and tf.io.gfile.exists(path):
+    if os.path.basename(path) == "checkpoint" and _is_there(path):
         path = os.path.dirname(path) or "."
-    if tf.io.gfile.isdir(path):
+    if not _is_there(path + ".index") and _is_there(path, directory=True):
         prefix = latest_checkpoint(path)
         if prefix is None:
             raise CheckpointError(f"wanted a directory with a checkpoint, and {path} has none. {_listing(path)}")
         return prefix
     prefix = _FILE_SUFFIX.sub("", path)
     # A file of the prefix's own name is a checkpoint in the format before TensorFlow 1.0, which can still be read.
-    if tf.io.gfile.exists(prefix + ".index") or tf.io.gfile.exists(prefix):
+    if _is_there(prefix + ".index") or _is_there(prefix):
         return prefix
     raise CheckpointError(f"there is no checkpoint {path}. {_listing(os.path.dirname(path) or '.')}")
 
 
 def latest_checkpoint(checkpoint_dir: str) -> str | None:
-    """Return the prefix of the newest checkpoint in a directory that really loads, or None.
+    """Return the prefix of the newest checkpoint in a directory that really loads, or None if it has none.
 
     The one that the ``checkpoint`` file names comes first. If it is missing or damaged, for example because the process
     was killed, a warning says so and the others are tried, the newest first.
+
+    Raises:
+        CheckpointError: There are checkpoints, and none of them loads: who takes that for none would begin anew, and
+            write over them.
     """
-    if not tf.io.gfile.isdir(checkpoint_dir):
+    if not _is_there(checkpoint_dir, directory=True):
         return None
+    skipped = []
     for prefix in _candidates(checkpoint_dir):
         try:
             CheckpointReader(prefix).check()
         except CheckpointError as error:
             logger.warning(f"Skipping a checkpoint that does not load: {error}")
+            skipped.append(os.path.basename(prefix))
         else:
             return prefix
+    if skipped:
+        raise CheckpointError(
+            f"{checkpoint_dir} has {len(skipped)} checkpoint(s), and none of them loads: {_some_of(skipped)}. To begin "
+            "anew, move them elsewhere, or choose another directory"
+        )
     return None
 
 
@@ -123,11 +135,12 @@ class CheckpointReader:
 class CheckpointSeries:
     """The checkpoints ``NAME-STEP`` that a training writes into a directory, the oldest of which the saver deletes.
 
-    Those that former runs left there count for how many the saver keeps.
+    Those that former runs left there count for how many the saver keeps. What former runs were killed in the middle of
+    is removed.
 
     Args:
         saver: knows which variables are saved, and how many checkpoints are kept.
-        directory: where to.
+        directory: where to, on this machine; only this process writes to it (``DirectoryClaim``).
         name: what all of them are called.
 
     Attributes:
@@ -138,7 +151,9 @@ class CheckpointSeries:
         self._saver = saver
         self._path = os.path.join(directory, name)
         self.saved_step: int | None = None
-        saver.set_last_checkpoints_with_time(_former_checkpoints(directory))
+        remove_leftovers(directory, name)
+        most = saver.as_saver_def().max_to_keep
+        saver.set_last_checkpoints_with_time(_former_checkpoints(directory, name, most))
 
     def prefix(self, step: int) -> str:
         """Return the prefix of the checkpoint of a step."""
@@ -176,8 +191,65 @@ def save_checkpoint(
         with session.graph.as_default():
             prefix: str = saver.save(session, path, step, write_meta_graph=False, write_state=write_state)
     except (OSError, ValueError, tf.errors.OpError) as error:
-        raise CheckpointError(f"cannot write checkpoint {named}: {error}") from error
+        raise CheckpointError(f"cannot write checkpoint {named}: {reason_of(error)}") from error
     return prefix
+
+
+def reason_of(error: Exception) -> str:
+    """Return what failed, without the place in the program where TensorFlow's operation was made."""
+    if not isinstance(error, tf.errors.OpError):
+        return str(error)
+    _, made_at, reason = str(error.message).rpartition("\nNode: ")
+    lines = reason.splitlines()[1 if made_at else 0 :]
+    return "\n".join(line for line in lines if not line.lstrip().startswith("[[{{node ")).strip()
+
+
+def remove_leftovers(directory: str, name: str) -> list[str]:
+    """Remove what savers were killed in the middle of: temporary files, and data that has no index.
+
+    Only for whom the directory is claimed: what looks like this while another process saves is not left over.
+
+    Args:
+        directory: where the checkpoints are.
+        name: they are called ``NAME-STEP``.
+
+    Returns:
+        The names that were removed, sorted.
+    """
+    if not os.path.isdir(directory):
+        return []
+    names = set(os.listdir(directory))
+    one = rf"{re.escape(name)}-\d+"
+    files = re.compile(rf"{one}\.(index|data-\d+-of-\d+)\.tempstate\d+|(checkpoint|.+\.meta)\.tmp[0-9a-f]{{32}}")
+    shards, data = re.compile(rf"{one}_temp"), re.compile(rf"({one})\.data-\d+-of-\d+")
+    removed = []
+    for found in sorted(names):
+        path, part = os.path.join(directory, found), data.fullmatch(found)
+        if files.fullmatch(found) or (part and f"{part[1]}.index" not in names):
+            os.remove(path)
+        elif shards.fullmatch(found):
+            shutil.rmtree(path)
+        else:
+            continue
+        removed.append(found)
+    if removed:
+        logger.info(f"Removed from {directory} what an interrupted save left there: {_some_of(removed)}.")
+    return removed
+
+
+def _is_there(path: str, *, directory: bool = False) -> bool:
+    """Tell whether there is a file or directory, or a directory.
+
+    Raises:
+        CheckpointError: TensorFlow cannot look, such as at ``s3://`` without the package that serves it.
+    """
+    try:
+        found = tf.io.gfile.stat(path)
+    except tf.errors.NotFoundError:
+        return False
+    except tf.errors.OpError as error:
+        raise CheckpointError(f"cannot look for a checkpoint at {path}: {reason_of(error)}") from error
+    return bool(found.is_directory) or not directory
 
 
 def _candidates(checkpoint_dir: str) -> list[str]:
@@ -185,21 +257,27 @@ def _candidates(checkpoint_dir: str) -> list[str]:
     names = [name.removesuffix(".index") for name in tf.io.gfile.listdir(checkpoint_dir) if name.endswith(".index")]
     prefixes = [os.path.join(checkpoint_dir, name) for name in names]
     prefixes.sort(key=_age_key, reverse=True)
-    named = _named_checkpoint(checkpoint_dir)
-    return [named, *(prefix for prefix in prefixes if prefix != named)] if named else prefixes
+    state = _checkpoint_state(checkpoint_dir)
+    if state is None:
+        return prefixes
+    # A directory that was moved still names its checkpoints by where they were saved.
+    named = os.path.join(checkpoint_dir, os.path.basename(state.model_checkpoint_path))
+    return [named, *(prefix for prefix in prefixes if prefix != named)]
 
 
-def _named_checkpoint(checkpoint_dir: str) -> str | None:
-    """Return the prefix that a directory's ``checkpoint`` file names, or None when it names nothing."""
+def _checkpoint_state(checkpoint_dir: str) -> Any:
+    """Return what a directory's ``checkpoint`` file says, or None when there is none or it is damaged."""
+    reason: object = "it is not what a saver writes"
     try:
         state = tf.train.get_checkpoint_state(checkpoint_dir)
     except ValueError as error:
-        logger.warning(f"The file that names the latest checkpoint of {checkpoint_dir} is damaged: {error}")
-        return None
-    if state is None:
-        return None
-    # A directory that was moved still names its checkpoints by where they were saved.
-    return os.path.join(checkpoint_dir, os.path.basename(state.model_checkpoint_path))
+        state, reason = None, error
+    if state is None and tf.io.gfile.exists(os.path.join(checkpoint_dir, "checkpoint")):
+        logger.warning(
+            f"The file that names the latest checkpoint of {checkpoint_dir} is damaged ({reason}): the checkpoints are "
+            "found by their own files."
+        )
+    return state
 
 
 def _age_key(prefix: str) -> tuple[int, int, str]:
@@ -210,17 +288,33 @@ def _age_key(prefix: str) -> tuple[int, int, str]:
 
 
 def _listing(directory: str) -> str:
-    if not tf.io.gfile.isdir(directory):
+    if not _is_there(directory, directory=True):
         return f"There is no directory {directory} either"
     names = sorted(tf.io.gfile.listdir(directory))
-    if not names:
-        return f"The directory {directory} is empty"
+    return f"The directory {directory} has: {_some_of(names)}" if names else f"The directory {directory} is empty"
+
+
+def _some_of(names: list[str]) -> str:
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return f"The directory {directory} has: {', '.join(names[:_MAX_LISTED])}{more}"
+    return ", ".join(names[:_MAX_LISTED]) + more
 
 
-def _former_checkpoints(directory: str) -> list[tuple[str, float]]:
-    """Return the checkpoints that a directory's ``checkpoint`` file names and when each was saved, the oldest first."""
-    state = tf.train.get_checkpoint_state(directory)
-    paths = [] if state is None else state.all_model_checkpoint_paths
-    return [(path, os.path.getmtime(f"{path}.index")) for path in paths if os.path.exists(f"{path}.index")]
+def _former_checkpoints(directory: str, name: str, most: int) -> list[tuple[str, float]]:
+    """Return the checkpoints of former runs that count, and when each was saved, the oldest first.
+
+    Args:
+        directory: where they are.
+        name: they are called ``NAME-STEP``.
+        most: how many are kept; 0 for all. Where the ``checkpoint`` file does not say which these are, it is the newest
+            ones: older ones were meant to stay.
+    """
+    state = _checkpoint_state(directory)
+    if state is not None:
+        paths = [path for path in state.all_model_checkpoint_paths if os.path.exists(f"{path}.index")]
+    elif os.path.exists(os.path.join(directory, "checkpoint")):
+        steps = re.compile(rf"({re.escape(name)}-\d+)\.index")
+        found = [match[1] for entry in os.listdir(directory) if (match := steps.fullmatch(entry))]
+        paths = sorted((os.path.join(directory, prefix) for prefix in found), key=_age_key)[-most:]
+    else:
+        return []
+    return [(path, os.path.getmtime(f"{path}.index")) for path in paths]

@@ -17,6 +17,7 @@ from tpack.errors import ConfigError
 from tpack.tfutils.initialize import create_initialized_session
 from tpack.tower.context import PredictTowerContext
 from tpack.utils import logger
+from tpack.utils.checks import check_local_path
 from tpack.utils.fs import atomic_path, atomic_write
 
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -66,11 +67,11 @@ class ModelExporter:
             signature_name: the name of the signature.
 
         Raises:
-            ConfigError: The directory exists and is not empty.
+            ConfigError: The directory exists and is not empty, or is not on this machine.
             TowerError: The model has no tensor of an input or output name. The message lists near names.
             CheckpointError: The weights are missing, damaged or of other shapes.
         """
-        path = os.path.abspath(os.fspath(filename))
+        path = os.path.abspath(check_local_path("export_serving", "filename", filename))
         if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path)):
             raise ConfigError(f"wanted a new directory to export a model to, and {path} is there and not empty")
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -107,21 +108,22 @@ class ModelExporter:
                 are anyway; it wants ``optimize``.
 
         Raises:
-            ConfigError: ``toco_compatible`` comes without ``optimize``.
+            ConfigError: ``toco_compatible`` comes without ``optimize``, or the file is not on this machine.
             TowerError: As for ``export_serving``.
             CheckpointError: As for ``export_serving``.
         """
         if toco_compatible and not optimize:
             raise ConfigError("toco_compatible=True is about how the graph is optimised, and optimize=False forbids it")
+        path = os.path.abspath(check_local_path("export_compact", "filename", filename))
         with self._built() as built:
             keep = [tensor.op.name for tensor in [*built.inputs.values(), *built.outputs.values()]]
             frozen = freeze(built.session, list(built.outputs.values()))
         if optimize:
             frozen = without_passing_nodes(frozen, keep)
-        os.makedirs(os.path.dirname(os.path.abspath(os.fspath(filename))), exist_ok=True)
-        with atomic_write(filename, "wb") as file:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with atomic_write(path, "wb") as file:
             file.write(frozen.SerializeToString())
-        logger.info(f"Exported the model to {os.fspath(filename)}: {_names(built)}")
+        logger.info(f"Exported the model to {path}: {_names(built)}")
 
     @contextmanager
     def _built(self) -> Iterator[_Built]:

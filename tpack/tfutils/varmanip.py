@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
-from tpack.errors import ConfigError
-from tpack.tfutils.checkpoint import CheckpointReader, resolve_checkpoint
+from tpack.errors import CheckpointError, ConfigError
+from tpack.tfutils.checkpoint import CheckpointReader, reason_of, resolve_checkpoint
 from tpack.tfutils.graph_lookup import near_names
 from tpack.tfutils.sessinit import load_npz
 from tpack.tfutils.variable_values import assign_values, fit_values
@@ -101,10 +101,12 @@ def save_checkpoint_vars(dic: Mapping[str, ArrayLike], path: str | os.PathLike[s
 
     Args:
         dic: variable name, with or without ``:0``, to array.
-        path: the file, or the prefix of the checkpoint's files. Its directory must exist.
+        path: the file, or the prefix of the checkpoint's files. Its directory must exist. A checkpoint may be wherever
+            TensorFlow can write.
 
     Raises:
-        ConfigError: It is no dict of names, or one name is there twice.
+        ConfigError: It is no dict of names, or one name is there twice, or an ``.npz`` file is not on this machine.
+        CheckpointError: The checkpoint cannot be written.
     """
     values = {str(name).removesuffix(":0"): np.asarray(value) for name, value in dic.items()}
     if len(values) < len(dic) or not all(isinstance(name, str) for name in dic):
@@ -124,7 +126,10 @@ def save_checkpoint_vars(dic: Mapping[str, ArrayLike], path: str | os.PathLike[s
             shape_and_slices=[""] * len(values),
             tensors=list(placeholders.values()),
         )
-        session.run(save, {placeholders[name]: value for name, value in values.items()})
+        try:
+            session.run(save, {placeholders[name]: value for name, value in values.items()})
+        except tf.errors.OpError as error:
+            raise CheckpointError(f"cannot write checkpoint {path}: {reason_of(error)}") from error
 
 
 save_chkpt_vars = save_checkpoint_vars

@@ -36,7 +36,7 @@ class DirectoryClaim:
     On a filesystem that has no locks a warning says so, and the claim is made without one.
 
     Args:
-        directory: it must exist.
+        directory: made if it is not there.
 
     Raises:
         ConfigError: Another process writes to it; the message names process, host and start. Or it cannot be written.
@@ -128,6 +128,7 @@ def _lock(path: str) -> int:
     """Lock a directory and write down who did; return the open file."""
     file = os.path.join(path, LOCK_FILE)
     try:
+        os.makedirs(path, exist_ok=True)
         while True:
             with contextlib.ExitStack() as stack:
                 handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)

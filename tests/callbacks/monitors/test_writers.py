@@ -7,7 +7,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.monitors.writers import ScalarPrinter, SendMonitorData, TFEventWriter
-from tpack.errors import ConfigError
+from tpack.errors import CallbackError, ConfigError
 
 
 def read_events(directory):
@@ -53,6 +53,16 @@ def test_files_can_be_split_by_epoch(graph, tmp_path):
     assert len([name for name in os.listdir(tmp_path) if "tfevents" in name]) == 3
     scalars = [e.step for e in read_events(tmp_path) for v in e.summary.value]
     assert sorted(scalars) == [3, 6]
+
+
+def test_events_go_wherever_tensorflow_writes(graph):
+    FakeTrainer().train([], monitors=[TFEventWriter("ram://events")])
+    assert len(tf.io.gfile.listdir("ram://events")) == 1
+
+
+def test_a_place_that_tensorflow_cannot_write_to_is_an_error_in_words(graph):
+    with pytest.raises(CallbackError, match="TFEventWriter cannot write to nowhere://events: .*not implemented"):
+        FakeTrainer().train([], monitors=[TFEventWriter("nowhere://events")])
 
 
 def test_without_a_directory_nothing_is_written(graph):

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.send_stat import CommandTemplate, run_command
+from tpack.errors import CallbackError
 from tpack.utils import logger
 
 
@@ -18,7 +19,8 @@ class TFEventWriter(MonitorBase):
     A run that resumes tells TensorBoard to forget what a former run wrote after the step at which it resumes.
 
     Args:
-        logdir: the directory; the logger's directory unless given. Without either nothing is written.
+        logdir: the directory, wherever TensorFlow can write, such as ``gs://``; the logger's directory unless given.
+            Without either nothing is written.
         max_queue: how many events wait in memory before the writer is waited for.
         flush_secs: how often the file is flushed; it also is after each epoch.
         split_files: begin a new file after each epoch, for storage that can not append.
@@ -61,9 +63,12 @@ class TFEventWriter(MonitorBase):
         self._num_files += 1
         # A session being the default one does not make its graph so, and outside a graph there is no FileWriter.
         with self.graph.as_default():
-            return tf.summary.FileWriter(
-                self._logdir, max_queue=self._max_queue, flush_secs=self._flush_secs, filename_suffix=suffix
-            )
+            try:
+                return tf.summary.FileWriter(
+                    self._logdir, max_queue=self._max_queue, flush_secs=self._flush_secs, filename_suffix=suffix
+                )
+            except tf.errors.OpError as error:
+                raise CallbackError(f"{self} cannot write to {self._logdir}: {error.message}") from error
 
     def process_summary(self, summary: tf.Summary) -> None:
         """Write the summary at the current step."""
