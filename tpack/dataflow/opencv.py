@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tpack.errors import DataPointError
 from tpack.utils.optional import import_optional
 
-_MAX_CHANNELS = 4
+MAX_CHANNELS = 4
 
 
 def opencv() -> Any:
@@ -28,9 +29,18 @@ def apply_per_channels(function: Callable[[np.ndarray], np.ndarray], image: np.n
     Args:
         function: takes and returns an image; what it does to one channel does not depend on the others.
         image: of shape (H, W) or (H, W, C).
+
+    Raises:
+        DataPointError: OpenCV cannot; there may be too little memory.
     """
-    if image.ndim == 3 and image.shape[2] > _MAX_CHANNELS:
-        parts = [image[:, :, k : k + _MAX_CHANNELS] for k in range(0, image.shape[2], _MAX_CHANNELS)]
+    if image.ndim == 3 and image.shape[2] > MAX_CHANNELS:
+        parts = [image[:, :, k : k + MAX_CHANNELS] for k in range(0, image.shape[2], MAX_CHANNELS)]
         return np.concatenate([apply_per_channels(function, np.ascontiguousarray(part)) for part in parts], axis=2)
-    result = function(image)
+    try:
+        result = function(image)
+    except opencv().error as error:
+        reason = " ".join(str(error).split())
+        raise DataPointError(
+            f"OpenCV cannot do this to an image of shape {image.shape} and dtype {image.dtype}: {reason}"
+        ) from error
     return result if result.ndim == image.ndim else result[:, :, np.newaxis]

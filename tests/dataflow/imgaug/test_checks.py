@@ -9,7 +9,7 @@ from tpack.errors import ConfigError, DataPointError
 OWNER = object()
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64, bool, np.int32, np.uint16, np.float16, ">f4", np.complex64])
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1), (2, 3, 3), (2, 3, 7)])
 def test_images_have_height_and_width(shape, dtype):
     assert checks.check_image(OWNER, np.zeros(shape, dtype)) == (2, 3)
@@ -21,13 +21,22 @@ def test_images_have_height_and_width(shape, dtype):
         ([[1]], "got a list: wanted an image, a numpy array"),
         (np.zeros(3, np.uint8), r"shape \(3,\): wanted \(H, W\) or \(H, W, C\)"),
         (np.zeros((0, 3), np.uint8), r"shape \(0, 3\): wanted"),
-        (np.zeros((2, 3), np.int64), r"dtype int64: wanted uint8, float32 or float64; put ToUint8\(\)"),
-        (np.zeros((2, 3), ">f4"), "dtype >f4: wanted"),
+        (np.zeros((2, 3), object), "dtype object: wanted numbers"),
+        (np.zeros((2, 3), "U2"), "dtype <U2: wanted numbers"),
     ],
 )
 def test_what_is_no_image_is_refused(image, message):
     with pytest.raises(DataPointError, match=message):
         checks.check_image(OWNER, image)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, bool, ">f4", np.float16])
+def test_other_values_are_not_computed_with(dtype):
+    with pytest.raises(DataPointError, match=r"dtype .*: wanted uint8, float32 or float64; put ToUint8\(\) or"):
+        checks.check_values(OWNER, np.zeros((2, 3), dtype))
+    with pytest.raises(DataPointError, match="wanted uint8, float32 or float64; do so"):
+        checks.check_values(OWNER, np.zeros((2, 3), dtype), "do so")
+    assert not checks.has_value_dtype(np.zeros((2, 3), dtype))
 
 
 def test_numeric_image_is_of_real_numbers():

@@ -174,13 +174,13 @@ class UnsupportedTransformError(ConfigError, NotImplementedError):
 class ImageAugmentor:
     """The base of all augmentors.
 
-    An image is an array of shape (H, W) or (H, W, C) of dtype uint8, with values from 0 to 255, or float32. An
-    augmentor does not change it; what it returns may be the same array or share memory with it.
+    XX
+        augmentor does not change it; what it returns may be the same array or share memory with it.
 
     Example:
-        class Invert(ImageAugmentor):
-            def get_transform(self, img):
-                return TransformFactory(apply_image=lambda img: 255 - img, apply_coords=lambda coords: coords)
+            class Invert(ImageAugmentor):
+                def get_transform(self, img):
+                    return TransformFactory(apply_image=lambda img: 255 - img, apply_coords=lambda coords: coords)
     """
 
     _rng: np.random.RandomState | None = None

@@ -15,26 +15,41 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 Number = TypeVar("Number", bound=float)
-_IMAGE_DTYPES = frozenset(map(np.dtype, ("uint8", "float32", "float64")))
+_VALUE_DTYPES = frozenset(map(np.dtype, ("uint8", "float32", "float64")))
 
 
 def check_image(owner: object, image: object) -> tuple[int, int]:
-    """Return the height and width of an image.
+    """Return the height and width of an image whose pixels are only moved, of any dtype.
 
     Args:
         owner: who got it, for the message.
         image: the image.
 
     Raises:
+        DataPointError: It is not an array of numbers of shape (H, W) or (H, W, C), or it is empty.
+    """
+    array = _check_array(owner, image)
+    if array.dtype.kind not in "biufcV":
+        raise DataPointError(f"{type(owner).__name__} got an image of dtype {array.dtype}: wanted numbers")
+    return array.shape[0], array.shape[1]
+
+
+def check_values(owner: object, image: object, way_out: str = "put ToUint8() or ToFloat32() before it") -> None:
+    """Check an image whose values are computed with.
+
+    Args:
+        owner: who got it, for the message.
+        image: the image.
+        way_out: what to do with others.
+
+    Raises:
         DataPointError: It is not an array of shape (H, W) or (H, W, C) of uint8, float32 or float64, or it is empty.
     """
     array = _check_array(owner, image)
-    if array.dtype not in _IMAGE_DTYPES:
+    if array.dtype not in _VALUE_DTYPES:
         raise DataPointError(
-            f"{type(owner).__name__} got an image of dtype {array.dtype}: wanted uint8, float32 or float64; "
-            "put ToUint8() or ToFloat32() before it"
+            f"{type(owner).__name__} got an image of dtype {array.dtype}: wanted uint8, float32 or float64; {way_out}"
         )
-    return array.shape[0], array.shape[1]
 
 
 def check_numeric_image(owner: object, image: object) -> None:
@@ -67,7 +82,7 @@ def check_color(owner: object, image: np.ndarray) -> None:
     Raises:
         DataPointError: It is not an image, or has another number of channels.
     """
-    check_image(owner, image)
+    check_values(owner, image)
     if image.ndim != 3 or image.shape[2] != 3:
         raise DataPointError(
             f"{type(owner).__name__} got an image of shape {image.shape}: wanted three channels of colour"
@@ -140,6 +155,11 @@ def check_shape(owner: object, name: str, value: int | Sequence[int]) -> tuple[i
 def is_number(value: object) -> bool:
     """Tell whether a value is a real number and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+
+
+def has_value_dtype(image: np.ndarray) -> bool:
+    """Tell whether an image is of a dtype that is computed with, and that every version of OpenCV knows."""
+    return image.dtype in _VALUE_DTYPES
 
 
 def _check_array(owner: object, image: object) -> np.ndarray:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tpack.dataflow.imgaug.checks import check_color, check_image, check_number, check_range
+from tpack.dataflow.imgaug.checks import check_color, check_number, check_range, check_values
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, convert_color, map_values, to_dtype_of
 from tpack.dataflow.opencv import opencv
 from tpack.errors import ConfigError
@@ -73,7 +73,7 @@ class Contrast(PhotometricAugmentor):
 
     def _mean(self, img: np.ndarray) -> np.ndarray | np.float32:
         """Return one mean, or one for each channel."""
-        check_image(self, img)
+        check_values(self, img)
         if self.rgb is None or img.ndim == 2 or img.shape[2] == 1:
             return img.mean(axis=(0, 1), dtype=np.float64).astype(np.float32)
         check_color(self, img)
@@ -213,5 +213,5 @@ class Clip(PhotometricAugmentor):
         self.max = check_number(self, "max", max, low=min)
 
     def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
-        check_image(self, img)
+        check_values(self, img)
         return map_values(self, img, lambda values: np.clip(values, self.min, self.max), clip=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tpack.dataflow.imgaug.base import ImageAugmentor, Transform, TransformList
 from tpack.dataflow.imgaug.checks import check_image, check_number, check_points, check_range, check_shape, is_number
-from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, to_dtype_of
+from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, fill_values
 from tpack.dataflow.imgaug.resize import ResizeTransform
 from tpack.errors import ConfigError, DataPointError
 
@@ -230,7 +230,7 @@ class RandomCutout(PhotometricAugmentor):
     def _augment(self, img: np.ndarray, param: tuple[int, int, int, int]) -> np.ndarray:
         y0, x0, height, width = param
         filled = img.copy()
-        filled[y0 : y0 + height, x0 : x0 + width] = to_dtype_of(np.asarray(self.fill, np.float64), img, clip=False)
+        filled[y0 : y0 + height, x0 : x0 + width] = fill_values(self, self.fill, img)
         return filled
 
 

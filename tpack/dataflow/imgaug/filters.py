@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tpack.dataflow.imgaug.checks import check_image, check_number, check_range
+from tpack.dataflow.imgaug.checks import check_number, check_range, check_values
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, to_dtype_of
 from tpack.dataflow.opencv import apply_per_channels, opencv
 from tpack.errors import ConfigError, DataPointError
@@ -50,7 +50,7 @@ class GaussianBlur(PhotometricAugmentor):
         return (int(sizes[0]), int(sizes[other])), (float(sigmas[0]), float(sigmas[other]))
 
     def _augment(self, img: np.ndarray, param: tuple[tuple[int, int], tuple[float, float]]) -> np.ndarray:
-        check_image(self, img)
+        check_values(self, img)
         (size, (sigma_x, sigma_y)), blur = param, opencv().GaussianBlur
         return apply_per_channels(lambda part: blur(part, size, sigmaX=sigma_x, sigmaY=sigma_y), img)
 
@@ -75,7 +75,7 @@ class GaussianNoise(_SeededNoise):
         self.clip = clip
 
     def _augment(self, img: np.ndarray, param: int) -> np.ndarray:
-        check_image(self, img)
+        check_values(self, img)
         noise = np.random.default_rng(param).standard_normal(img.shape, dtype=np.float32)
         return to_dtype_of(img + noise * np.float32(self.sigma), img, self.clip)
 
@@ -98,7 +98,7 @@ class SaltPepperNoise(_SeededNoise):
             raise ConfigError(f"{self!r}: wanted probabilities that are at most 1 together")
 
     def _augment(self, img: np.ndarray, param: int) -> np.ndarray:
-        check_image(self, img)
+        check_values(self, img)
         drawn = np.random.default_rng(param).random(img.shape, dtype=np.float32)
         noisy = img.copy()
         noisy[drawn < self.black_prob] = 0
@@ -128,7 +128,7 @@ class JpegNoise(PhotometricAugmentor):
         return int(self.rng.randint(*self.quality_range))
 
     def _augment(self, img: np.ndarray, param: int) -> np.ndarray:
-        check_image(self, img)
+        check_values(self, img)
         if img.ndim == 3 and img.shape[2] not in (1, 3):
             raise DataPointError(f"JpegNoise got an image of shape {img.shape}: wanted one channel or three")
         cv2 = opencv()
@@ -149,7 +149,7 @@ class MeanVarianceNormalize(PhotometricAugmentor):
         self.all_channel = all_channel
 
     def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
-        check_image(self, img)
+        check_values(self, img)
         axis = _axes(img, self.all_channel)
         mean = img.mean(axis=axis, keepdims=True, dtype=np.float64)
         deviation = img.std(axis=axis, keepdims=True, dtype=np.float64)
@@ -174,7 +174,7 @@ class MinMaxNormalize(PhotometricAugmentor):
         self.all_channel = all_channel
 
     def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
-        check_image(self, img)
+        check_values(self, img)
         axis = _axes(img, self.all_channel)
         least = img.min(axis=axis, keepdims=True).astype(np.float64)
         spread = img.max(axis=axis, keepdims=True) - least

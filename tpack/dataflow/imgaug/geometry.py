@@ -6,16 +6,30 @@ The numbers of borders are OpenCV's: 0 one value, 1 the nearest pixel again, 2 m
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tpack.dataflow.imgaug.base import ImageAugmentor, NoOpTransform, Transform
-from tpack.dataflow.imgaug.checks import check_image, check_image_size, check_number, check_points, check_range
-from tpack.dataflow.opencv import apply_per_channels, opencv
+from tpack.dataflow.imgaug.checks import (
+    check_image,
+    check_image_size,
+    check_number,
+    check_points,
+    check_range,
+    check_values,
+    has_value_dtype,
+)
+from tpack.dataflow.imgaug.photometric import fill_values
+from tpack.dataflow.opencv import MAX_CHANNELS, apply_per_channels, opencv
 from tpack.errors import ConfigError
 
 # What a length computed from sines may lack of a whole number.
 _EPSILON = 1e-6
+# What of OpenCV's flags is the interpolation, and the one that only moves pixels.
+_INTERPOLATION, _NEAREST = 7, 0
+# For these OpenCV finds the same pixel nearest, if there are not just two channels.
+_MOVED_ALIKE = frozenset(map(np.dtype, ("uint8", "float32")))
 
 
 class WarpAffineTransform(Transform):
@@ -27,7 +41,7 @@ class WarpAffineTransform(Transform):
     Args:
         mat: of shape (2, 3): the pixel with indices (x, y) goes to ``mat @ (x, y, 1)``.
         dsize: the width and height of the image that comes out.
-        interp: OpenCV's number of the interpolation.
+        interp: OpenCV's number of the interpolation; with 0 the image may be of any dtype, as a map of labels is.
         borderMode: OpenCV's number of what is outside of the image.
         borderValue: the value there with border 0, or one for each channel.
 
@@ -52,13 +66,48 @@ class WarpAffineTransform(Transform):
         self.border_value = borderValue
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Return the image warped."""
+        """Return the image warped; by the nearest pixel, it may be of any dtype."""
         check_image(self, img)
-        is_one = np.ndim(self.border_value) == 0
-        value = (self.border_value,) * 4 if is_one else tuple(self.border_value)  # type: ignore[arg-type]
-        options = {"flags": self.interp, "borderMode": self.border_mode, "borderValue": value}
-        warp = opencv().warpAffine
-        return apply_per_channels(lambda part: warp(part, self.mat, self.dsize, **options), img)
+        is_nearest = self.interp & _INTERPOLATION == _NEAREST
+        channels = img.shape[2] if img.ndim == 3 else 1
+        if is_nearest and (img.dtype not in _MOVED_ALIKE or channels % MAX_CHANNELS == 2):
+            return self._move(img)
+        if not is_nearest:
+            check_values(self, img, "interp=0 takes every dtype, or put ToFloat32() before it")
+        values = self._border_values(channels)
+        if channels <= MAX_CHANNELS:
+            return apply_per_channels(lambda part: self._warp(part, values), img)
+        parts = [
+            self._warp(np.ascontiguousarray(img[:, :, k : k + MAX_CHANNELS]), values[k : k + MAX_CHANNELS])
+            for k in range(0, channels, MAX_CHANNELS)
+        ]
+        return np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
+
+    def _warp(self, part: np.ndarray, values: Sequence[float]) -> np.ndarray:
+        """Let OpenCV warp an image of up to four channels."""
+        options = {"flags": self.interp, "borderMode": self.border_mode, "borderValue": tuple(values)}
+        return opencv().warpAffine(part, self.mat, self.dsize, **options)
+
+    def _move(self, img: np.ndarray) -> np.ndarray:
+        """Take for each pixel the one that OpenCV finds nearest for uint8; for some dtypes it finds others or none.
+
+        What it warps are the rows and columns that pixels come from, with a border of -1.
+        """
+        height, width = img.shape[:2]
+        rows = np.repeat(np.arange(height, dtype=np.float32)[:, np.newaxis], width, axis=1)
+        columns = np.repeat(np.arange(width, dtype=np.float32)[np.newaxis], height, axis=0)
+        row, column = (self._warp(places, [-1]).astype(np.int32) for places in (rows, columns))
+        moved = np.take(img.reshape(height * width, -1), row * np.int32(width) + column, axis=0, mode="clip")
+        is_outside = row < 0
+        if is_outside.any():
+            moved[is_outside] = fill_values(self, self._border_values(moved.shape[2]), img)
+        return moved.reshape(*moved.shape[:2], *img.shape[2:])
+
+    def _border_values(self, channels: int) -> list[Any]:
+        """Return a value for each channel; as OpenCV has it, 0 if there are fewer."""
+        value = np.asarray(self.border_value)
+        given = [value.item()] * channels if value.ndim == 0 else value.tolist()
+        return [*given, *[0] * channels][:channels]
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
         """Move the coordinates; the matrix is for indices of pixels, which are 0.5 less."""
@@ -95,7 +144,7 @@ class Shift(ImageAugmentor):
         x = round(self._rand_range(-self.horiz_frac, self.horiz_frac) * width)
         y = round(self._rand_range(-self.vert_frac, self.vert_frac) * height)
         mat = np.array([[1, 0, x], [0, 1, y]])
-        return WarpAffineTransform(mat, (width, height), 1, self.border, self.border_value)
+        return WarpAffineTransform(mat, (width, height), _NEAREST, self.border, self.border_value)
 
 
 class Affine(ImageAugmentor):
@@ -245,6 +294,8 @@ class FlipTransform(Transform):
         """Return the image mirrored."""
         check_image_size(self, img, self.h, self.w)
         flip, axis = opencv().flip, 1 if self.horiz else 0
+        if not has_value_dtype(img):
+            return np.ascontiguousarray(np.flip(img, axis))
         return apply_per_channels(lambda part: flip(part, axis), img)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
@@ -263,6 +314,8 @@ class TransposeTransform(Transform):
     def apply_image(self, img: np.ndarray) -> np.ndarray:
         """Return the image transposed."""
         check_image(self, img)
+        if not has_value_dtype(img):
+            return np.ascontiguousarray(img.swapaxes(0, 1))
         return apply_per_channels(opencv().transpose, img)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:

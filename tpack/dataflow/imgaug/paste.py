@@ -7,7 +7,7 @@ import numpy as np
 
 from tpack.dataflow.imgaug.base import ImageAugmentor, Transform
 from tpack.dataflow.imgaug.checks import check_image, check_image_size, check_points, check_shape
-from tpack.dataflow.imgaug.photometric import to_dtype_of
+from tpack.dataflow.imgaug.photometric import fill_values
 from tpack.errors import ConfigError, DataPointError
 
 
@@ -50,7 +50,7 @@ class ConstantBackgroundFiller(BackgroundFiller):
 
     def _fill(self, background_shape: tuple[int, ...], img: np.ndarray) -> np.ndarray:
         background = np.empty((*background_shape, *img.shape[2:]), img.dtype)
-        background[...] = to_dtype_of(np.asarray(self.value, np.float64), img, clip=False)
+        background[...] = fill_values(self, self.value, img)
         return background
 
 

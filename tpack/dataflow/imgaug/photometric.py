@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tpack.dataflow.imgaug.base import ImageAugmentor, Transform, UnsupportedTransformError
-from tpack.dataflow.imgaug.checks import check_color, check_image, check_numeric_image, check_points
+from tpack.dataflow.imgaug.checks import check_color, check_numeric_image, check_points, check_values
 from tpack.dataflow.opencv import opencv
 from tpack.errors import ConfigError, DataPointError
+from tpack.utils.checks import shown
 
 _LEVELS = np.arange(256, dtype=np.float32)
 _MAX_TABLE_CHANNELS = 4
@@ -68,6 +70,32 @@ def to_dtype_of(values: np.ndarray, img: np.ndarray, clip: bool) -> np.ndarray:
     return (np.clip(values, 0, 255) if clip else values).astype(img.dtype, copy=False)
 
 
+def fill_values(owner: object, value: ArrayLike, img: np.ndarray) -> np.ndarray:
+    """Return the value of pixels that are filled in, or one for each channel, in the dtype of an image.
+
+    Floats are rounded, and for uint8 integers limited too, as `to_dtype_of` does; other dtypes take what they hold.
+
+    Args:
+        owner: who fills, for the message.
+        value: the value or values.
+        img: the image.
+
+    Raises:
+        DataPointError: The dtype of the image cannot hold a value.
+    """
+    values = np.asarray(value)
+    if img.dtype == np.uint8:
+        return to_dtype_of(values.astype(np.float64), img, clip=False)
+    with np.errstate(invalid="ignore"):
+        filled = values.astype(img.dtype)
+    if img.dtype.kind in "biu" and not np.array_equal(filled, values):
+        raise DataPointError(
+            f"{type(owner).__name__} got an image of dtype {img.dtype}, which cannot hold {shown(value)}, the value "
+            "that is filled in"
+        )
+    return filled
+
+
 def map_values(
     owner: object, img: np.ndarray, function: Callable[[np.ndarray], np.ndarray], clip: bool = True
 ) -> np.ndarray:
@@ -81,7 +109,7 @@ def map_values(
         function: takes and returns floats of any shape that ends in one dimension for channels.
         clip: whether floats are limited to 0 and 255.
     """
-    check_image(owner, img)
+    check_values(owner, img)
     channels = 1 if img.ndim == 2 else img.shape[2]
     pixels = img.reshape(*img.shape[:2], channels)
     if img.dtype != np.uint8 or channels > _MAX_TABLE_CHANNELS:
@@ -129,7 +157,7 @@ class ColorSpace(PhotometricAugmentor):
         self.keepdims = keepdims
 
     def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
-        check_image(self, img)
+        check_values(self, img)
         try:
             converted = convert_color(img, self.mode)
         except opencv().error as error:

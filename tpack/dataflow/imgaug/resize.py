@@ -16,16 +16,23 @@ from tpack.dataflow.imgaug.checks import (
     check_points,
     check_range,
     check_shape,
+    check_values,
+    has_value_dtype,
 )
 from tpack.dataflow.opencv import apply_per_channels, opencv
 from tpack.errors import ConfigError
 from tpack.utils import logger
 
 _MAX_TRIALS = 50
+# The interpolations that only move pixels: the nearest one, and the same without OpenCV's rounding.
+_NEAREST = (0, 6)
 
 
 class ResizeTransform(Transform):
-    """Resize an image of height ``h`` and width ``w`` to ``new_h`` and ``new_w``."""
+    """Resize an image of height ``h`` and width ``w`` to ``new_h`` and ``new_w``.
+
+    By the nearest pixel it may be of any dtype, as a map of labels is.
+    """
 
     def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int) -> None:
         self.h = h
@@ -37,8 +44,15 @@ class ResizeTransform(Transform):
     def apply_image(self, img: np.ndarray) -> np.ndarray:
         """Return the image in the other size."""
         check_image_size(self, img, self.h, self.w)
-        resize, size = opencv().resize, (self.new_w, self.new_h)
-        return apply_per_channels(lambda part: resize(part, size, interpolation=self.interp), img)
+        if has_value_dtype(img):
+            return apply_per_channels(self._resize, img)
+        if self.interp not in _NEAREST:
+            check_values(self, img, "interp=0 takes every dtype, or put ToFloat32() before it")
+        places = np.arange(self.h * self.w, dtype=np.int32).reshape(self.h, self.w)
+        return img.reshape(self.h * self.w, *img.shape[2:])[self._resize(places)]
+
+    def _resize(self, part: np.ndarray) -> np.ndarray:
+        return opencv().resize(part, (self.new_w, self.new_h), interpolation=self.interp)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
         """Scale the coordinates."""
