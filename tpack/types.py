@@ -7,6 +7,7 @@ what may be asked of such an object, so that code below can name its type withou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeAlias
 
 if TYPE_CHECKING:
@@ -56,10 +57,10 @@ class Counters(Protocol):
     def global_step(self) -> int:
         """How many steps are finished in all runs."""
 
-
     @property
     def is_epoch_over(self) -> bool:
         """Whether nothing is left to be done in the current epoch but saving it."""
+
 
 class Monitors(Protocol):
     """Where a callback reports statistics, and reads those that others reported."""
@@ -88,6 +89,9 @@ class Interruption(Protocol):
 
     def fail(self, error: Exception) -> None:
         """Have the step raise ``error``; called from another thread."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keep a signal from ending training inside of a block."""
 
     def wait_until_left(self, timeout_secs: float) -> bool:
         """Wait until the last step has ended; return whether it has."""
@@ -134,12 +138,12 @@ class Trainer(Counters, Protocol):
     def input_source(self) -> DataSource | None:
         """Where the data come from, if it is an input source."""
 
+    def prepare_save(self) -> dict[str, Any]:
+        """Let each callback object to what is about to be saved; return what they add to a checkpoint."""
+
     @property
     def is_chief(self) -> bool:
         """Whether this process writes checkpoints and logs."""
-
-    def prepare_save(self) -> dict[str, Any]:
-        """Let each callback object to what is about to be saved; return what they add to a checkpoint."""
 
     @property
     def interrupted(self) -> bool:

@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import threading
 
 import pytest
@@ -11,6 +12,29 @@ from tpack.train.interruption import Interrupted, Interruption
 
 def unexpected():
     raise AssertionError("nothing was to be broken off")
+
+
+class NoEnd:
+    """Writes down when the process would be ended, and lets it live."""
+
+    calls: list[str] = []
+
+    def __init__(self, signum):
+        self.calls.append(signal.Signals(signum).name)
+
+    def hurry(self, signum):
+        self.calls.append(f"hurry {signal.Signals(signum).name}")
+
+    def cancel(self):
+        self.calls.append("cancel")
+
+
+@pytest.fixture(autouse=True)
+def no_end(monkeypatch):
+    """What was done about the end of this process."""
+    monkeypatch.setattr(NoEnd, "calls", [])
+    monkeypatch.setattr(interruption_module, "_End", NoEnd)
+    return NoEnd.calls
 
 
 @pytest.mark.parametrize(
@@ -72,30 +96,134 @@ def receive_without_python(interruption, signum):
     interruption._sockets[1].send(bytes([signum]))
 
 
-def test_a_step_that_does_not_return_is_broken_off():
-    broken_off = threading.Event()
-    with captured_log() as log, Interruption(broken_off.set, grace_secs=0.01) as interruption:
+@pytest.fixture
+def times(monkeypatch):
+    """A function that sets after how many seconds waiting is let go, the session closed, and the process ended."""
+
+    def set_times(**secs):
+        for name, value in secs.items():
+            monkeypatch.setattr(interruption_module, name.upper(), value)
+
+    return set_times
+
+
+def test_what_waits_is_let_go_and_then_broken_off(times):
+    times(let_go_secs=0.01, close_secs=0.02)
+    let_go, broken_off = threading.Event(), threading.Event()
+    with captured_log() as log, Interruption(broken_off.set, let_go=let_go.set, may_raise=never) as interruption:
         receive_without_python(interruption, signal.SIGTERM)
+        assert let_go.wait(60)
         assert broken_off.wait(60)
         assert interruption.broke_off
     assert "SIGTERM: training ends when the step does" in log[0]
-    assert "did not end within" in log[1]
+    assert "what it waits for is broken off" in log[1]
+    assert "its session is closed" in log[2]
 
 
-def test_a_second_signal_breaks_off_at_once():
-    broken_off = threading.Event()
-    with Interruption(broken_off.set, grace_secs=1e6) as interruption:
-        receive_without_python(interruption, signal.SIGINT)
-        receive_without_python(interruption, signal.SIGINT)
-        assert broken_off.wait(60)
+def never(interruption):
+    return False
+
+
+def test_python_code_is_interrupted_when_it_is_late(times):
+    times(let_go_secs=0.01, close_secs=1e6)
+    with pytest.raises(Interrupted, match="SIGINT"), Interruption(unexpected):
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait()
+
+
+def test_what_is_held_is_interrupted_at_its_end(times):
+    times(let_go_secs=0.01, close_secs=1e6)
+    was_let_go, at_end = threading.Event(), []
+    with pytest.raises(Interrupted, match="SIGINT"), Interruption(unexpected, let_go=was_let_go.set) as interruption:
+        with interruption.held():
+            os.kill(os.getpid(), signal.SIGINT)
+            assert was_let_go.wait(60)
+            at_end.append(1)
+        at_end.append(2)
+    assert at_end == [1]
+
+
+def test_where_nothing_has_begun_training_ends_right_there():
+    with pytest.raises(Interrupted), Interruption(unexpected, may_raise=lambda interruption: True):
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("the signal was handled before this")
 
 
 def test_a_step_that_returns_is_not_broken_off():
-    with Interruption(unexpected, grace_secs=1e6) as interruption:
+    with Interruption(unexpected, let_go=unexpected) as interruption:
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(Interrupted):
             interruption.check()
     assert not interruption.broke_off
+
+
+def test_after_training_nothing_is_broken_off(times):
+    times(let_go_secs=0.01, close_secs=0.02)
+    with captured_log() as log, Interruption(unexpected, let_go=unexpected) as interruption:
+        interruption.leave()
+        receive_without_python(interruption, signal.SIGINT)
+        for secs in iter(lambda: len(log), 1):
+            assert secs <= 1
+    assert not interruption.broke_off
+
+
+def test_the_process_ends_in_time_after_the_first_signal_and_soon_after_the_second(no_end):
+    with captured_log(), Interruption(unexpected) as interruption:
+        receive_without_python(interruption, signal.SIGTERM)
+        receive_without_python(interruption, signal.SIGINT)
+        while len(no_end) < 2:
+            assert not interruption.broke_off
+    assert no_end == ["SIGTERM", "hurry SIGINT"]
+
+
+def test_a_program_that_catches_ctrl_c_goes_on(no_end):
+    with pytest.raises(Interrupted), Interruption(unexpected) as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        while not no_end:
+            pass
+        interruption.check()
+    assert no_end == ["SIGINT", "cancel"]
+
+
+def test_the_handler_of_the_program_is_called_too():
+    received = []
+    before = signal.signal(signal.SIGTERM, lambda signum, frame: received.append(signum))
+    try:
+        with Interruption(unexpected) as interruption:
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(Interrupted):
+                interruption.check()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert received == [signal.SIGTERM]
+
+
+def test_other_signals_go_to_who_was_told_of_them_before():
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    handler = signal.signal(signal.SIGUSR1, lambda signum, frame: None)
+    before = signal.set_wakeup_fd(theirs.fileno())
+    try:
+        with Interruption(unexpected):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert ours.recv(1) == bytes([signal.SIGUSR1])
+        assert signal.set_wakeup_fd(before) == theirs.fileno()
+    finally:
+        signal.set_wakeup_fd(before)
+        signal.signal(signal.SIGUSR1, handler)
+        ours.close()
+        theirs.close()
+
+
+def test_a_signal_of_a_fork_is_its_own():
+    with captured_log() as log, Interruption(unexpected) as interruption:
+        pid = os.fork()
+        if not pid:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGTERM
+        interruption.check()
+    assert log == []
 
 
 def test_another_thread_can_end_a_step_that_breaking_off_ends():
@@ -142,7 +270,7 @@ def test_only_the_first_error_counts_and_none_after_the_last_step(monkeypatch):
 def test_a_signal_that_was_sent_before_the_step_ended_is_let_be():
     with Interruption(unexpected) as interruption:
         interruption.leave()
-        interruption._sent_signal = True
+        interruption._num_sent = interruption._num_to_skip = 1
         os.kill(os.getpid(), signal.SIGINT)
         interruption.check()
     interruption.end_process()

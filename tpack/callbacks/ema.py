@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import tensorflow.compat.v1 as tf
 
@@ -91,23 +91,27 @@ class EMA(Callback):
             yield
             return
         self._begin_averaging()
-        self.trainer.sess.run(self._exchange)
-        self._are_in_use = True
         try:
+            self._exchange_with_weights()
             yield
         except BaseException:
             # The error of the block is the one to see.
             self._put_weights_back_after_error()
             raise
-        self._put_weights_back()
+        self._exchange_with_weights()
 
-    def _put_weights_back(self) -> None:
-        self._are_in_use = False
-        self.trainer.sess.run(self._exchange)
+    def _exchange_with_weights(self) -> None:
+        """Give the weights the averages' values, and the averages theirs."""
+        interruption = self.trainer.interruption
+        # A signal must not end training between the exchange and what is known of it.
+        with nullcontext() if interruption is None else interruption.held():
+            self.trainer.sess.run(self._exchange)
+            self._are_in_use = not self._are_in_use
 
     def _put_weights_back_after_error(self) -> None:
         try:
-            self._put_weights_back()
+            if self._are_in_use:
+                self._exchange_with_weights()
         except (RuntimeError, tf.errors.OpError) as error:
             logger.warning(f"{self} cannot put the weights back, is the session closed already? {error}")
 

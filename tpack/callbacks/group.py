@@ -165,6 +165,11 @@ class Callbacks(Callback):
         """Return the first failure that a member reports."""
         return next((error for cb in self.cbs if (error := cb.failure()) is not None), None)
 
+    def let_go(self) -> None:
+        """Let go what waits for any of the members."""
+        for cb in self.cbs:
+            cb.let_go()
+
     def __iter__(self) -> Iterator[Callback]:
         return iter(self.cbs)
 
@@ -190,12 +195,12 @@ class ProxyCallback(Callback):
             raise CallbackError(f"{type(self).__name__} wraps a Callback, got {type(cb).__name__}: {cb!r}")
         self.cb = cb
         self.reads_statistics = cb.reads_statistics
+        self.saves_training = cb.saves_training
         self.adds_variables = cb.adds_variables
         self.set_chief_only(cb.chief_only)
 
     def setup_graph(self, trainer: Trainer) -> None:
         """Set up the inner callback in the scope that it would have without the proxy."""
-        self.saves_training = cb.saves_training
         self._join(trainer)
         self._setup_graph()
 
@@ -226,14 +231,14 @@ class ProxyCallback(Callback):
     def _trigger(self) -> None:
         self.cb.trigger()
 
+    def _before_save(self) -> None:
+        self.cb.before_save()
+
     def _after_train(self) -> None:
         self.cb.after_train()
 
     def implements(self, hook: str) -> bool:
         """Tell whether the inner callback, or a subclass of the proxy, does anything in ``hook``."""
-    def _before_save(self) -> None:
-        self.cb.before_save()
-
         name = f"_{hook}"
         return getattr(type(self), name, None) is not getattr(ProxyCallback, name, None) or self.cb.implements(hook)
 
@@ -241,18 +246,13 @@ class ProxyCallback(Callback):
         """Return the inner callback's failure."""
         return self.cb.failure()
 
+    def let_go(self) -> None:
+        """Let go what waits for the inner callback."""
+        self.cb.let_go()
+
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.cb})"
 
-
-def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
-    for cb in cbs:
-        if isinstance(cb, Callbacks):
-            yield from cb.cbs
-        elif isinstance(cb, Callback):
-            yield cb
-        else:
-            raise CallbackError(f"callbacks are Callback objects, got {type(cb).__name__}: {cb!r}")
 
 def numbered(names: Iterable[str]) -> Iterator[str]:
     """Yield names that all differ: the second of one name has ``(2)`` behind it, and so on."""
@@ -266,6 +266,15 @@ def _phase(cb: Callback) -> tuple[bool, bool]:
     """Return a callback's place among the others: it reports, reads, saves what a statistic chose, or saves all."""
     return cb.saves_training, cb.reads_statistics != cb.saves_training
 
+
+def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
+    for cb in cbs:
+        if isinstance(cb, Callbacks):
+            yield from cb.cbs
+        elif isinstance(cb, Callback):
+            yield cb
+        else:
+            raise CallbackError(f"callbacks are Callback objects, got {type(cb).__name__}: {cb!r}")
 
 
 def _chain(cb: Callback) -> Iterator[Callback]:

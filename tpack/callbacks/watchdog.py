@@ -7,7 +7,6 @@ those that wait for a queue its size says whether they do. With that, and with w
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from tpack.errors import CallbackError, ConfigError, StepTimeoutError
 from tpack.tfutils.dependency import ancestors
 from tpack.types import Interruption
 from tpack.utils import logger
+from tpack.utils.process_exit import exit_now
 
 _EXIT_CODE = 70
 """What `sysexits.h` calls an internal software error."""
@@ -173,8 +173,7 @@ class SessionRunTimeout(Callback):
 
 def _end_process_if_stuck(interruption: Interruption, timeout_secs: float) -> None:
     if not interruption.wait_until_left(timeout_secs):
-        logger.critical(f"The step did not come back within {timeout_secs:g} seconds. The process is ended.")
-        os._exit(_EXIT_CODE)
+        exit_now(_EXIT_CODE, f"The step did not come back within {timeout_secs:g} seconds. The process is ended.")
 
 
 @dataclass(frozen=True)

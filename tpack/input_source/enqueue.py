@@ -31,6 +31,8 @@ from tpack.utils.concurrency import StoppableThread
 
 # How long the end of training waits for the dataflow to give the data point that it is working on.
 JOIN_TIMEOUT_SECS = 5.0
+# How long it waits after a signal; and for a thread that has just been given room in its queue.
+HURRIED_JOIN_SECS = 1.0
 
 _POLL_SECS = 0.01
 _ALIGNMENT_BYTES = 64
@@ -98,6 +100,12 @@ class EnqueueCallback(Callback):
         """Return what ended the thread."""
         return None if self._thread is None else self._thread.failure()
 
+    def let_go(self) -> None:
+        """Give nothing more, and let steps go that wait for it."""
+        if self._thread is not None:
+            self._thread.stop()
+            self._thread.close_queue()
+
     def _before_train(self) -> None:
         session, ops = self.trainer.sess, self._ops
         self._taker.connect(session)
@@ -118,19 +126,19 @@ class EnqueueCallback(Callback):
         if thread is None:
             return
         thread.stop()
+        timeout_secs = HURRIED_JOIN_SECS if self.trainer.interrupted else JOIN_TIMEOUT_SECS
         try:
             if self._ops.can_be_emptied:
                 # A thread that waits for room is let go this way without an error, which TensorFlow would log.
                 self._drain()
-                thread.join(JOIN_TIMEOUT_SECS)
+                thread.join(min(timeout_secs, HURRIED_JOIN_SECS))
             self._close()
         except (RuntimeError, tf.errors.OpError) as error:
             logger.warning(f"The queue of {self._name} cannot be closed, is the session closed already? {error}")
-        thread.join(JOIN_TIMEOUT_SECS)
-        self._stream.close()
-        if thread.is_alive():
+        thread.join(timeout_secs)
+        if self._stream.close():
             # It may have waited for workers of its dataflow, which are gone now.
-            thread.join(JOIN_TIMEOUT_SECS)
+            thread.join(timeout_secs)
         if thread.is_alive():
             logger.warning(f"The thread of {self._name} still waits for its dataflow and is left alone.")
 
@@ -168,7 +176,7 @@ class _EnqueueThread(StoppableThread):
             if self.stopped():
                 return
             self._cause = self._explain(error)
-            self._close_queue()
+            self.close_queue()
             raise self._cause from self._cause.__cause__
 
     def failure(self) -> BaseException | None:
@@ -225,7 +233,8 @@ class _EnqueueThread(StoppableThread):
         explained.__cause__ = error
         return explained
 
-    def _close_queue(self) -> None:
+    def close_queue(self) -> None:
+        """Wake who waits on the queue."""
         try:
             self._close()
         except Exception as error:

@@ -59,6 +59,9 @@ class FeedInput(ResumableInput):
     def _size(self) -> int:
         return len(self.ds)
 
+    def _num_used(self) -> int:
+        return self._callback.num_used
+
 
 class _FeedCallback(Callback):
     """Takes as many data points from a stream as there are towers, and feeds them with the step."""
@@ -70,6 +73,8 @@ class _FeedCallback(Callback):
         self._stream = stream
         self._points: Generator[list[np.ndarray], None, None] | None = None
         self._num_taken = 0
+        # A step that is interrupted while it waits has taken data that no run has used.
+        self.num_used = 0
         self.waited = 0.0
 
     def restart(self) -> None:
@@ -77,7 +82,7 @@ class _FeedCallback(Callback):
         if self._points is not None:
             self._points.close()
         self._points = None
-        self._num_taken = 0
+        self._num_taken = self.num_used = 0
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         begin = time.perf_counter()
@@ -87,6 +92,9 @@ class _FeedCallback(Callback):
                 feeds[placeholder] = array.astype(dtype, copy=False)
         self.waited += time.perf_counter() - begin
         return tf.train.SessionRunArgs(fetches=[], feed_dict=feeds)
+
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
+        self.num_used = self._num_taken
 
     def _take(self) -> list[np.ndarray]:
         if self._points is None:

@@ -100,17 +100,20 @@ class DataPointStream:
             if hasattr(ds, "interrupt"):
                 ds.interrupt()
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """End the threads and processes that the dataflow has started for an iteration; the next one starts new ones.
 
         A dataflow that has any, or one that is wrapped in it, has a method ``close``, as the runners have. An iteration
         in another thread that waits for them ends with an error.
+
+        Returns:
+            Whether there was something to close.
         """
-        if self._was_reset:
-            self._was_reset = False
-            for ds in self._flows():
-                if hasattr(ds, "close"):
-                    ds.close()
+        closable = [ds for ds in self._flows() if hasattr(ds, "close")] if self._was_reset else []
+        self._was_reset = False
+        for ds in closable:
+            ds.close()
+        return bool(closable)
 
     def _flows(self) -> Iterator[Any]:
         """Yield the dataflow and those that are wrapped in it."""

@@ -17,6 +17,7 @@ from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
+from tpack.input_source.base import InputSource
 from tpack.tfutils.graph_lookup import get_global_step_value
 from tpack.tfutils.initialize import initialize_variables, order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
@@ -25,6 +26,7 @@ from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.tower.per_graph import new_graph
+from tpack.train.broken_step import data_taken_by
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
@@ -100,6 +102,7 @@ class Trainer(metaclass=InOwnGraph):
         self.interruption: Interruption | None = None
         self.resumed_states: dict[str, Any] = {}
         self.costs: list[tf.Tensor] = []
+        self._in_step = False
         self._registered: list[Callback] = []
         self._callbacks = Callbacks([])
         self._step_counter = StepCounter(self.loop)
@@ -247,22 +250,60 @@ class Trainer(metaclass=InOwnGraph):
             SystemExit: SIGTERM; training was ended in order, and the exit code is 143.
         """
         self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
-        # Closing the session makes a step return that waits for data.
-        with self.graph.as_default(), self.sess.as_default(), Interruption(self.sess.close) as self.interruption:
-            self._train_and_finish(self.interruption)
-        self.interruption.end_process()
+        # Closing the session makes a step return, whatever it does in TensorFlow.
+        interruption = Interruption(self.sess.close, let_go=self._callbacks.let_go, may_raise=self._may_be_interrupted)
+        with self.graph.as_default(), self.sess.as_default(), interruption as self.interruption:
+            self._train_and_finish(interruption)
+        interruption.end_process()
 
     def _train_and_finish(self, interruption: Interruption) -> None:
         try:
             self._train(interruption)
         except StopTraining as stop:
             logger.info(f"Training was stopped in epoch {self.loop.epoch_num}: {stop or 'no reason given'}.")
-        except Interrupted as signal_name:
-            self.interrupted = True
-            logger.warning(f"{signal_name}: training ended after step {self.loop.global_step}.")
+        except Interrupted as request:
+            self._end_interrupted(request)
+        except Exception as error:
+            if not interruption.broke_off:
+                raise
+            logger.warning(f"What was broken off ended with {type(error).__name__}: {error}")
+            self._end_interrupted(error)
         finally:
             interruption.leave()
             self._finish()
+
+    def _end_interrupted(self, error: BaseException) -> None:
+        """Find out whether what was trained can be saved, which callbacks then do."""
+        self.interrupted = self._ended_between_steps(error)
+        left_out = "" if self.interrupted else " What came after the last checkpoint is not saved."
+        logger.warning(f"Training was ended by a signal after step {self.loop.global_step}.{left_out}")
+
+    def _ended_between_steps(self, error: BaseException) -> bool:
+        """Tell whether the variables and the position in the data are those of the last step that is counted."""
+        try:
+            with self.sess.as_default():
+                num_uncounted = get_global_step_value() - self.loop.global_step
+        except (RuntimeError, tf.errors.OpError):
+            # The session is closed.
+            return False
+        if not self._in_step or not (num_uncounted or self.hooked_sess.has_begun):
+            return True
+        if num_uncounted or type(self).run_step is not Trainer.run_step:
+            # Nobody knows what a step of the user's own consists of.
+            return False
+        num_taken = data_taken_by(self.train_op, error)
+        if num_taken is not None and isinstance(self.input_source, InputSource):
+            self.input_source.mark_prefetched(num_taken)
+        return num_taken is not None
+
+    def _may_be_interrupted(self, interruption: Interruption) -> bool:
+        """Tell, while a signal is handled, whether training may end right where the main thread is."""
+        if not self._in_step:
+            return interruption.is_late
+        if type(self).run_step is not Trainer.run_step:
+            return interruption.is_late
+        # One that has begun is soon over, or is broken off.
+        return not self.hooked_sess.has_begun
 
     def prepare_save(self) -> dict[str, Any]:
         """Let each callback object to what is about to be saved, by raising an error.
@@ -293,9 +334,13 @@ class Trainer(metaclass=InOwnGraph):
 
     def _run_epoch(self, interruption: Interruption) -> None:
         loop, counter, trigger_step = self.loop, self._step_counter, self._callbacks.bound("trigger_step")
+        session = self.hooked_sess
         while not loop.epoch_finished:
+            session.has_begun = False
+            self._in_step = True
             self.run_step()
             counter.finish_step()
+            self._in_step = False
             trigger_step()
             interruption.check()
             if self.hooked_sess.should_stop():

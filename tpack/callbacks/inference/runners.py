@@ -146,6 +146,10 @@ class InferenceRunnerBase(Callback):
         """Return the failure of the input source."""
         return self._input_callbacks.failure()
 
+    def let_go(self) -> None:
+        """Let go a run that waits for data."""
+        self._input_callbacks.let_go()
+
 
 class InferenceRunner(InferenceRunnerBase):
     """Run inferencers over all data on one device, with the current variables of the main training tower.

@@ -59,6 +59,9 @@ class HookedSession:
         executor: who runs the kernels: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see
             `tpack.tfutils.step.executor_choice`).
 
+    Attributes:
+        has_begun: whether a run has begun, since somebody set it to False; what callbacks do before it does not count.
+
     Raises:
         ConfigError: ``executor`` is something else.
     """
@@ -76,6 +79,7 @@ class HookedSession:
         self._steps: dict[tuple[int, ...], RememberedStep] = {}
         self._context: tf.train.SessionRunContext | None = None
         self._stop_requested = False
+        self.has_begun = False
 
     @property
     def session(self) -> tf.Session:
@@ -117,6 +121,7 @@ class HookedSession:
         # Most steps ask for the very objects that an earlier one asked for: then nothing is left to be looked at.
         key = (id(fetches), *map(id, requests))
         step = self._steps.get(key) if is_bare else None
+        self.has_begun = True
         try:
             if step is not None:
                 return self._repeat(step, context)

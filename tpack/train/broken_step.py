@@ -1,0 +1,79 @@
+"""What a step had done that was broken off while it waited for data: nothing, or nobody knows.
+
+A checkpoint of training as it stands is right if the step has changed no variable. TensorFlow does not tell which
+operations it has run. But it tells which one failed, the one that waited; and what needs that one has not run.
+"""
+
+import re
+
+import tensorflow.compat.v1 as tf
+
+from tpack.tfutils.dependency import ancestors
+from tpack.types import Fetches
+
+# The message of an error ends with the operations it came through, the innermost first.
+_OPERATION = re.compile(r"\[\[(?:\{\{node )?([^\]}]+)")
+
+_TAKING_TYPES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "IteratorGetNext")
+_READING_TYPES = (
+    *_TAKING_TYPES,
+    "Identity",
+    "QueueSizeV2",
+    "ReadVariableOp",
+    "RefIdentity",
+    "ResourceGather",
+    "ResourceGatherNd",
+    "VarIsInitializedOp",
+    "VariableShape",
+)
+# They say in no input what they change.
+_OPAQUE_TYPES = ("EagerPyFunc", "If", "PyFunc", "StatefulPartitionedCall", "While")
+
+
+def data_taken_by(train_op: Fetches, error: BaseException) -> int | None:
+    """Tell how many times a step began to take data before it failed, if it failed before it changed anything.
+
+    Args:
+        train_op: what the step ran.
+        error: what the run raised; its message names the operation that failed.
+
+    Returns:
+        The number of operations that take data and have begun, the one that failed included; None if the step may have
+        changed something, or it is not known where it failed.
+    """
+    targets = tf.nest.flatten(train_op)
+    failed = _failed_operation(error, targets[0].graph)
+    needed = ancestors(targets)
+    if failed is None or failed.type not in _TAKING_TYPES or failed not in needed:
+        return None
+    before = ancestors([failed])
+    for op in needed:
+        may_have_run = op not in before and failed not in ancestors([op])
+        if may_have_run and (op.type in _TAKING_TYPES or _changes_something(op)):
+            return None
+    # What counts the data and their time runs before they are there.
+    return sum(op.type in _TAKING_TYPES for op in before)
+
+
+def _failed_operation(error: BaseException, graph: tf.Graph) -> tf.Operation | None:
+    """Return the operation that failed, which stands in an error's own message or in that of its cause."""
+    while not isinstance(error, tf.errors.OpError):
+        if error.__cause__ is None:
+            return None
+        error = error.__cause__
+    match = _OPERATION.search(error.message)
+    if match is None:
+        return None
+    operations = {op.name: op for op in graph.get_operations()}
+    return operations.get(match[1])
+
+
+def _changes_something(op: tf.Operation) -> bool:
+    """Tell whether an operation may change a variable that is not local to this run."""
+    if op.type in _OPAQUE_TYPES:
+        return True
+    if op.type in _READING_TYPES:
+        return False
+    local = {variable.op for variable in op.graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)}
+    handles = [tensor for tensor in op.inputs if tensor.dtype == tf.resource or tensor.dtype._is_ref_dtype]
+    return any(tensor.op not in local for tensor in handles)
