@@ -59,17 +59,17 @@ def test_workers_of_the_data_end_with_training(log_dir):
     assert trainer.input_source.ds is ds
 
 
-def test_batches_are_staged_on_several_gpus_only(monkeypatch):
+def test_batches_are_staged_on_several_gpus_only():
     source = TrainConfig(model=Line(), dataflow=DataFromList(points())).data
-    trainer = SyncMultiGPUTrainerReplicated(2)
+    gpus = ("/device:GPU:0", "/device:GPU:1")
     assert isinstance(source, QueueInput)
-    assert interface._staged(source, trainer) is source
-    monkeypatch.setattr(trainer.builder, "_devices", ("/device:GPU:0", "/device:GPU:1"))
-    staged = interface._staged(source, trainer)
+    assert interface._staged(source, ("/device:CPU:0", "/device:CPU:1")) is source
+    assert interface._staged(source, gpus[:1]) is source
+    staged = interface._staged(source, gpus)
     assert isinstance(staged, StagingInput)
-    assert interface._staged(staged, trainer) is staged
+    assert interface._staged(staged, gpus) is staged
     fed = FeedInput(DataFromList(points()))
-    assert interface._staged(fed, trainer) is fed
+    assert interface._staged(fed, gpus) is fed
 
 
 def test_wrong_arguments_are_errors():

@@ -110,6 +110,24 @@ class InputSource:
         """
         return self._size()
 
+    def steps_of_pass(self, num_towers: int) -> int:
+        """Return how many steps go through the data once, as nearly as whole steps do; at least one.
+
+        Each tower takes a data point of its own. A source that gives all of them the same one overrides this.
+
+        Args:
+            num_towers: K.
+
+        Raises:
+            NotImplementedError: The size is not known.
+        """
+        size = self.size()
+        return max(1, size // num_towers) if size else 0
+
+    def samples(self) -> tuple[int | None, int | None]:
+        """Return how many samples a tower takes at a time and how many a pass has; None for what is not known."""
+        return None, None
+
     def data_state(self) -> dict[str, Any] | None:
         """Return the position right after the last data point that a finished step used; no step may be running.
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,7 +28,7 @@ from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.base import FeedfreeInput
 from tpack.input_source.component import DataPointChecker
 from tpack.input_source.resumable import ResumableInput
-from tpack.input_source.stream import DataPointStream, check_dataflow, describe
+from tpack.input_source.stream import DataPointStream, check_dataflow, describe, samples_of
 from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.utils import logger
 
@@ -88,6 +89,10 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         stream = DataPointStream(df, DataPointChecker(specs, describe(df)), infinite=False)
         return _dataset_of_elements(_StreamElements(stream, describe(df)), specs)
 
+    def samples(self) -> tuple[int | None, int | None]:
+        """Return what a DataFlow says, if it makes batches."""
+        return samples_of(self._source) if isinstance(self._source, DataFlow) else (None, None)
+
     def load_data_state(self, state: dict[str, Any]) -> None:
         """Let a DataFlow begin at a position; see `ResumableInput`.
 
@@ -144,11 +149,31 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         self._taker.connect(session)
         session.run(self._iterator.initializer)
 
+    def _size(self) -> int:
+        if isinstance(self._source, DataFlow):
+            return len(self._source)
+        size = _cardinality(self._source)
+        return super()._size() if size is None else size
+
     def _num_used(self) -> int:
         return self._taker.num_taken() - self._num_prefetched
 
     def _waited(self) -> float | None:
         return None if self._num_prefetched else self._taker.waited()
+
+
+def _cardinality(source: tf.data.Dataset | Callable[[], tf.data.Dataset]) -> int | None:
+    """Return how many elements a dataset has before it ends; None where that is not known, or it has no end."""
+    with tf.Graph().as_default() if callable(source) else nullcontext():
+        size = tf.data.experimental.cardinality(source() if callable(source) else source)
+        if tf.is_tensor(size) and not hasattr(size, "numpy"):
+            try:
+                with tf.Session(graph=size.graph) as session:
+                    size = session.run(size)
+            except tf.errors.OpError:
+                # It depends on what only the training will feed or initialise.
+                return None
+    return int(size) if size >= 0 else None
 
 
 class _StreamElements(Callback):

@@ -14,7 +14,7 @@ from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
 from tpack.errors import DataExhaustedError
 from tpack.input_source.resumable import ResumableInput
-from tpack.input_source.stream import DataPointStream, check_dataflow
+from tpack.input_source.stream import DataPointStream, check_dataflow, samples_of
 from tpack.input_source.taking import DataWaitReport
 
 
@@ -55,6 +55,10 @@ class FeedInput(ResumableInput):
 
     def _reset_state(self) -> None:
         self._callback.restart()
+
+    def samples(self) -> tuple[int | None, int | None]:
+        """Return what the dataflow says, if it makes batches."""
+        return samples_of(self.ds)
 
     def _size(self) -> int:
         return len(self.ds)

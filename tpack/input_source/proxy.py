@@ -26,6 +26,14 @@ class ProxyInput(InputSource):
             raise ConfigError(f"{self} wraps an InputSource, got {input!r}")
         self.input = input
 
+    def steps_of_pass(self, num_towers: int) -> int:
+        """Return what the inner source says."""
+        return self.input.steps_of_pass(num_towers)
+
+    def samples(self) -> tuple[int | None, int | None]:
+        """Return what the inner source says."""
+        return self.input.samples()
+
     def data_state(self) -> dict[str, Any] | None:
         """Return the position of the inner source."""
         return self.input.data_state()

@@ -11,13 +11,13 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.dataflow.base import DataFlow
+from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.enqueue import EnqueueCallback, QueueOps
 from tpack.input_source.resumable import ResumableInput
-from tpack.input_source.stream import check_dataflow
+from tpack.input_source.stream import check_dataflow, samples_of
 from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.tfutils.summary import add_moving_summary
 
@@ -50,6 +50,10 @@ class QueueInput(ResumableInput, FeedfreeInput):
         self.queue: Any = queue
         self._thread_owner: EnqueueCallback
         self._taker: DataTaker
+
+    def samples(self) -> tuple[int | None, int | None]:
+        """Return what the dataflow says, if it makes batches."""
+        return samples_of(self.ds)
 
     def refill_queue(self) -> None:
         """Empty the queue, then fill it from the first data point of the dataflow on.
@@ -162,6 +166,10 @@ class BatchQueueInput(QueueInput):
         if batch_size < 1:
             raise ConfigError(f"wanted a batch size of at least 1, got {batch_size}")
         self.batch_size = int(batch_size)
+
+    def samples(self) -> tuple[int | None, int | None]:
+        """Return the size of a batch, and the length of the dataflow."""
+        return self.batch_size, length_or_none(self.ds)
 
     @property
     def _points_at_once(self) -> int:

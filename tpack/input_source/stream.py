@@ -14,12 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.base import DataFlow
+from tpack.dataflow.base import DataFlow, length_or_none
+from tpack.dataflow.cache import CacheData
+from tpack.dataflow.inspect import PrintData
+from tpack.dataflow.local_shuffle import LocallyShuffleData
+from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.position import Position, StateLog, StateSampler, go_to
-from tpack.dataflow.repeat import RepeatedData
+from tpack.dataflow.repeat import FixedSizeData, RepeatedData
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
 from tpack.input_source.component import DataPointChecker
+
+_SAME_POINTS = (
+    CacheData,
+    FixedSizeData,
+    LocallyShuffleData,
+    MultiProcessRunner,
+    MultiProcessRunnerZMQ,
+    PrintData,
+    RepeatedData,
+)
 
 
 class DataPointStream:
@@ -161,6 +175,22 @@ def check_dataflow(ds: object, who: str) -> DataFlow:
             f"{who} takes a DataFlow, got {type(ds).__name__}: wrap a list in tpack.dataflow.DataFromList"
         )
     return ds
+
+
+def samples_of(ds: DataFlow) -> tuple[int | None, int | None]:
+    """Return how many samples a data point of a flow has and how many a pass has; None for what is not known.
+
+    A flow tells it that makes batches, also through flows that hand its points on as they are.
+    """
+    batches = ds
+    while isinstance(batches, _SAME_POINTS):
+        batches = batches.ds
+    size, length = getattr(batches, "batch_size", None), length_or_none(ds)
+    if not isinstance(size, int) or length is None:
+        return None, None
+    # The last batch may be smaller, or what it lacks be left out.
+    samples = length_or_none(getattr(batches, "ds", batches)) if length == length_or_none(batches) else None
+    return size, length * size if samples is None else samples
 
 
 class _PositionLog:

@@ -40,7 +40,8 @@ class TrainConfig:
         session_config: a ``tf.ConfigProto`` for the default session creator.
         session_init: gives variables their first values.
         starting_epoch: the number of the first epoch, counted from 1.
-        steps_per_epoch: None means the size of the data.
+        steps_per_epoch: None means one pass over the data: their size, divided by the number of towers when the trainer
+            is known, since each tower takes data of its own.
         max_epoch: the number of the last epoch.
         check_cost: end training with a `NumericsError` when the cost, in the last step of an epoch, or a trainable
             variable is NaN or infinite; False trains on.
@@ -85,7 +86,8 @@ class TrainConfig:
         _check_no_repetition([*self.callbacks, *self.extra_callbacks])
         self.session_creator = session_creator or NewSessionCreator(config=session_config)
         self.session_init = session_init or JustCurrentSession()
-        self.steps_per_epoch = self._size_of_data() if steps_per_epoch is None else steps_per_epoch
+        self._steps_of_pass = self._size_of_data() if steps_per_epoch is None else None
+        self.steps_per_epoch = self._steps_of_pass if steps_per_epoch is None else steps_per_epoch
         self.starting_epoch = starting_epoch
         self.starting_step = 0
         self.check_cost = check_bool(self, "check_cost", check_cost)
@@ -95,9 +97,19 @@ class TrainConfig:
         if starting_epoch > max_epoch:
             raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")
 
-    def _size_of_data(self) -> int:
+    def fit_to_towers(self, num_towers: int) -> None:
+        """Let an epoch be one pass of several towers over the data, unless ``steps_per_epoch`` was given.
+
+        Args:
+            num_towers: K.
+        """
+        if self._steps_of_pass is not None and self.steps_per_epoch == self._steps_of_pass:
+            self.steps_per_epoch = self._steps_of_pass = self._size_of_data(num_towers)
+        self.starting_step = min(self.starting_step, self.steps_per_epoch)
+
+    def _size_of_data(self, num_towers: int = 1) -> int:
         try:
-            return self.data.size()
+            return self.data.steps_of_pass(num_towers)
         except NotImplementedError as error:
             source = type(self.data if self.dataflow is None else self.dataflow).__name__
             raise ConfigError(f"steps_per_epoch must be given: {source} does not know its size") from error

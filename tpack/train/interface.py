@@ -1,5 +1,7 @@
 """The one function that most scripts end with."""
 
+from collections.abc import Sequence
+
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import FeedfreeInput, InputSource
@@ -9,13 +11,15 @@ from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
+from tpack.utils import logger
 
 
 def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
     """Build the graph of ``config.model`` with ``trainer`` and train it.
 
     A DataFlow is fed through a `QueueInput`; with several GPUs, the batches of every source that needs no feed are
-    staged on the devices as well.
+    staged on the devices as well. Unless ``steps_per_epoch`` was given, an epoch is one pass of all towers over the
+    data; the log says how many samples a step has and how many passes an epoch is.
 
     Args:
         config: what is trained, and how.
@@ -34,11 +38,14 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     model = config.model
     if not isinstance(model, ModelDesc):
         raise ConfigError(f"the config needs a ModelDesc as its model, got {model!r}")
+    devices = trainer.devices if isinstance(trainer, BuilderTrainer) else ("",)
+    config.fit_to_towers(len(devices))
+    logger.info(describe_epoch(config.data, len(devices), config.steps_per_epoch))
     with trainer.graph.as_default():
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)
     trainer.checks_cost = trainer.checks_cost and config.check_cost
     trainer.setup_graph(
-        model.get_input_signature(), _staged(config.data, trainer), model.build_graph, model.get_optimizer
+        model.get_input_signature(), _staged(config.data, devices), model.build_graph, model.get_optimizer
     )
     with trainer.graph.as_default():
         describe_trainable_vars()
@@ -56,9 +63,27 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     )
 
 
-def _staged(source: InputSource, trainer: SingleCostTrainer) -> InputSource:
+def describe_epoch(source: InputSource, num_towers: int, steps_per_epoch: int) -> str:
+    """Return a line that says how much data a step and an epoch use, as far as that is known.
+
+    Args:
+        source: where the data come from; each tower takes data of its own.
+        num_towers: K.
+        steps_per_epoch: the steps of an epoch.
+    """
+    batch, num_samples = source.samples()
+    towers = f"{num_towers} tower{'s' if num_towers > 1 else ''}"
+    step = f"{towers} x {batch} = {num_towers * batch} samples a step" if batch else f"{towers}, each with its own data"
+    line = f"{step}, {steps_per_epoch} steps an epoch"
+    if not batch or not num_samples:
+        return f"{line}."
+    passes = steps_per_epoch * num_towers * batch / num_samples
+    return f"{line} = {f'{passes:.1f}' if passes >= 0.95 else f'{passes:.2g}'} passes over {num_samples} points."
+
+
+def _staged(source: InputSource, devices: Sequence[str]) -> InputSource:
     """Stage the batches on the devices if they are several GPUs, the source can be staged, and nobody did so yet."""
-    gpus = [device for device in trainer.devices if "GPU" in device] if isinstance(trainer, BuilderTrainer) else []
+    gpus = [device for device in devices if "GPU" in device]
     can_be_staged = isinstance(source, FeedfreeInput) and not isinstance(source, (StagingInput, DummyConstantInput))
     # Between CPU devices a batch is handed over without a copy, so staging would only cost.
     return StagingInput(source) if len(gpus) > 1 and can_be_staged else source

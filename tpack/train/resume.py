@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from tpack.callbacks.base import Callback
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint
@@ -17,6 +18,8 @@ from tpack.tfutils.train_state import (
 )
 from tpack.train.config import TrainConfig
 from tpack.utils import logger
+from tpack.utils.checks import check_bool
+from tpack.utils.dir_lock import DirectoryClaim
 
 
 class AutoResumeTrainConfig(TrainConfig):
@@ -34,19 +37,32 @@ class AutoResumeTrainConfig(TrainConfig):
     Args:
         always_resume: also resume when ``session_init`` or ``starting_epoch`` is given.
         resume_data: go on with the next data point; False lets the data begin anew.
+        restart_if_unreadable: start from the beginning also where there are checkpoints of which none loads, and write
+            over them.
         **kwargs: as for `TrainConfig`.
 
     Raises:
-        ConfigError: No log directory is set, or as for `TrainConfig`.
-        CheckpointError: The training state or the position in the data beside the checkpoint is damaged or that of
-            another step, or there is neither a training state nor a global step.
+        ConfigError: No log directory is set, another process trains in it, or as for `TrainConfig`.
+        CheckpointError: There are checkpoints and none of them loads; the message lists them. Or the training state or
+            the position in the data beside the checkpoint is damaged or that of another step, or there is neither a
+            training state nor a global step.
 
     Example:
         logger.set_logger_dir("train_log/mnist", action="k")
         config = AutoResumeTrainConfig(model=..., dataflow=..., callbacks=[ModelSaver()])
     """
 
-    def __init__(self, always_resume: bool = True, resume_data: bool = True, **kwargs: Any) -> None:
+    _resumed_step: int | None = None
+
+    def __init__(
+        self,
+        always_resume: bool = True,
+        resume_data: bool = True,
+        *,
+        restart_if_unreadable: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_bool(self, "restart_if_unreadable", restart_if_unreadable)
         super().__init__(**kwargs)
         if not always_resume and (kwargs.get("session_init") is not None or kwargs.get("starting_epoch") is not None):
             return
@@ -56,7 +72,9 @@ class AutoResumeTrainConfig(TrainConfig):
                 "AutoResumeTrainConfig resumes from the log directory, and none is set: call "
                 "logger.set_logger_dir(directory, action='k') or logger.auto_set_dir(action='k') first"
             )
-        prefix = latest_checkpoint(directory)
+        # Nobody else may write there from now on, or what is read now would not be the last of it.
+        self.extra_callbacks.append(KeepClaim(DirectoryClaim(directory)))
+        prefix = _latest_checkpoint(directory, restart_if_unreadable=restart_if_unreadable)
         if prefix is None:
             logger.info(f"There is no checkpoint in {directory}: training starts from the beginning.")
             return
@@ -64,6 +82,17 @@ class AutoResumeTrainConfig(TrainConfig):
         self._resume_from(prefix, state)
         if resume_data:
             self._resume_data(prefix, state.global_step)
+
+    def fit_to_towers(self, num_towers: int) -> None:
+        """Do as for `TrainConfig`; where only the global step is known, count its epochs by the length that they have.
+
+        Args:
+            num_towers: K.
+        """
+        super().fit_to_towers(num_towers)
+        if self._resumed_step is not None:
+            finished_epochs, self.starting_step = divmod(self._resumed_step, self.steps_per_epoch)
+            self.starting_epoch = finished_epochs + 1
 
     def _state_of(self, prefix: str) -> TrainState:
         """Return where a checkpoint stands."""
@@ -107,4 +136,30 @@ class AutoResumeTrainConfig(TrainConfig):
         logger.warning(
             f"{os.path.basename(prefix)} has no training state: the epoch follows from its global step {step}."
         )
+        self._resumed_step = step
         return TrainState(step // self.steps_per_epoch + 1, step % self.steps_per_epoch, step)
+
+
+class KeepClaim(Callback):
+    """Keep a directory claimed until training ends.
+
+    Args:
+        claim: it is released then.
+    """
+
+    def __init__(self, claim: DirectoryClaim) -> None:
+        self._claim = claim
+
+    def _after_train(self) -> None:
+        self._claim.release()
+
+
+def _latest_checkpoint(directory: str, *, restart_if_unreadable: bool) -> str | None:
+    """Return the newest checkpoint of a directory that loads; None if there is none, or if none counts."""
+    try:
+        return latest_checkpoint(directory)
+    except CheckpointError as error:
+        if not restart_if_unreadable:
+            raise CheckpointError(f"{error}, or give restart_if_unreadable=True, which writes over them") from error
+        logger.warning(f"Training starts from the beginning, as it was told to in this case: {error}.")
+        return None
