@@ -148,3 +148,36 @@ def test_record_that_cannot_be_written_names_the_path(log_dir):
         saver = MinSaver("error")
         saver._before_train = lambda: None
         train(saver, [1])
+
+
+def test_what_a_killed_process_was_doing_is_brought_to_its_end(log_dir):
+    train(MinSaver("error"), [5])
+    aside = log_dir / "aside"
+    aside.mkdir()
+    train(MinSaver("error", checkpoint_dir=str(aside)), [3, 2])
+    # The data was moved, and the index was about to be.
+    os.replace(aside / "min-error.data-00000-of-00001", log_dir / "min-error.data-00000-of-00001")
+    os.replace(aside / "min-error.index", log_dir / "min-error.aside.index")
+    os.remove(log_dir / "min-error.index")
+    train(MinSaver("error"), [None])
+    assert saved_epoch(log_dir / "min-error") == 2
+    assert not list(log_dir.glob("*.aside*"))
+
+
+def test_half_of_a_checkpoint_that_a_killed_process_left_is_removed(log_dir):
+    train(MinSaver("error"), [5])
+    for name in ("min-error.aside.data-00000-of-00001", "min-error.aside.index.tempstate12"):
+        (log_dir / name).touch()
+    train(MinSaver("error"), [None])
+    assert not list(log_dir.glob("*.aside*"))
+    assert saved_epoch(log_dir / "min-error") == 1
+
+
+def test_record_with_another_checksum_is_ignored_with_a_warning(log_dir):
+    train(MinSaver("error"), [5, 1])
+    path = log_dir / "min-error.best.json"
+    path.write_text(path.read_text().replace('"value": 1', '"value": 0'))
+    with captured_log() as lines:
+        train(MinSaver("error"), [0.5], first_epoch=3)
+    assert "min-error.best.json is damaged and ignored: InputError: the checksum is" in lines[0]
+    assert saved_epoch(log_dir / "min-error") == 3

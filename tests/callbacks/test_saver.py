@@ -4,13 +4,15 @@ import shutil
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.claims import claimed_elsewhere
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.errors import CallbackError, CheckpointError
+from tpack.errors import CallbackError, CheckpointError, ConfigError
 from tpack.tfutils.train_state import TrainState, read_train_state
+from tpack.utils.dir_lock import LOCK_FILE
 
 
 def checkpoints(directory):
@@ -161,3 +163,32 @@ def test_graph_that_cannot_be_written_names_the_path(log_dir):
         trainer = FakeTrainer()
         with pytest.raises(CheckpointError, match=f"cannot write the graph to {log_dir}/graph-"):
             trainer.train([Vanish(), ModelSaver()])
+
+
+def test_directory_is_nobody_elses_while_training_and_free_afterwards(log_dir):
+    with claimed_elsewhere(log_dir) as pid:
+        before = sorted(os.listdir(log_dir))
+        with pytest.raises(ConfigError, match=f"in use: process {pid} on "):
+            train(ModelSaver())
+        assert sorted(os.listdir(log_dir)) == before
+    held = []
+    watch = CallbackFactory(trigger=lambda _: held.append((log_dir / LOCK_FILE).exists()))
+    with tf.Graph().as_default():
+        FakeTrainer().train([ModelSaver(), watch], epochs=(1, 2))
+    assert held == [True, True]
+    assert not (log_dir / LOCK_FILE).exists()
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(log_dir):
+    for name in ("model-9.data-00000-of-00001", "model-9.index.tempstate123"):
+        (log_dir / name).touch()
+    train(ModelSaver())
+    assert not list(log_dir.glob("model-9*"))
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\0" * 80])
+def test_damaged_file_of_names_does_not_stop_a_restart(log_dir, content):
+    train(ModelSaver(max_to_keep=2), epochs=(1, 2))
+    (log_dir / "checkpoint").write_bytes(content)
+    train(ModelSaver(max_to_keep=2), epochs=(3, 3), global_step=4)
+    assert checkpoints(log_dir) == [4, 6]

@@ -1,25 +1,39 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.saver import make_saver, prepare_checkpoint_dir
-from tpack.errors import CallbackError, CheckpointError
+from tests.helpers.claims import claimed_elsewhere
+from tpack.callbacks.saver import make_saver, claim_checkpoint_dir
+from tpack.errors import CallbackError, ConfigError
 
 
 def test_directory_is_the_given_one_or_the_loggers(log_dir, tmp_path):
-    assert prepare_checkpoint_dir("it", str(tmp_path / "new" / "deep")) == str(tmp_path / "new" / "deep")
+    assert claim_checkpoint_dir("it", str(tmp_path / "new" / "deep")).directory == str(tmp_path / "new" / "deep")
     assert (tmp_path / "new" / "deep").is_dir()
-    assert prepare_checkpoint_dir("it", None) == str(log_dir)
+    assert claim_checkpoint_dir("it", None).directory == str(log_dir)
+    assert claim_checkpoint_dir("it", f"file://{tmp_path}/url").directory == str(tmp_path / "url")
+
+
+def test_directory_that_another_process_trains_in_is_an_error(tmp_path):
+    with claimed_elsewhere(tmp_path) as pid, pytest.raises(ConfigError, match=f"is in use: process {pid} on "):
+        claim_checkpoint_dir("it", str(tmp_path))
+
+
+def test_remote_directory_is_an_error_and_none_is_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="it got checkpoint_dir='s3://bucket': wanted a path on this machine"):
+        claim_checkpoint_dir("it", "s3://bucket")
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_directory_is_an_error():
     with pytest.raises(CallbackError, match="it wants a checkpoint_dir, or a directory of the logger"):
-        prepare_checkpoint_dir("it", None)
+        claim_checkpoint_dir("it", None)
 
 
 def test_directory_that_cannot_be_made_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match=f"cannot make the directory for checkpoints {tmp_path}/file/x"):
-        prepare_checkpoint_dir("it", str(tmp_path / "file" / "x"))
+    with pytest.raises(ConfigError, match=f"the directory {tmp_path}/file/x cannot be written to: "):
+        claim_checkpoint_dir("it", str(tmp_path / "file" / "x"))
 
 
 def test_saver_has_each_variable_once(graph):

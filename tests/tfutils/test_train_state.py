@@ -68,7 +68,7 @@ def test_every_flipped_bit_is_noticed_or_changes_nothing(tmp_path: Path) -> None
 def test_a_state_from_before_checksums_is_refused_in_words(tmp_path: Path) -> None:
     prefix = str(tmp_path / "model-207")
     Path(train_state_path(prefix)).write_text(json.dumps({"epoch_num": 3, "local_step": 7, "global_step": 207}))
-    with pytest.raises(CheckpointError, match=r"older than the checksums of tpack\. Without model-207\.train_state"):
+    with pytest.raises(CheckpointError, match=r"as before tpack had checksums\. Without model-207\.train_state"):
         read_train_state(prefix)
 
 
@@ -82,7 +82,7 @@ def test_death_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: p
 
     with monkeypatch.context() as patch:
         if name == "write":
-            patch.setattr(json, "dump", die)
+            patch.setattr(json, "dumps", die)
         else:
             patch.setattr(os, name, die)
         with pytest.raises(KeyboardInterrupt):

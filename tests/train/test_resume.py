@@ -3,6 +3,7 @@ import json
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.claims import claimed_elsewhere
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.saver import ModelSaver
@@ -14,6 +15,7 @@ from tpack.tfutils.train_state import TrainState, train_state_path, write_train_
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import SimpleTrainer
+from tpack.utils.dir_lock import LOCK_FILE
 
 
 def resume(max_epoch=2, callbacks=(), **kwargs):
@@ -124,3 +126,43 @@ def test_what_is_given_counts_where_always_resume_is_off(log_dir):
 def test_resuming_without_a_log_directory_is_an_error():
     with pytest.raises(ConfigError, match="call logger.set_logger_dir"):
         AutoResumeTrainConfig(model=Line(), data=line_input())
+
+
+def damage_all(log_dir):
+    """Damage every checkpoint; return what the files were."""
+    paths = [*log_dir.glob("*.data-0*"), *log_dir.glob("*.index")]
+    for path in paths:
+        path.write_bytes(path.read_bytes()[:9])
+    return {path: path.read_bytes() for path in paths}
+
+
+def test_checkpoints_of_which_none_loads_are_listed_and_not_written_over(log_dir):
+    resume(callbacks=[stop_at(8)])
+    damaged = damage_all(log_dir)
+    with pytest.raises(CheckpointError, match=r"none of them loads: model-.*or give restart_if_unreadable=True"):
+        resume()
+    assert {path: path.read_bytes() for path in damaged} == damaged
+
+
+def test_training_starts_from_the_beginning_over_unreadable_checkpoints_if_it_is_told_to(log_dir):
+    resume(callbacks=[stop_at(8)])
+    damage_all(log_dir)
+    config, recorder = resume(restart_if_unreadable=True)
+    assert config.starting_epoch == 1
+    assert recorder.weights["global_step"] == 10
+    assert resume(max_epoch=3, restart_if_unreadable=True)[0].starting_epoch == 3
+
+
+def test_a_directory_that_another_process_trains_in_is_not_resumed_from(log_dir):
+    resume(max_epoch=1)
+    with claimed_elsewhere(log_dir) as pid, pytest.raises(ConfigError, match=f"in use: process {pid} on "):
+        resume()
+
+
+def test_the_directory_is_claimed_from_reading_it_to_the_end_of_training(log_dir):
+    config = AutoResumeTrainConfig(
+        model=Line(), data=line_input(), steps_per_epoch=5, max_epoch=1, callbacks=[ModelSaver()]
+    )
+    assert (log_dir / LOCK_FILE).exists()
+    launch_train_with_config(config, SimpleTrainer())
+    assert not (log_dir / LOCK_FILE).exists()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import glob
-import json
 import math
 import os
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.saver import make_saver, prepare_checkpoint_dir
+from tpack.callbacks.saver import make_saver, claim_checkpoint_dir
 from tpack.callbacks.statistics import StatisticReader
-from tpack.errors import CheckpointError
+from tpack.errors import CheckpointError, InputError
 from tpack.tfutils.checkpoint import save_checkpoint
 from tpack.utils import logger
+from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import atomic_write
+from tpack.utils.serialize import seal_json, unseal_json
 
 
 class MinSaver(Callback):
@@ -49,25 +50,31 @@ class MinSaver(Callback):
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
         self._given_dir = checkpoint_dir
         self._path = ""
+        self._claim: DirectoryClaim
         self._saver: tf.train.Saver
         self._best: float | None = None
         self._statistic = StatisticReader(self, monitor_stat)
 
     def _setup_graph(self) -> None:
-        self._path = os.path.join(prepare_checkpoint_dir(self, self._given_dir), self._filename)
+        self._claim = claim_checkpoint_dir(self, self._given_dir)
+        self._path = os.path.join(self._claim.directory, self._filename)
+        _remove_leftovers(self._path)
         self._saver = make_saver(self, [tf.GraphKeys.GLOBAL_VARIABLES], max_to_keep=1)
 
     def _before_train(self) -> None:
         """Take over the best value of the run that is being resumed, if this run resumes one."""
         try:
             with open(self._best_path, encoding="utf-8") as file:
-                former = json.load(file)
+                former = unseal_json(file.read())
             if former["global_step"] <= self.global_step and os.path.exists(f"{self._path}.index"):
                 self._best = float(former["value"])
         except FileNotFoundError:
             return
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, InputError, ValueError, KeyError, TypeError) as error:
             logger.warning(f"{self._best_path} is damaged and ignored: {type(error).__name__}: {error}")
+
+    def _after_train(self) -> None:
+        self._claim.release()
 
     @property
     def _best_path(self) -> str:
@@ -92,7 +99,7 @@ class MinSaver(Callback):
         try:
             _move_checkpoint(written, self._path)
             with atomic_write(self._best_path) as file:
-                json.dump({"name": self._stat, "value": value, "global_step": self.global_step}, file)
+                file.write(seal_json({"name": self._stat, "value": value, "global_step": self.global_step}))
         except OSError as error:
             raise CheckpointError(f"cannot write checkpoint {self._path}: {error}") from error
         self._best = value
@@ -113,6 +120,16 @@ class MaxSaver(MinSaver):
 
     def __init__(self, monitor_stat: str, filename: str | None = None, checkpoint_dir: str | None = None) -> None:
         super().__init__(monitor_stat, reverse=True, filename=filename, checkpoint_dir=checkpoint_dir)
+
+
+def _remove_leftovers(path: str) -> None:
+    """Bring to its end what a killed process was doing to a checkpoint, or remove what it left of it."""
+    aside = f"{path}.aside"
+    if os.path.exists(f"{aside}.index"):
+        # The index is written last: all was there, and some of it may have been moved.
+        _move_checkpoint(aside, path)
+    for left in glob.glob(f"{glob.escape(aside)}.*"):
+        os.remove(left)
 
 
 def _move_checkpoint(source: str, target: str) -> None:

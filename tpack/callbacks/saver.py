@@ -15,9 +15,11 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CallbackError, CheckpointError
-from tpack.tfutils.checkpoint import CheckpointSeries
+from tpack.tfutils.checkpoint import CheckpointSeries, reason_of
 from tpack.tfutils.train_state import TrainState, prune_train_states, write_data_state, write_train_state
 from tpack.utils import logger
+from tpack.utils.checks import check_local_path
+from tpack.utils.dir_lock import DirectoryClaim
 
 
 class ModelSaver(Callback):
@@ -37,7 +39,8 @@ class ModelSaver(Callback):
     Args:
         max_to_keep: how many checkpoints to keep; the oldest are deleted. 0 keeps all.
         keep_checkpoint_every_n_hours: a checkpoint that comes this long after the last one kept is never deleted.
-        checkpoint_dir: where to; the logger's directory unless given.
+        checkpoint_dir: where to, on this machine; the logger's directory unless given. No other process may write there
+            until training ends.
         var_collections: which variables: the key of a collection or several; all global variables unless given.
     """
 
@@ -58,30 +61,30 @@ class ModelSaver(Callback):
             "keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours,
         }
         self._given_dir = checkpoint_dir
-        self._dir = ""
+        self._claim: DirectoryClaim
         self._saver: tf.train.Saver
         self._series: CheckpointSeries
         self._said_stateless = False
 
     def _setup_graph(self) -> None:
-        self._dir = prepare_checkpoint_dir(self, self._given_dir)
+        self._claim = claim_checkpoint_dir(self, self._given_dir)
         # The saver's ops stay in the name scope that TensorFlow's own tools expect.
         with tf.name_scope(None):
             self._saver = make_saver(self, self._collections, **self._options)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self._saver)
-        self._series = CheckpointSeries(self._saver, self._dir, "model")
+        self._series = CheckpointSeries(self._saver, self._claim.directory, "model")
 
     def _before_train(self) -> None:
         self._write_meta_graph()
 
     def _write_meta_graph(self) -> None:
-        path = os.path.join(self._dir, f"graph-{time.strftime('%m%d-%H%M%S')}.meta")
+        path = os.path.join(self._claim.directory, f"graph-{time.strftime('%m%d-%H%M%S')}.meta")
         keys = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
         try:
             with self.graph.as_default():
                 self._saver.export_meta_graph(path, collection_list=list(keys))
         except (OSError, tf.errors.OpError) as error:
-            raise CheckpointError(f"cannot write the graph to {path}: {error}") from error
+            raise CheckpointError(f"cannot write the graph to {path}: {reason_of(error)}") from error
 
     def _trigger(self) -> None:
         self._save()
@@ -89,6 +92,7 @@ class ModelSaver(Callback):
     def _after_train(self) -> None:
         if self.trainer.interrupted and self._series.saved_step != self.global_step:
             self._save()
+        self._claim.release()
 
     def _save(self) -> None:
         step = self.global_step
@@ -100,7 +104,7 @@ class ModelSaver(Callback):
         except (OSError, TypeError) as error:
             raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {error}") from error
         self._series.save(self.trainer.sess, step)
-        prune_train_states(self._dir)
+        prune_train_states(self._claim.directory)
         logger.info(f"Model saved to {prefix}.")
 
     def _data_state(self) -> dict[str, Any] | None:
@@ -122,21 +126,18 @@ class ModelSaver(Callback):
         return (self.epoch_num + 1, 0) if self.trainer.loop.is_epoch_over else (self.epoch_num, self.local_step)
 
 
-def prepare_checkpoint_dir(callback: Callback, directory: str | None) -> str:
-    """Return the directory for checkpoints, the logger's unless given, after making sure that it exists.
+def claim_checkpoint_dir(callback: Callback, directory: str | None) -> DirectoryClaim:
+    """Claim the directory for checkpoints, the logger's unless given; it is made if it is not there.
 
     Raises:
         CallbackError: there is none.
-        CheckpointError: it can not be made.
+        ConfigError: it is not on this machine, cannot be written, or another process trains in it.
     """
-    directory = directory or logger.get_logger_dir()
+    if directory is None:
+        directory = logger.get_logger_dir()
     if directory is None:
         raise CallbackError(f"{callback} wants a checkpoint_dir, or a directory of the logger (logger.set_logger_dir)")
-    try:
-        os.makedirs(directory, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"cannot make the directory for checkpoints {directory}: {error}") from error
-    return directory
+    return DirectoryClaim(check_local_path(callback, "checkpoint_dir", directory))
 
 
 def make_saver(callback: Callback, collections: Sequence[str], **options: Any) -> tf.train.Saver:

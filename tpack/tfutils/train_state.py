@@ -11,20 +11,17 @@ Both have a checksum and say which step they are of: neither a changed bit nor t
 for a state.
 """
 
-import json
 import os
-import zlib
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.utils.checks import check_instance
 from tpack.utils.fs import atomic_write, leftover_of
-from tpack.utils.serialize import dumps, loads, seal, unseal
+from tpack.utils.serialize import dumps, loads, seal, seal_json, unseal, unseal_json
 
 _SUFFIX = ".train_state.json"
 _DATA_SUFFIX = ".data_state.msgpack"
-_CHECKSUM = "crc32"
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ def train_state_path(prefix: str) -> str:
 def write_train_state(prefix: str, state: TrainState) -> None:
     """Write the state that belongs to the checkpoint ``prefix``; it survives the death of process and machine."""
     with atomic_write(train_state_path(prefix)) as file:
-        json.dump({**asdict(state), _CHECKSUM: _checksum(asdict(state))}, file)
+        file.write(seal_json(asdict(state)))
 
 
 def read_train_state(prefix: str) -> TrainState | None:
@@ -74,26 +71,12 @@ def read_train_state(prefix: str) -> TrainState | None:
     path = train_state_path(prefix)
     try:
         with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-        state = TrainState(**{entry.name: content[entry.name] for entry in fields(TrainState) if entry.name in content})
-        checksum = content.pop(_CHECKSUM, None)
+            content = unseal_json(file.read())
+        return TrainState(**content)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path} holds no training state: {type(error).__name__}: {error}. {_way_out(path)}"
-        ) from error
-    if checksum != _checksum(content):
-        raise CheckpointError(
-            f"{path} holds no training state as it was written: its checksum is {checksum} and should be "
-            f"{_checksum(content)}. It is damaged, or older than the checksums of tpack. {_way_out(path)}"
-        )
-    return state
-
-
-def _checksum(content: dict[str, Any]) -> int:
-    """Return the CRC-32 of what a state file holds beside it."""
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+    except (OSError, ValueError, TypeError, InputError) as error:
+        raise CheckpointError(f"{path} holds no training state: {error}. {_way_out(path)}") from error
 
 
 def _way_out(path: str) -> str:

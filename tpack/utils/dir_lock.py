@@ -38,11 +38,15 @@ class DirectoryClaim:
     Args:
         directory: made if it is not there.
 
+    Attributes:
+        directory: its path, as it was given.
+
     Raises:
         ConfigError: Another process writes to it; the message names process, host and start. Or it cannot be written.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = os.fspath(directory)
         path = os.path.realpath(directory)
         _close_in_children()
         with _locks.guard:
@@ -165,8 +169,10 @@ def _release(held: _Held) -> None:
         held.num_claims -= 1
         if held.num_claims or held.handle < 0:
             return
-        if _is_at(held.handle, held.file):
-            os.unlink(held.file)
+        # Where the file cannot be removed it stays, and is no lock any more.
+        with contextlib.suppress(OSError):
+            if _is_at(held.handle, held.file):
+                os.unlink(held.file)
         _locks.held.remove(held)
         os.close(held.handle)
         held.handle = -1
@@ -176,7 +182,8 @@ def _is_at(handle: int, file: str) -> bool:
     """Tell whether an open file is the one of this name."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(file))
-    except FileNotFoundError:
+    except OSError:
+        # The directory is gone, or something else is in its place.
         return False
 
 

@@ -11,6 +11,7 @@ What loading takes in memory is bounded by the number of bytes, whatever sizes t
 Bytes that lie on a disk are sealed: a checksum stands before them, so that a changed bit is not taken for other data.
 """
 
+import json
 import math
 import re
 import zlib
@@ -24,13 +25,14 @@ from tpack.errors import DataPointError, InputError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["dumps", "loads", "seal", "unseal"]
+__all__ = ["dumps", "loads", "seal", "seal_json", "unseal", "unseal_json"]
 
 _ARRAY, _SCALAR = 1, 2
 # Times of msgpack's own, which `dumps` does not make, become numbers and not objects of a class of msgpack's.
 _TIMESTAMP_AS_FLOAT = 1
 _HEADER_SIZE_BYTES = 2
 _CHECKSUM_SIZE_BYTES = 4
+_CHECKSUM = "crc32"
 # Booleans, integers, floats, complex numbers, bytes, strings, and times. Not objects, and not records. Nothing else is
 # given to numpy to parse, which knows many more notations.
 _KINDS = "biufcSUmM"
@@ -87,6 +89,34 @@ def unseal(sealed: bytes) -> bytes:
             "one, as before tpack had checksums"
         )
     return content
+
+
+def seal_json(content: dict[str, Any]) -> str:
+    """Return a dict as JSON in which the entry ``crc32`` is the checksum of the others."""
+    return json.dumps({**content, _CHECKSUM: _json_checksum(content)})
+
+
+def unseal_json(text: str) -> dict[str, Any]:
+    """Return the dict that `seal_json` was given, with strings for keys and lists for tuples.
+
+    Raises:
+        InputError: It is another one than that, or was never sealed.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{len(text)} characters are no JSON: {error}") from error
+    checksum = content.pop(_CHECKSUM, None) if isinstance(content, dict) else None
+    if checksum != _json_checksum(content):
+        raise InputError(
+            f"the checksum is {checksum} and should be {_json_checksum(content)}: the content is damaged, or was "
+            "written without one, as before tpack had checksums"
+        )
+    return content
+
+
+def _json_checksum(content: object) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
 def check_sizes(buf: "Buffer") -> None:

@@ -3,11 +3,12 @@ import math
 
 import pytest
 
+from tests.helpers.claims import claimed_elsewhere
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.json_writer import JSONWriter
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, ConfigError
 
 
 class Reports(Callback):
@@ -142,3 +143,9 @@ def test_without_a_directory_nothing_is_written(graph):
     with captured_log() as lines:
         train(graph)
     assert lines == ["JSONWriter writes nothing: the logger's directory is not set"]
+
+
+def test_directory_that_another_process_writes_to_is_an_error(graph, log_dir):
+    with claimed_elsewhere(log_dir) as pid, pytest.raises(ConfigError, match=f"in use: process {pid} on "):
+        FakeTrainer().train([], monitors=[JSONWriter()])
+    assert not (log_dir / JSONWriter.FILENAME).exists()

@@ -15,6 +15,7 @@ from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import CallbackError
 from tpack.types import Trainer
 from tpack.utils import logger
+from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import atomic_write
 
 Entry = dict[str, Any]
@@ -24,13 +25,15 @@ class JSONWriter(MonitorBase):
     """Write scalars to stat.json after each epoch.
 
     There is one dictionary for each step at which something was reported, which is usually the last one of an epoch,
-    with `epoch_num`, `global_step` and the statistics by name. Without a logger directory nothing is written.
+    with `epoch_num`, `global_step` and the statistics by name. Without a logger directory nothing is written. No other
+    process may write to it until training ends.
     """
 
     FILENAME = "stat.json"
 
     def __init__(self) -> None:
         self._path: str | None = None
+        self._claim: DirectoryClaim | None = None
         self._entries: list[Entry] = []
 
     @classmethod
@@ -80,6 +83,7 @@ class JSONWriter(MonitorBase):
             logger.warning("JSONWriter writes nothing: the logger's directory is not set")
             return
         self._path = self._path_in(None)
+        self._claim = DirectoryClaim(os.path.dirname(self._path))
 
     def _before_train(self) -> None:
         if self._path is None:
@@ -124,11 +128,16 @@ class JSONWriter(MonitorBase):
     def _trigger(self) -> None:
         if self._path is not None and self._entries:
             # NaN is written as NaN, which Python reads back.
-            with atomic_write(self._path) as file:
-                json.dump(self._entries, file)
+            try:
+                with atomic_write(self._path) as file:
+                    json.dump(self._entries, file)
+            except OSError as error:
+                raise CallbackError(f"cannot write statistics to {self._path}: {error}") from error
 
     def _after_train(self) -> None:
         self._trigger()
+        if self._claim is not None:
+            self._claim.release()
 
 
 def _is_entry(content: object) -> bool:
