@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
+from tpack.callbacks.group import numbered
 from tpack.errors import CallbackError, ConfigError
-from tpack.tfutils.summary import MOVING_SUMMARY_OPS_KEY
+from tpack.tfutils.summary import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY, MovingAverages
+from tpack.tfutils.variable_values import assign_values
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
 
 
 class MovingAverageSummary(Callback):
     """Run the operations of a collection together with every step.
+
+    What moving averages have gathered goes into checkpoints, so that those of a run that resumes go on.
 
     Args:
         collection: the collection that holds them.
@@ -36,11 +41,13 @@ class MovingAverageSummary(Callback):
         self._collection = collection
         self._train_op = train_op
         self._fetch: tf.Operation | None = None
+        self._averages: list[MovingAverages] = []
 
     def _setup_graph(self) -> None:
         ops = [item if isinstance(item, tf.Operation) else item.op for item in tf.get_collection(self._collection)]
         if not ops:
             return
+        self._averages = [averages for averages in tf.get_collection(MOVING_AVERAGES_KEY) if averages.update in ops]
         if self._train_op is None:
             self._fetch = tf.group(*ops, name="maintain_moving_average_summary")
             carrier = "with every step"
@@ -63,6 +70,24 @@ class MovingAverageSummary(Callback):
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Operation | None:
         return self._fetch
+
+    def _state_to_save(self) -> dict[str, list[float]] | None:
+        """Return of each average, by its name, what the variable holds of it."""
+        states = self.trainer.sess.run([averages.state for averages in self._averages])
+        columns = [column for state in states for column in state.T.tolist()]
+        return dict(zip(self._names(), columns, strict=True)) or None
+
+    def _load_saved_state(self, state: dict[str, list[float]]) -> None:
+        names = self._names()
+        values = [[state.get(next(names), [0.0] * 3) for _ in averages.tags] for averages in self._averages]
+        pairs = [
+            (averages.state, np.array(columns, np.float32).T)
+            for averages, columns in zip(self._averages, values, strict=True)
+        ]
+        assign_values(self.trainer.sess, pairs)
+
+    def _names(self) -> Iterator[str]:
+        return numbered(tag for averages in self._averages for tag in averages.tags)
 
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything; with a train op nothing is left to do around a step."""
@@ -107,7 +132,17 @@ class SimpleMovingAverage(Callback):
             for window, value in zip(self._windows, values.results, strict=True):
                 window.append(float(value))
 
+    def _state_to_save(self) -> list[list[float]]:
+        return [list(window) for window in self._windows]
+
+    def _load_saved_state(self, state: list[list[float]]) -> None:
+        for window, values in zip(self._windows, state, strict=True):
+            window.extend(values)
+
     def _trigger(self) -> None:
         for name, window in zip(self._names, self._windows, strict=True):
             if window:
                 self.trainer.monitors.put_scalar(f"{name}/SMA", statistics.fmean(window))
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._names)})"

@@ -6,12 +6,16 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
+from tpack.tfutils.summary import STATE_SUMMARIES_KEY
 
 
 def MergeAllSummaries(  # noqa: N802 (scripts use it like a class)
     period: int = 0, run_alone: bool = False, key: str | None = None
 ) -> Callback:
     """Make a callback that evaluates all summaries of a collection.
+
+    Summaries of what the updates of a step change, which are moving averages and parameters, are evaluated when the
+    step is over.
 
     Args:
         period: evaluate every so many steps of an epoch, and in any case at the end of each epoch; 0 for only then.
@@ -29,22 +33,27 @@ def MergeAllSummaries(  # noqa: N802 (scripts use it like a class)
 
 
 class _SummariesWithStep(Callback):
-    """Fetch the merged summaries together with a training step."""
+    """Fetch the merged summaries together with a training step, and those of what steps change after it."""
 
     def __init__(self, period: int, key: str) -> None:
         self._period = period
         self._key = key
         self._fetch: tf.Tensor | None = None
+        self._state_fetch: tf.Tensor | None = None
+        self._is_due = False
         self._pending: bytes | None = None
+        self._last_step = -1
 
     def _setup_graph(self) -> None:
-        self._fetch = tf.summary.merge_all(self._key)
+        after_step = set(map(id, tf.get_collection(STATE_SUMMARIES_KEY)))
+        summaries = tf.get_collection(self._key)
+        self._fetch = _merge([summary for summary in summaries if id(summary) not in after_step])
+        self._state_fetch = _merge([summary for summary in summaries if id(summary) in after_step])
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Tensor | None:
         coming = self.local_step + 1
-        if coming == self.trainer.steps_per_epoch or (self._period and coming % self._period == 0):
-            return self._fetch
-        return None
+        self._is_due = coming == self.trainer.steps_per_epoch or (self._period > 0 and coming % self._period == 0)
+        return self._fetch if self._is_due else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
@@ -52,9 +61,21 @@ class _SummariesWithStep(Callback):
 
     def _trigger_step(self) -> None:
         # The step is counted by now, so that the summary carries the number of the step that made it.
-        if self._pending is not None:
-            pending, self._pending = self._pending, None
-            self.trainer.monitors.put_summary(pending)
+        if self._is_due:
+            pending, self._pending, self._is_due = self._pending, None, False
+            if pending is not None:
+                self.trainer.monitors.put_summary(pending)
+            self._put_state()
+
+    def _trigger_epoch(self) -> None:
+        # A run that resumes at the very end of an epoch has made no step of it.
+        if self._last_step != self.global_step:
+            self._put_state()
+
+    def _put_state(self) -> None:
+        self._last_step = self.global_step
+        if self._state_fetch is not None:
+            self.trainer.monitors.put_summary(self.trainer.sess.run(self._state_fetch))
 
     def __str__(self) -> str:
         return "MergeAllSummaries"
@@ -89,3 +110,7 @@ class _SummariesAlone(Callback):
 
     def __str__(self) -> str:
         return "MergeAllSummaries"
+
+
+def _merge(summaries: list[tf.Tensor]) -> tf.Tensor | None:
+    return tf.summary.merge(summaries) if summaries else None

@@ -2,7 +2,12 @@
 
 Averages are there since one batch's value is too noisy to read. Each is a weighted mean of all values so far, the
 newest with the largest weight. Numerator and denominator both start at zero and are updated alike, so the first average
-is the first value and early ones are not drawn towards zero.
+is the first value and early ones are not drawn towards zero. A value that is not finite is left out; where that is so
+of more than half of the weight, the average is NaN: one NaN among many numbers is not all that there is to be seen, and
+a cost that became NaN for good is not hidden.
+
+An average is read after the step that updates it, since the summaries of a step run beside its updates. Such summaries
+are in the collection `STATE_SUMMARIES_KEY` too; so are those of parameters, which a step changes.
 
 Tags are exactly what was asked for. ``tf.summary.scalar`` makes its tag unique in the graph, so that the summary of a
 tensor ``cost`` would be called ``cost_1``.
@@ -14,6 +19,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -38,9 +44,32 @@ __all__ = [
     "create_image_summary",
     "create_scalar_summary",
 ]
+STATE_SUMMARIES_KEY = "STATE_SUMMARIES"
+"""Summaries of what the updates of a step change, which are read when the step is over."""
+
+MOVING_AVERAGES_KEY = "MOVING_AVERAGES"
+"""A `MovingAverages` of each call that made some."""
+
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # PNG's colour type for each number of channels: grey, RGB, RGB with alpha.
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
+
+
+@dataclass(frozen=True)
+class MovingAverages:
+    """The averages that one call made, for who keeps them over a resumption.
+
+    Attributes:
+        name: what the variable is called; collections are exported by names.
+        tags: what the averages are called.
+        state: the variable, of shape [3, number of averages].
+        update: the operation that takes the values of a step into account.
+    """
+
+    name: str
+    tags: tuple[str, ...]
+    state: tf.Variable
+    update: tf.Operation
 
 
 def add_moving_summary(
@@ -57,11 +86,12 @@ def add_moving_summary(
         decay: how much of the average stays at each update.
 
     Returns:
-        The averages, one for each scalar; NaN before the first update.
+        The averages, one for each scalar; NaN before the first update, and where most of the values were not finite.
 
     Creates:
-        For each call one float32 resource variable in LOCAL_VARIABLES: averages describe one run, so they are not
-        saved. A summary for each scalar in SUMMARIES, called like the tensor without the tower's name scope.
+        For each call one float32 resource variable in LOCAL_VARIABLES; the callback MovingAverageSummary keeps what is
+        in it over a resumption. A summary for each scalar in SUMMARIES, called like the tensor without the tower's name
+        scope.
 
     Raises:
         GraphBuildError: Something is not a scalar tensor of numbers. Of which shape it is must be known.
@@ -161,7 +191,7 @@ def add_param_summary(*summary_lists: tuple[str, Sequence[str]], collections: It
         name = variable_name_without_tower(variable)
         for pattern, types in patterns:
             if pattern.fullmatch(name):
-                add_tensor_summary(variable, types, name=f"param-summary/{name}", collections=collections)
+                add_tensor_summary(variable, types, f"param-summary/{name}", _after_step(collections))
 
 
 def create_scalar_summary(name: str, value: float) -> tf.Summary:
@@ -226,13 +256,13 @@ def add_named_moving_summary(
     if not named:
         return []
     with tf.name_scope(None, "MovingSummary"):
-        state = _build_state([tensor for _, tensor in named], collection, decay)
+        state = _build_state(named, collection, decay)
         # An average can be read whenever it is, also by a step in which what is around here does not run.
         with tf.control_dependencies(None):
-            *numerators, weight = tf.unstack(state.read_value())
-            averages = [numerator / weight for numerator in numerators]
+            sums, finite_weights, weights = tf.unstack(state.read_value())
+            averages = tf.unstack(tf.where(2 * finite_weights >= weights, sums / finite_weights, weights * np.nan))
             for (name, _), average in zip(named, averages, strict=True):
-                add_scalar_summary(name, average)
+                add_scalar_summary(name, average, _after_step(None))
     return averages
 
 
@@ -280,21 +310,32 @@ _REDUCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 _TYPES = ("scalar", "histogram", *_REDUCTIONS)
 
 
-def _build_state(scalars: Sequence[tf.Tensor], collection: str, decay: float) -> tf.Variable:
+def _build_state(named: Sequence[tuple[str, tf.Tensor]], collection: str, decay: float) -> tf.Variable:
     """Return one variable for all scalars, with its update: updating a vector costs no more than updating a scalar."""
-    # Weighted sums; the last one, of the constant 1, is the weight that the others have gathered so far.
+    # In rows: weighted sums of the finite values, their weights so far, and the weights of all values so far.
     with shared_by_towers():
         state = tf.Variable(
-            lambda: tf.zeros([len(scalars) + 1]),
+            lambda: tf.zeros([3, len(named)]),
             trainable=False,
             collections=[tf.GraphKeys.LOCAL_VARIABLES],
             use_resource=True,
             name="state",
         )
-    values = tf.stack([*(tf.cast(tensor, tf.float32) for tensor in scalars), 1.0])
-    update = state.assign(state * decay + values, read_value=False, name="update")
+    values = tf.stack([tf.cast(tensor, tf.float32) for _, tensor in named])
+    # What is added up must be finite too, and values of one size add up to this much of it.
+    is_finite = tf.abs(values) <= np.finfo(np.float32).max * (1 - decay)
+    counted = tf.where(is_finite, values, tf.zeros_like(values))
+    news = tf.stack([counted, tf.cast(is_finite, tf.float32), tf.ones_like(values)])
+    update = state.assign(state * decay + news, read_value=False, name="update")
     tf.add_to_collection(collection, update)
+    names = tuple(name for name, _ in named)
+    tf.add_to_collection(MOVING_AVERAGES_KEY, MovingAverages(state.op.name, names, state, update))
     return state
+
+
+def _after_step(collections: Iterable[str] | None) -> list[str]:
+    """Return the collections for a summary of what steps change, which is to be read when they have."""
+    return [*([tf.GraphKeys.SUMMARIES] if collections is None else collections), STATE_SUMMARIES_KEY]
 
 
 def _parse_pair(pair: tuple[str, Sequence[str]]) -> tuple[re.Pattern[str], Sequence[str]]:
