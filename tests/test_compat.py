@@ -188,15 +188,15 @@ def test_swap_graph_state_closes_and_opens_blocks_that_the_graph_keeps(graph):
     assert graph._container == ""
 
 
-def test_is_in_control_flow_in_loops_of_tensorflow_1(graph):
+def test_control_flow_of_is_a_loop_of_tensorflow_1(graph):
     seen = []
-    assert not compat.is_in_control_flow(graph)
+    assert compat.control_flow_of(graph) is None
     tf.disable_control_flow_v2()
     try:
-        tf.while_loop(lambda i: i < 3, lambda i: [seen.append(compat.is_in_control_flow(graph)), i + 1][1], [0])
+        tf.while_loop(lambda i: i < 3, lambda i: [seen.append(compat.control_flow_of(graph)), i + 1][1], [0])
     finally:
         tf.enable_control_flow_v2()
-    assert seen == [True]
+    assert [type(loop).__name__ for loop in seen] == ["WhileContext"]
 
 
 def test_code_of_loops_and_functions_may_run_several_times_and_that_of_conditions_not(graph):

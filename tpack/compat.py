@@ -33,6 +33,7 @@ __all__ = [
     "Trackable",
     "chrome_trace",
     "collective_all_reduce",
+    "control_flow_of",
     "continue_scope_counts",
     "current_control_dependencies",
     "current_device",
@@ -42,7 +43,6 @@ __all__ = [
     "get_tf_version_tuple",
     "is_onednn_enabled",
     "is_building_gradient",
-    "is_in_control_flow",
     "is_in_loop_or_function",
     "is_in_variable_store",
     "is_tfv2",
@@ -53,6 +53,7 @@ __all__ = [
     "make_callable",
     "make_multi_device_iterator",
     "nccl_all_sum",
+    "only_in",
     "optimizer_that_applies",
     "run_after",
     "shown_strategy",
@@ -361,9 +362,23 @@ def forget_names(names: Mapping[str, tfv1.Variable]) -> None:
             del store[name]
 
 
-def is_in_control_flow(graph: tfv1.Graph) -> bool:
-    """Tell whether what is built into ``graph`` now goes into a TensorFlow 1 loop or condition."""
-    return graph._get_control_flow_context() is not None
+def control_flow_of(graph: tfv1.Graph) -> object:
+    """Return the TensorFlow 1 loop or condition that what is built into ``graph`` now goes into, or None."""
+    return graph._get_control_flow_context()
+
+
+@contextmanager
+def only_in(control_flow: object) -> Iterator[None]:
+    """Forget control dependencies, loops and conditions for a block.
+
+    Args:
+        control_flow: a loop or condition that the block is to be in all the same, as `control_flow_of` returned it.
+    """
+    graph = tfv1.get_default_graph()
+    # This forgets both, and brings back both in the end.
+    with tfv1.control_dependencies(None):
+        graph._set_control_flow_context(control_flow)
+        yield
 
 
 def is_in_loop_or_function(graph: tfv1.Graph) -> bool:

@@ -25,14 +25,22 @@ def test_a_gpu_beside_the_cpu_is_another_device() -> None:
     assert different_devices(["/device:GPU:0", "/device:CPU:0"]) == ["/device:CPU:1", "/device:CPU:0"]
 
 
-@pytest.mark.parametrize("devices", [[], "/cpu:0", ["/cpu:0", "/device:CPU:0"], ["/gpu:0", "/device:GPU:0"]])
+@pytest.mark.parametrize("devices", ["/cpu:0", 5, ["/cpu:0", "/device:CPU:0"], ["/gpu:0", "/device:GPU:0"]])
 def test_devices_are_different_ones(devices: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a list of one or more different devices, got"):
+    with pytest.raises(ConfigError, match="wanted a list of one or more different devices"):
+        different_devices(devices)
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"), [([], "got devices with 0 entries"), (["/cpu:0", 1], r"got devices\[1\]=1: wanted a str")]
+)
+def test_devices_are_a_list_of_names(devices: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         different_devices(devices)
 
 
 def test_one_of_both_is_given() -> None:
     with pytest.raises(ConfigError, match="wanted devices or num_gpus_per_worker, got both"):
         worker_devices_of(2, ["/cpu:0"])
-    with pytest.raises(ConfigError, match="wanted 0 GPUs per worker or more, got -1"):
+    with pytest.raises(ConfigError, match="got num_gpus_per_worker=-1: wanted an integer of at least 0"):
         worker_devices_of(-1, None)

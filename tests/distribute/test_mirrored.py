@@ -30,7 +30,10 @@ def test_devices_are_named_or_counted(monkeypatch):
     monkeypatch.setattr("tpack.tower.devices.list_gpus", lambda: [])
     monkeypatch.setattr("tpack.distribute.mirrored.list_gpus", lambda: [])
     assert MirroredStrategy(["/gpu:2", "/cpu:0"]).worker_devices == ["/device:CPU:2", "/device:CPU:0"]
+    assert MirroredStrategy(["/gpu:0", "/cpu:0"]).worker_devices == ["/device:CPU:1", "/device:CPU:0"]
     assert MirroredStrategy(num_gpus=3).worker_devices == devices_of(3)
+    assert MirroredStrategy(num_gpus_per_worker=3).worker_devices == devices_of(3)
+    assert MirroredStrategy(num_gpus=0).worker_devices == ["/device:CPU:0"]
     assert MirroredStrategy().worker_devices == ["/device:CPU:0"]
     assert repr(mirrored()) == "<MirroredStrategy on /device:CPU:0, /device:CPU:1>"
 
@@ -48,9 +51,10 @@ def test_without_arguments_all_gpus_are_used(monkeypatch):
     ("options", "what"),
     [
         ({"devices": ["/cpu:0"], "num_gpus": 1}, "wanted devices or num_gpus, got both"),
-        ({"devices": []}, "wanted a list of one or more different devices"),
+        ({"devices": []}, "got devices with 0 entries"),
         ({"devices": ["/cpu:0", "/device:CPU:0"]}, "wanted a list of one or more different devices"),
-        ({"num_gpus": 0}, "wanted at least one tower"),
+        ({"num_gpus": -1}, "an integer of at least 0"),
+        ({"num_gpus": 1, "num_gpus_per_worker": 1}, "wanted num_gpus or num_gpus_per_worker, got both: 1 and 1"),
     ],
 )
 def test_devices_that_cannot_be_are_errors(options, what):
@@ -334,9 +338,10 @@ def test_cross_tower_ops_are_chosen_when_they_are_needed_for_the_session(graph, 
 
     monkeypatch.setattr("tpack.distribute.mirrored.choose_the_best", choose)
     strategy = MirroredStrategy(devices_of(2))
-    strategy.configure("a session config")
+    config = tf.ConfigProto(allow_soft_placement=True)
+    strategy.configure(config)
     assert asked == []
     assert strategy.cross_tower_ops is strategy.cross_tower_ops is chosen
-    assert asked == [(devices_of(2), "a session config")]
+    assert asked == [(devices_of(2), config)]
     own = ReductionToOneDeviceCrossTowerOps()
     assert MirroredStrategy(devices_of(2), cross_tower_ops=own).cross_tower_ops is own

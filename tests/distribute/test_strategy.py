@@ -6,10 +6,11 @@ Where its methods may be called is in `test_contract`.
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.strategies import MEAN, NONE, SUM, in_scope, mirrored
+from tests.helpers.strategies import FIRST, MEAN, NONE, SUM, in_scope, mirrored, tower_number, values
 from tpack.distribute.current import DEFAULT_STRATEGY, get_cross_tower_context
+from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.strategy import DistributionStrategy
-from tpack.errors import ConfigError, StrategyError
+from tpack.errors import ConfigError, StrategyError, WrongTypeError
 from tpack.tower.context import TrainTowerContext
 
 
@@ -42,7 +43,7 @@ def test_a_scope_in_a_trainer_s_tower_is_an_error(graph):
 
 
 @pytest.mark.parametrize("aggregation", [NONE, "sum", None])
-def test_only_sums_and_means_are_reductions(graph, aggregation):
+def test_only_sums_means_and_first_values_are_reductions(graph, aggregation):
     with in_scope() as strategy:
         for call in (strategy.reduce, lambda a, v: strategy.batch_reduce(a, [(v, None)])):
             with pytest.raises(ConfigError, match="wanted tf.VariableAggregation.SUM or .* as the aggregation"):
@@ -97,7 +98,46 @@ def test_a_dataset_is_required_of_a_dataset_function(graph):
 
 
 def test_configure_does_nothing_by_itself(graph):
-    assert DEFAULT_STRATEGY.configure(tf.ConfigProto()) is None
+    assert DEFAULT_STRATEGY.configure(tf.ConfigProto(), cluster_spec=None) is None
+
+
+@pytest.mark.parametrize("given", [{"cluster_spec": {"worker": ["a:1"]}}, {"task_type": "worker"}, {"task_id": 1}])
+def test_a_strategy_is_of_one_process(graph, given):
+    with pytest.raises(ConfigError, match=f"is of one process, and cannot be configured with {next(iter(given))}="):
+        mirrored().configure(**given)
+    assert not mirrored().between_graph
+    assert mirrored().should_init and mirrored().should_checkpoint and mirrored().should_save_summary
+    assert mirrored().initialize() == mirrored().finalize() == []
+
+
+def test_a_session_config_is_one(graph):
+    with pytest.raises(WrongTypeError, match="MirroredStrategy got session_config=5: wanted a ConfigProto"):
+        mirrored().configure(5)
+
+
+@pytest.mark.parametrize("strategy", [DEFAULT_STRATEGY, OneDeviceStrategy("/cpu:0"), mirrored()], ids=repr)
+def test_the_first_tower_s_value_is_an_aggregation(session8, strategy):
+    with strategy.scope():
+        each = strategy.call_for_each_tower(tower_number)
+        alone = strategy.reduce(FIRST, each, None if strategy.is_default else "/cpu:0")
+        pairs = [(each, None), (7.0, None)]
+        several = [strategy.unwrap(value) for value in strategy.batch_reduce(FIRST, pairs)]
+    assert values(session8, alone) == [1]
+    counts = [set(session8.run([tf.convert_to_tensor(part) for part in parts])) for parts in several]
+    assert counts == [{1}, {7}]
+
+
+def test_the_container_of_a_component_is_the_variable(graph):
+    with in_scope() as strategy:
+        variable = tf.get_variable("v", [])
+    assert strategy.value_container(variable.components[1]) is variable
+    assert strategy.value_container(variable) is variable
+    assert strategy.value_container(5) == 5
+
+
+def test_a_function_of_a_dataset_is_one(graph):
+    with pytest.raises(WrongTypeError, match="got dataset_fn=5: wanted a function"):
+        mirrored().distribute_dataset(5)
 
 
 def test_what_a_strategy_has_to_implement_is_not_implemented(graph):
@@ -110,6 +150,7 @@ def test_what_a_strategy_has_to_implement_is_not_implemented(graph):
         lambda: bare.update_non_slot(1, identity),
         lambda: bare.worker_device_index,
         lambda: bare.distribute_dataset(list),
+        lambda: bare.run_steps_on_dataset(list, None),
         lambda: bare.read_var(1),
         lambda: bare.non_slot_devices([]),
         lambda: bare.num_towers,

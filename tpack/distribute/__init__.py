@@ -13,6 +13,7 @@ from tpack.distribute.current import (
     has_distribution_strategy,
 )
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
+from tpack.distribute.multi_step import MultiStepContext
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedMovingAverage, DistributedOptimizer, increment_var
 from tpack.distribute.parameter_server import ParameterServerStrategy
@@ -24,7 +25,8 @@ from tpack.distribute.reducer_ops import (
     ReducerCrossTowerOps,
     choose_the_best,
 )
-from tpack.distribute.strategy import DistributionStrategy, get_loss_reduction
+from tpack.distribute.steps import Monitor, StandardInputStep, StandardSingleLossStep, Step
+from tpack.distribute.strategy import DistributeConfig, DistributionStrategy, get_loss_reduction
 from tpack.distribute.values import (
     DistributedValues,
     MapOutput,
@@ -42,6 +44,7 @@ __all__ = [
     "CollectiveAllReduce",
     "CollectiveAllReduceStrategy",
     "CrossTowerOps",
+    "DistributeConfig",
     "DistributedMovingAverage",
     "DistributedOptimizer",
     "DistributedValues",
@@ -50,6 +53,8 @@ __all__ = [
     "Mirrored",
     "MirroredStrategy",
     "MirroredVariable",
+    "Monitor",
+    "MultiStepContext",
     "MultiWorkerAllReduce",
     "OneDeviceStrategy",
     "ParameterServerStrategy",
@@ -57,6 +62,9 @@ __all__ = [
     "PerDeviceDataset",
     "ReducerCrossTowerOps",
     "ReductionToOneDeviceCrossTowerOps",
+    "StandardInputStep",
+    "StandardSingleLossStep",
+    "Step",
     "TowerContext",
     "TowerLocalVariable",
     "UpdateContext",

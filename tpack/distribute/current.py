@@ -6,7 +6,7 @@ the cross-tower context of a strategy, `call_for_each_tower` to a tower context 
 cross-tower context. A trainer's tower is a tower context too.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, cast
 
@@ -20,7 +20,8 @@ from tpack.distribute.contexts import (
     strategy_of,
     tower_context_of,
 )
-from tpack.distribute.strategy import DatasetFn, DistributionStrategy, VariableCreator
+from tpack.distribute.multi_step import MultiStepContext, run_steps
+from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn, VariableCreator
 from tpack.distribute.trainer_towers import context_of_tower
 from tpack.distribute.values import (
     Aggregation,
@@ -133,6 +134,11 @@ class DefaultStrategy(DistributionStrategy):
         if destinations is not None:
             raise StrategyError(f"the default strategy has no devices to broadcast to, got {destinations!r}")
         return tensor
+
+    def _run_steps_on_dataset(
+        self, fn: StepFn, iterator: Any, iterations: int, initial_loop_values: Mapping[str, Structure]
+    ) -> MultiStepContext:
+        return run_steps(self, fn, iterator, iterations, initial_loop_values)
 
     def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
         with DEFAULT_TOWER_CONTEXT:

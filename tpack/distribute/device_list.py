@@ -1,6 +1,7 @@
 """What strategies with a list of devices have in common: one tower on each device, and values of all of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -11,8 +12,9 @@ from tpack.distribute.cross_tower_ops import (
     get_devices_from,
 )
 from tpack.distribute.meeting import call_in_strategy_towers
+from tpack.distribute.multi_step import MultiStepContext, run_steps
 from tpack.distribute.per_device_dataset import PerDeviceDataset
-from tpack.distribute.strategy import DatasetFn, DistributionStrategy
+from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn, takes_first_tower
 from tpack.distribute.values import (
     Aggregation,
     Destinations,
@@ -30,6 +32,7 @@ from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.gradients import check_columns
 from tpack.tower.devices import resolve_device, resolve_devices, resolve_together
 from tpack.tower.grads import ReduceOp, map_gradient_values
+from tpack.utils.checks import check_count, check_instances, shown
 
 
 class DeviceListStrategy(DistributionStrategy):
@@ -90,6 +93,11 @@ class DeviceListStrategy(DistributionStrategy):
         dataset = self._call_dataset_fn(dataset_fn)
         return PerDeviceDataset(dataset, self.worker_devices, prefetch_on_device=self._prefetch_on_device)
 
+    def _run_steps_on_dataset(
+        self, fn: StepFn, iterator: Any, iterations: int, initial_loop_values: Mapping[str, Structure]
+    ) -> MultiStepContext:
+        return run_steps(self, fn, iterator, iterations, initial_loop_values)
+
     def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
         return call_in_strategy_towers(self, self.worker_devices, fn, args, kwargs)
 
@@ -97,20 +105,24 @@ class DeviceListStrategy(DistributionStrategy):
         return self.cross_tower_ops.broadcast(tensor, self._or_workers(destinations))
 
     def _reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None) -> Value:
+        if isinstance(value, PerDevice) and takes_first_tower(aggregation):
+            to = value if destinations is None else destinations
+            return self.cross_tower_ops.broadcast(value.get(self.worker_devices[0]), to)
         if isinstance(value, PerDevice):
             return self.cross_tower_ops.reduce(aggregation, value, value if destinations is None else destinations)
         if isinstance(value, list | tuple | dict | MapOutput):
             raise ConfigError(f"wanted one value to reduce, got the {type(value).__name__} {value!r}")
         if isinstance(value, DistributedValues):
             raise StrategyError(f"wanted a value that differs between towers to reduce, got {value!r}: it is mirrored")
-        op = reduce_op_of(aggregation)
-        total = _summed(value, self.num_towers) if op is ReduceOp.SUM else value
+        is_sum = not takes_first_tower(aggregation) and reduce_op_of(aggregation) is ReduceOp.SUM
+        total = _summed(value, self.num_towers) if is_sum else value
         return self.cross_tower_ops.broadcast(total, self._or_workers(destinations))
 
     def _batch_reduce(
         self, aggregation: Aggregation, value_destination_pairs: Sequence[tuple[Value, Destinations | None]]
     ) -> list[Value]:
-        if not all(isinstance(value, PerDevice) for value, _ in value_destination_pairs):
+        is_at_once = all(isinstance(value, PerDevice) for value, _ in value_destination_pairs)
+        if takes_first_tower(aggregation) or not is_at_once:
             return super()._batch_reduce(aggregation, value_destination_pairs)
         pairs = [(value, value if to is None else to) for value, to in value_destination_pairs]
         return list(self.cross_tower_ops.batch_reduce(aggregation, pairs))
@@ -146,11 +158,11 @@ def worker_devices_of(num_gpus_per_worker: int, devices: Sequence[str] | None) -
         The strategies of TensorFlow's ``contrib.distribute`` take the number.
     """
     if devices is not None and num_gpus_per_worker:
-        raise ConfigError(f"wanted devices or num_gpus_per_worker, got both: {devices!r} and {num_gpus_per_worker}")
+        given = f"{shown(devices)} and {shown(num_gpus_per_worker)}"
+        raise ConfigError(f"wanted devices or num_gpus_per_worker, got both: {given}")
     if devices is not None:
         return different_devices(devices)
-    if num_gpus_per_worker < 0:
-        raise ConfigError(f"wanted 0 GPUs per worker or more, got {num_gpus_per_worker}")
+    check_count("a strategy", "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
     return list(resolve_devices(num_gpus_per_worker)) if num_gpus_per_worker else [resolve_device(-1)]
 
 
@@ -167,9 +179,10 @@ def different_devices(devices: Sequence[str]) -> list[str]:
         ConfigError: It is no list, there is none, or one twice.
         DeviceError: There are GPUs, and not one that is asked for.
     """
-    names = [] if isinstance(devices, str) else resolve_together(devices)
-    if not names or len(set(names)) < len(names):
-        raise ConfigError(f"wanted a list of one or more different devices, got {devices!r}")
+    wanted = "a list of one or more different devices"
+    names = resolve_together(check_instances("a strategy", "devices", devices, str, least=1, wanted=wanted))
+    if len(set(names)) < len(names):
+        raise ConfigError(f"wanted a list of one or more different devices, got {shown(list(devices))}")
     return names
 
 

@@ -38,13 +38,15 @@ class MirroredStrategy(DeviceListStrategy):
 
     Args:
         devices: names of devices, each once. None for the GPUs of the machine, or its CPU if it has none.
-        num_gpus: in place of ``devices``, how many GPUs.
+        num_gpus: in place of ``devices``, how many GPUs; 0 for the CPU.
         cross_tower_ops: reduces and broadcasts values; by default what `choose_the_best` chooses, with the session
             config that `configure` was given.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
 
     Raises:
-        ConfigError: Both ``devices`` and ``num_gpus`` are given, or no device, or one twice.
+        num_gpus_per_worker: another name of ``num_gpus``.
+        ConfigError: More than one of ``devices``, ``num_gpus`` and ``num_gpus_per_worker`` is given, or no device, or
+            one twice.
         DeviceError: There are GPUs, and not one that is asked for.
 
     Example:
@@ -64,7 +66,13 @@ class MirroredStrategy(DeviceListStrategy):
         prefetch_on_device: int | None = None,
     ) -> None:
         super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device)
-        self._devices = _resolved(devices, num_gpus)
+        *,
+        num_gpus_per_worker: int | None = None,
+        if num_gpus is not None and num_gpus_per_worker is not None:
+            raise ConfigError(
+                f"wanted num_gpus or num_gpus_per_worker, got both: {num_gpus!r} and {num_gpus_per_worker!r}"
+            )
+        self._devices = _resolved(devices, num_gpus_per_worker if num_gpus is None else num_gpus)
         self._optimizers = _MirroredOptimizers()
         self._session_config: tf.ConfigProto | None = None
 
@@ -73,8 +81,7 @@ class MirroredStrategy(DeviceListStrategy):
         """The devices of the towers."""
         return list(self._devices)
 
-    def configure(self, session_config: tf.ConfigProto | None = None) -> None:
-        """Choose what suits a session of this ``ConfigProto``, if nothing was chosen yet."""
+    def _configure(self, session_config: tf.ConfigProto | None) -> None:
         self._session_config = session_config
 
     def _choose_cross_tower_ops(self) -> CrossTowerOps:
@@ -221,7 +228,7 @@ def _resolved(devices: Sequence[str] | None, num_gpus: int | None) -> list[str]:
     if devices is not None and num_gpus is not None:
         raise ConfigError(f"wanted devices or num_gpus, got both: {devices!r} and {num_gpus!r}")
     if num_gpus is not None:
-        return list(resolve_devices(num_gpus))
+        return worker_devices_of(num_gpus, None)
     if devices is None:
         return list_gpus() or [resolve_device(-1)]
     return different_devices(devices)

@@ -4,10 +4,10 @@ Values have a *locality*: T, another value in each tower (`PerDevice`); M, the s
 V(v), mirrored over the devices of the variable v; N, over those of non-slot variables. Methods say which they take.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
@@ -30,17 +30,22 @@ from tpack.distribute.values import (
     Structure,
     Value,
     Variable,
+    container_of,
     reduce_op_of,
 )
 from tpack.errors import ConfigError, GraphBuildError, TowerMismatchError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import current_frame
 from tpack.types import GradsAndVars
+from tpack.utils.checks import check_function, check_instance, shown
 
 VariableCreator: TypeAlias = Callable[..., BaseVariable]
 """Makes a plain variable of keyword arguments, as the next creator of ``tf.variable_creator_scope`` does."""
 
 DatasetFn: TypeAlias = Callable[[], tf.compat.v2.data.Dataset]
+
+StepFn: TypeAlias = Callable[..., Structure]
+"""Builds one step of several: takes a `MultiStepContext` and what the data give; returns what is to be run."""
 
 _is_updating: ContextVar[bool] = ContextVar("tpack_applies_reduced_gradients", default=False)
 
@@ -107,8 +112,60 @@ class DistributionStrategy:
         """
         raise NotImplementedError
 
-    def configure(self, session_config: tf.ConfigProto | None = None) -> None:
-        """Choose what suits a session of this ``ConfigProto``; nothing in this base class."""
+    @property
+    def between_graph(self) -> bool:
+        """Whether each worker builds a graph of its own: no, one process builds that of all towers."""
+        return False
+
+    @property
+    def should_init(self) -> bool:
+        """Whether this process gives variables their first values: always, as it is the only one."""
+        return True
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """Whether this process writes checkpoints: always, as it is the only one."""
+        return True
+
+    @property
+    def should_save_summary(self) -> bool:
+        """Whether this process writes summaries: always, as it is the only one."""
+        return True
+
+    def configure(
+        self,
+        session_config: tf.ConfigProto | None = None,
+        cluster_spec: object = None,
+        task_type: str | None = None,
+        task_id: int | None = None,
+    ) -> None:
+        """Choose what suits a session.
+
+        Args:
+            session_config: the session's ``ConfigProto``.
+            cluster_spec: the workers of a cluster; None, as there is one process.
+            task_type: the kind of this task in the cluster.
+            task_id: its number.
+
+        Raises:
+            WrongTypeError: ``session_config`` is something else.
+            ConfigError: There is a cluster, or a task of one.
+        """
+        if session_config is not None:
+            check_instance(self, "session_config", session_config, tf.ConfigProto)
+        given = {"cluster_spec": cluster_spec, "task_type": task_type, "task_id": task_id}
+        for name, value in given.items():
+            if value:
+                raise ConfigError(f"{self!r} is of one process, and cannot be configured with {name}={shown(value)}")
+        self._configure(session_config)
+
+    def initialize(self) -> list[tf.Operation]:
+        """Return operations to run before all others; none, as these strategies need no preparation."""
+        return []
+
+    def finalize(self) -> list[tf.Operation]:
+        """Return operations to run after all others; none, as there is nothing to end."""
+        return []
 
     @contextmanager
     def scope(self) -> Iterator["DistributionStrategy"]:
@@ -170,7 +227,33 @@ class DistributionStrategy:
         """
         if current_frame().is_in_tower:
             require_cross_tower_context(self)
+        check_function(f"distribute_dataset() of a {type(self).__name__}", "dataset_fn", dataset_fn)
         return self._distribute_dataset(dataset_fn)
+
+    def run_steps_on_dataset(
+        self, fn: StepFn, iterator: Any, iterations: int = 1, initial_loop_values: Mapping[str, Structure] | None = None
+    ) -> Any:
+        """Build a loop of steps, which one operation runs.
+
+        When the data end in the middle of the loop, the run fails with an ``OutOfRangeError``, and the steps before are
+        done.
+
+        Args:
+            fn: builds one step, in the cross-tower context: ``fn(context, *inputs)``. It is called once. Most often it
+                calls `call_for_each_tower`, and returns what is to be run.
+            iterator: gives each step its data; the elements of a tuple are several inputs.
+            iterations: how many steps a run makes.
+            initial_loop_values: for each value that ``fn`` gives out by ``context.set_last_step_output``, something of
+                its dtype and shape, by the same name; what has a part on each device as a list.
+
+        Returns:
+            A `MultiStepContext`: what the steps give out. Its ``run_op`` runs them.
+
+        Raises:
+            ConfigError: An argument is of the wrong kind, or a value has no initial one.
+        """
+        require_cross_tower_context(self)
+        return self._run_steps_on_dataset(fn, iterator, iterations, initial_loop_values or {})
 
     def broadcast(self, tensor: Value, destinations: Destinations | None = None) -> Value:
         """Copy a tensor to several devices.
@@ -204,10 +287,10 @@ class DistributionStrategy:
         return self._call_for_each_tower(fn, *args, **kwargs)
 
     def reduce(self, aggregation: Aggregation, value: Value, destinations: Destinations | None = None) -> Value:
-        """Sum or average a value over the towers.
+        """Sum or average a value over the towers, or take the first tower's.
 
         Args:
-            aggregation: ``tf.VariableAggregation.SUM`` or ``MEAN``.
+            aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``.
             value: of locality T.
             destinations: where the result goes: a mirrored variable v, a device or a list of devices; None for the
                 devices of the value.
@@ -219,16 +302,16 @@ class DistributionStrategy:
             ConfigError: It is another aggregation.
         """
         require_cross_tower_context(self)
-        reduce_op_of(aggregation)
+        takes_first_tower(aggregation)
         return self._reduce(aggregation, value, destinations)
 
     def batch_reduce(
         self, aggregation: Aggregation, value_destination_pairs: Iterable[tuple[Value, Destinations | None]]
     ) -> list[Value]:
-        """Sum or average several values over the towers, at once.
+        """Reduce several values over the towers, as `reduce` does one, at once.
 
         Args:
-            aggregation: ``tf.VariableAggregation.SUM`` or ``MEAN``.
+            aggregation: ``tf.VariableAggregation.SUM``, ``MEAN`` or ``ONLY_FIRST_TOWER``.
             value_destination_pairs: (value, destinations) pairs, as for `reduce`.
 
         Returns:
@@ -238,7 +321,7 @@ class DistributionStrategy:
             ConfigError: It is another aggregation.
         """
         require_cross_tower_context(self)
-        reduce_op_of(aggregation)
+        takes_first_tower(aggregation)
         return self._batch_reduce(aggregation, list(value_destination_pairs))
 
     def update(self, var: Variable, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
@@ -323,6 +406,15 @@ class DistributionStrategy:
         require_cross_tower_context(self)
         return list(value.index.values()) if isinstance(value, DistributedValues) else [value]
 
+    def value_container(self, value: Any) -> Any:
+        """Return the value of all devices that a component belongs to, or else the component itself.
+
+        Args:
+            value: what a tower sees of a variable, or anything else.
+        """
+        container = container_of(value)
+        return value if container is None else container
+
     def group(self, value: Structure, name: str | None = None) -> tf.Operation:
         """Return one operation that runs what `unwrap` returns; a single one as it is, unless it is to have a name.
 
@@ -338,6 +430,14 @@ class DistributionStrategy:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+    def _configure(self, session_config: tf.ConfigProto | None) -> None:
+        """Do nothing, in this base class."""
+
+    def _run_steps_on_dataset(
+        self, fn: StepFn, iterator: Any, iterations: int, initial_loop_values: Mapping[str, Structure]
+    ) -> Any:
+        raise NotImplementedError
 
     def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> Variable:
         """Make a variable; ``colocate_with`` among the arguments is what `colocate_vars_with` was given."""
@@ -405,6 +505,35 @@ class DistributionStrategy:
         """Return the operation that adds one to a counter after other operations, in the cross-tower context."""
         with tf.control_dependencies(after):
             return self.group(self.update(global_step, lambda counter: tf.assign_add(counter, 1).op), name)
+
+
+class DistributeConfig(NamedTuple):
+    """Under which strategies an Estimator works; what `RunConfig` takes as ``experimental_distribute``.
+
+    Attributes:
+        train_distribute: the strategy for training, or None.
+        eval_distribute: the strategy for evaluation, or None.
+        remote_cluster: a cluster that one process trains on from outside; None, as there is one process.
+
+    Source:
+        The class of the same name in TensorFlow's ``contrib.distribute``.
+    """
+
+    train_distribute: DistributionStrategy | None = None
+    eval_distribute: DistributionStrategy | None = None
+    remote_cluster: object = None
+
+
+def takes_first_tower(aggregation: Aggregation) -> bool:
+    """Tell whether an aggregation takes the first tower's value; if not, it is a reduction.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if isinstance(aggregation, Aggregation) and aggregation.value == tf.VariableAggregation.ONLY_FIRST_TOWER.value:
+        return True
+    reduce_op_of(aggregation)
+    return False
 
 
 def get_loss_reduction() -> Aggregation:

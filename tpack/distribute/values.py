@@ -407,18 +407,18 @@ def _check_alike(per_device: Mapping[str, Structure], kind: type, size: Callable
 def _regroup_leaf(per_device: Mapping[str, object], wrap_class: type[DistributedValues]) -> object:
     first, *others = per_device.values()
     is_same = all(other is first for other in others)
-    container = _container(first)
+    container = container_of(first)
     if container is None:
         return first if is_same and not isinstance(first, MapOutput) else wrap_class(per_device)
     for device, part in per_device.items():
-        if _container(part) is not container or container.get(device) is not part:
+        if container_of(part) is not container or container.get(device) is not part:
             raise TowerMismatchError(
                 f"wanted on each device its part of {container!r}: {device_key(device)} has {part!r}"
             )
     return container
 
 
-def _container(value: object) -> DistributedValues | None:
+def container_of(value: object) -> DistributedValues | None:
     """Return the variable of all devices that a variable is a part of, or None."""
     reference = getattr(value, "_distributed_container", None)
     return None if reference is None or isinstance(value, DistributedValues) else reference()

@@ -23,6 +23,7 @@ from tpack.errors import ConfigError, TowerError, TowerMismatchError, TpackError
 from tpack.tower.collections import VARIABLE_KEYS, TowerCollections
 from tpack.tower.devices import Device
 from tpack.tower.getters import custom_getter_scope
+from tpack.tower.keras_values import KerasValues, check_own_layers
 from tpack.tower.merging import MergeCall, Merged, merge, part_of_tower
 from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.tower.recorder import Ownership, VariableRecorder, ownership_of
@@ -92,6 +93,7 @@ class TowerContext:
         self.collections = TowerCollections(self.ownership.policy)
         self._reuse = reuse
         self._graph: tf.Graph | None = None
+        self.control_flow: object = None
         self._scopes = ExitStack()
 
     @property
@@ -187,7 +189,7 @@ class TowerContext:
             scopes.enter_context(self.recorder.paused())
             # Forgets devices as well.
             scopes.enter_context(tf.get_default_graph().colocate_with(None, ignore_existing=True))
-            scopes.enter_context(tf.control_dependencies(None))
+            scopes.enter_context(compat.only_in(self.control_flow))
             scopes.enter_context(tf.variable_scope(root, auxiliary_name_scope=False))
             scopes.enter_context(tf.name_scope(None))
             yield
@@ -213,12 +215,14 @@ class TowerContext:
         if self._graph is not None:
             raise TowerError(f"{self!r} was used already: make a new context for each call of the tower function")
         self._graph = tf.get_default_graph()
+        self.control_flow = compat.control_flow_of(self._graph)
         try:
             self._open_scopes(self._graph)
         except BaseException:
             self._scopes.close()
             raise
         self.collections.open()
+        self._keras_values = KerasValues(from_start=self.is_main_tower)
         push_frame(replace(around.inside(tower=self), meet=around.meet))
         return self
 
@@ -226,6 +230,8 @@ class TowerContext:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         pop_frame()
+        if error is None:
+            self._keras_values.keep(self._initialised_here())
         self.collections.close()
         try:
             self._scopes.__exit__(kind, error, traceback)
@@ -234,6 +240,13 @@ class TowerContext:
             if error is None or closing_error is error:
                 raise
             logger.warning(f"Leaving {self!r} failed as well: {closing_error}")
+        if error is not None:
+            check_own_layers(error)
+
+    def _initialised_here(self) -> list[tf.Variable]:
+        """Return the variables whose first values this tower may set: its own, and those that were there before it."""
+        around = tf.global_variables() if self.is_main_tower and not self._reuse else []
+        return [*around, *self.recorder.variables]
 
     def _open_scopes(self, graph: tf.Graph) -> None:
         enter = self._scopes.enter_context
@@ -390,9 +403,13 @@ def entered(frame: Frame) -> Iterator[None]:
 
 
 def is_in_control_flow() -> bool:
-    """Tell whether what is built now goes into a loop, condition or function of TensorFlow."""
-    graph = built_graph()
-    return tf.get_default_graph() is not graph or compat.is_in_control_flow(graph)
+    """Tell whether what is built now goes into a loop, condition or function of TensorFlow.
+
+    One around the whole tower does not count, as a loop of steps is: its body is where the tower is.
+    """
+    graph, tower = built_graph(), get_current_tower_context()
+    around = None if tower is None else tower.control_flow
+    return tf.get_default_graph() is not graph or compat.control_flow_of(graph) is not around
 
 
 def add_model_variable(variable: tf.Variable) -> None:
