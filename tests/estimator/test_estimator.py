@@ -267,3 +267,12 @@ def test_remote_directories_are_refused(tmp_path, monkeypatch):
             Estimator(regression, **directory)
     assert Estimator(regression, f"file://{tmp_path}/run").model_dir == str(tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+def test_one_of_several_processes_does_not_train_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    directory = tmp_path / "model"
+    with pytest.raises(ConfigError, match="Estimator.train trains on the devices of one machine, and WORLD_SIZE says"):
+        Estimator(regression, str(directory)).train(input_fn, steps=1)
+    assert not directory.exists()

@@ -51,3 +51,10 @@ def test_the_arguments_of_a_class_are_shown_as_its_own():
 
     assert str(inspect.signature(Takes)) == "(gpus, average=True)"
     assert str(inspect.signature(Building)) == "()"
+
+
+def test_no_trainer_is_made_in_one_of_several_processes(monkeypatch, graph):
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}')
+    with pytest.raises(ConfigError, match="SimpleTrainer trains on the devices of one machine, and TF_CONFIG says"):
+        SimpleTrainer()
+    assert not graph.get_operations()

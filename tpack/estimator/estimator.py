@@ -31,6 +31,7 @@ from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
 from tpack.utils.checks import check_local_path
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.env import check_only_process
 
 
 class Estimator:
@@ -126,11 +127,13 @@ class Estimator:
 
         Raises:
             ConfigError: Both numbers are given, or one is not positive, or an argument is of the wrong kind. Or another
-                process trains in the directory, or it cannot be written.
+                process trains in the directory, or it cannot be written. Or this is one of several processes that were
+                launched to train together, by `check_only_process`.
             CheckpointError: The checkpoint does not fit the model, or there are checkpoints and none of them loads.
             NumericsError: The loss is not a number.
             KeyboardInterrupt: The user's own, after the steps that were done are saved.
         """
+        check_only_process("Estimator.train")
         if steps is not None and max_steps is not None:
             raise ConfigError(f"train wants steps or max_steps, got steps={steps} and max_steps={max_steps}")
         steps, max_steps = number_of_steps("steps", steps), number_of_steps("max_steps", max_steps)

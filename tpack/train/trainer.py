@@ -32,6 +32,7 @@ from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
 from tpack.types import DataSource, Fetches, Session
 from tpack.utils import logger
+from tpack.utils.env import check_only_process
 from tpack.utils.timer import humanize_time_delta, timed_operation
 
 
@@ -83,6 +84,9 @@ class Trainer(metaclass=InOwnGraph):
         costs: scalars that ``train_op`` minimises; set with it.
         checks_cost: end training with an error when a cost, in the last step of an epoch, or a trainable variable is
             not finite.
+
+    Raises:
+        ConfigError: This is one of several processes that were launched to train together, by `check_only_process`.
     """
 
     is_chief = True
@@ -90,6 +94,7 @@ class Trainer(metaclass=InOwnGraph):
     checks_cost = True
 
     def __init__(self) -> None:
+        check_only_process(type(self).__name__)
         self.graph = tf.get_default_graph()
         self.train_op: Fetches = None
         self.input_source: DataSource | None = None
