@@ -221,3 +221,31 @@ def test_warm_start_reaches_every_mirror(tmp_path, settings):
         np.testing.assert_array_equal(mirrors[0][mirror], source.get_variable_value("weights"))
         np.testing.assert_array_equal(mirrors[1][mirror], table)
     assert warm.get_variable_value("global_step") == 1
+
+
+def hits(features, labels, mode):
+    """A model that predicts its features, with metrics of sums, and one of a table."""
+    step = tf.assign_add(tf.train.get_global_step(), 1)
+    metrics = {
+        "accuracy": tf.metrics.accuracy(labels, features),
+        "per_class": tf.metrics.mean_per_class_accuracy(labels, features, num_classes=2),
+        "auc": tf.metrics.auc(tf.equal(labels, 0), tf.cast(tf.equal(features, 0), tf.float32)),
+    }
+    return EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step, eval_metric_ops=metrics)
+
+
+@pytest.mark.parametrize("strategy", [None, *STRATEGIES])
+def test_metrics_are_of_all_examples_however_many_a_tower_has(tmp_path, strategy):
+    labels, features = [0, 1, 0, 1], [0, 0, 1, 0]
+
+    def input_fn():
+        data = tf.data.Dataset.from_tensor_slices((features, labels))
+        # 1 of 1 is right, and 0 of 3.
+        return data.take(1).batch(1).concatenate(data.skip(1).batch(3)).repeat(8)
+
+    strategy = strategy and STRATEGIES[strategy]()
+    estimator = Estimator(hits, str(tmp_path), RunConfig(eval_distribute=strategy))
+    results = estimator.train(input_fn, steps=1).evaluate(input_fn)
+    assert results["accuracy"] == pytest.approx(0.25)
+    assert results["per_class"] == pytest.approx(0.25)
+    assert results["auc"] == pytest.approx(0.25, abs=1e-3)

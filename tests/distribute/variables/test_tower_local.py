@@ -179,3 +179,18 @@ def test_a_session_reads_the_aggregate_in_a_graph_that_is_final(session8):
     before = sum(held(session8, variable))
     assert session8.run(variable) == before
     assert before > 0
+
+
+def test_functions_of_tensorflow_change_a_tower_s_own_by_its_handle(session8):
+    def tower():
+        options = {"synchronization": ON_READ, "aggregation": SUM}
+        variable = tf.get_variable("v", [3], initializer=tf.zeros_initializer(), **options)
+        return tf.scatter_add(variable, [get_tower_context().tower_id], [tower_number()])
+
+    with in_scope(2) as strategy:
+        added = strategy.call_for_each_tower(tower)
+        (variable,) = tf.global_variables()
+        with pytest.raises(StrategyError, match="ResourceScatterAdd of v, which is local to towers, may only"):
+            tf.scatter_add(variable, [0], [1.0])
+    np.testing.assert_array_equal(values(started(session8), added), [[1, 0, 0], [0, 2, 0]])
+    np.testing.assert_array_equal(session8.run(variable), [1, 2, 0])

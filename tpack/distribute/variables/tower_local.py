@@ -62,6 +62,18 @@ class TowerLocalVariable(DistributedVariable, PerDevice):
             f"{method} of {self.op.name}, which is local to towers, may only be called in a tower context"
         )
 
+    def _lazy_read(self, operation: tf.Operation) -> BaseVariable:
+        """Answer TensorFlow's functions that change a variable by its handle, such as ``tf.scatter_add``, in towers.
+
+        Raises:
+            StrategyError: This is no tower.
+        """
+        if self._key_in_tower() is None:
+            raise StrategyError(
+                f"{operation.type} of {self.op.name}, which is local to towers, may only be called in a tower context"
+            )
+        return self.component()._lazy_read(operation)
+
     def split_value(self, value: TensorOrArray) -> list[TensorOrArray]:
         """Return what each component has to hold so that a tensor or array is the variable's value across towers."""
         others = len(self._index) - 1
