@@ -55,7 +55,7 @@ LOOP, SAME_FETCHES, TRAIN_OP, MONITORED, FIT = (
     "(c) MonitoredSession with hooks",
     "(d) Keras fit",
 )
-EPOCH_END = "end of an epoch: summaries, events, stat.json"
+EPOCH_END = "end of an epoch: summaries, events, stats.json"
 
 
 def make_batch():

@@ -10,7 +10,7 @@ on logical CPU devices, and a line of the log says so. The log directory, `train
 
     checkpoint, model-*         the latest checkpoints: --resume goes on from the last one
     max-validation_accuracy.*   the checkpoint with the best validation accuracy
-    stat.json, log.log          the statistics of every epoch, and everything that was logged
+    stats.json, log.log          the statistics of every epoch, and everything that was logged
     events.out.tfevents.*       the statistics for TensorBoard
 """
 

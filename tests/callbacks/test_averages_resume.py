@@ -47,7 +47,7 @@ def averages_of_squares(num_steps: int) -> float:
 
 
 def statistics(log_dir: Any) -> list[dict[str, float]]:
-    entries = json.loads((log_dir / "stat.json").read_text())
+    entries = json.loads((log_dir / "stats.json").read_text())
     # How long steps waited for data differs.
     return [{name: value for name, value in entry.items() if "QueueInput" not in name} for entry in entries]
 

@@ -77,7 +77,7 @@ def test_values_must_be_better_than_the_baseline(graph):
 def test_a_resumed_run_stops_when_it_would_have_stopped(graph, log_dir, first):
     stats = [5.0, 4.0, 4.5, 4.5, 4.5, 4.5]
     entries = [{"epoch_num": k, "global_step": k, "error": value} for k, value in enumerate(stats[: first - 1], 1)]
-    (log_dir / "stat.json").write_text(json.dumps(entries))
+    (log_dir / "stats.json").write_text(json.dumps(entries))
     assert train(stats[first - 1 :], first_epoch=first, patience=3)[0] == 5
 
 

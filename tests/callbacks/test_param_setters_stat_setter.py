@@ -54,7 +54,7 @@ def test_epochs_without_a_new_value_do_not_count(graph):
 
 def test_values_of_a_former_run_count(graph, log_dir):
     entries = [{"epoch_num": k, "global_step": k, "error": 5.0} for k in (1, 2, 3, 4)]
-    (log_dir / "stat.json").write_text(json.dumps(entries))
+    (log_dir / "stats.json").write_text(json.dumps(entries))
     # Epochs 3 and 4 of the former run come after where this one starts.
     assert train([5, 5, 5], first_epoch=3) == [32, 32, 16]
 

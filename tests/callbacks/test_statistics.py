@@ -43,7 +43,7 @@ def at(epoch, step):
 
 
 def test_values_from_before_this_run_are_found(log_dir):
-    (log_dir / "stat.json").write_text(json.dumps(ENTRIES))
+    (log_dir / "stats.json").write_text(json.dumps(ENTRIES))
     assert former_values(at(4, 30), "error") == [1.0, 2.0, 3.0]
     assert former_values(at(4, 40), "error") == [1.0, 2.0, 3.0, 4.0]
     assert former_values(at(4, 30), "rare") == [1.0]
@@ -60,7 +60,7 @@ def test_without_a_file_there_are_none(log_dir):
 
 
 def test_a_damaged_file_is_told(log_dir):
-    (log_dir / "stat.json").write_text("[{]")
+    (log_dir / "stats.json").write_text("[{]")
     with captured_log() as lines:
         assert former_values(at(4, 30), "error") == []
     assert "The former values of 'error' are not known" in lines[0]

@@ -12,7 +12,7 @@ def runs(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         entries = [{"epoch_num": k, "global_step": 5 * k, "cost": 1 / k, "accuracy": k / 10} for k in range(1, 6)]
-        (tmp_path / name / "stat.json").write_text(json.dumps(entries))
+        (tmp_path / name / "stats.json").write_text(json.dumps(entries))
     return tmp_path
 
 

@@ -25,7 +25,7 @@ def write_run(directory, entries):
 def test_runs_are_read_from_directories_and_files(tmp_path):
     first = write_run(tmp_path / "a" / "run", ENTRIES)
     second = write_run(tmp_path / "b" / "run", ENTRIES[:1])
-    runs = _read_runs([first, f"{second}/stat.json"])
+    runs = _read_runs([first, f"{second}/stats.json"])
     assert [run.label for run in runs] == ["a/run", "b/run"]
     assert [len(run.entries) for run in runs] == [3, 1]
 
@@ -78,7 +78,7 @@ def test_statistics_that_no_run_has_are_refused():
 @pytest.mark.parametrize("entries", [None, []])
 def test_directories_without_statistics_are_refused(tmp_path, entries):
     path = str(tmp_path / "run") if entries is None else write_run(tmp_path / "run", entries)
-    with pytest.raises(ConfigError, match=r"with statistics in stat.json: .*run has none"):
+    with pytest.raises(ConfigError, match=r"with statistics in stats.json: .*run has none"):
         _read_runs([path])
 
 

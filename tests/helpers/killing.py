@@ -97,7 +97,7 @@ def survive_kills(log_dir: Path, kills: int, moments: random.Random, start: Any 
     assert code == 0
     assert output.endswith("finished\n")
     assert check_checkpoint(log_dir).global_step == last_epoch * STEPS_PER_EPOCH
-    entries = json.loads((log_dir / "stat.json").read_text())
+    entries = json.loads((log_dir / "stats.json").read_text())
     assert [entry["epoch_num"] for entry in entries] == sorted({entry["epoch_num"] for entry in entries})
     assert entries[-1]["epoch_num"] == last_epoch
     assert len(list(log_dir.glob("*.train_state.json"))) <= 3

@@ -26,7 +26,7 @@ class ScriptRun:
     @property
     def stats(self) -> list[dict[str, Any]]:
         """The statistics of each epoch."""
-        return json.loads((self.log_dir / "stat.json").read_text(encoding="utf-8"))
+        return json.loads((self.log_dir / "stats.json").read_text(encoding="utf-8"))
 
     @property
     def last(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def accuracy_printed(done):
 
 
 def epochs_in(log_dir):
-    return [entry["epoch_num"] for entry in json.loads((log_dir / "stat.json").read_text(encoding="utf-8"))]
+    return [entry["epoch_num"] for entry in json.loads((log_dir / "stats.json").read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)

@@ -71,7 +71,7 @@ def test_it_trains_resumes_evaluates_and_predicts(tree, tmp_path):
     resumed = run_resnet(*data, "--epochs", 3, "--workers", 2, "--resume")
     assert "training goes on in epoch 2" in resumed.stderr
     assert "begin anew" not in first.stderr + resumed.stderr
-    statistics = json.loads((tmp_path / "log" / "stat.json").read_text())
+    statistics = json.loads((tmp_path / "log" / "stats.json").read_text())
     assert [entry["epoch_num"] for entry in statistics] == [1, 2, 3]
     assert [statistics[-1][f"val-error-top{k}"] for k in (1, 5)] == pytest.approx(errors_printed(resumed), abs=1e-6)
     # One in eight is right by chance.
@@ -94,7 +94,7 @@ def test_it_trains_on_fake_images(tmp_path):
     options = ["--trainer", "parameter-server", "--variant", "preact", "--steps-per-epoch", 2, "--epochs", 1]
     done = run_resnet("--fake", *options, "--batch", 8, "--logdir", tmp_path / "log")
     assert re.search(r"^Throughput: [\d.]+ images a second$", done.stdout, re.MULTILINE)
-    (entry,) = json.loads((tmp_path / "log" / "stat.json").read_text())
+    (entry,) = json.loads((tmp_path / "log" / "stats.json").read_text())
     # Random classes are guessed as well as chance allows, log(8) = 2.08, or a little worse.
     assert 1.5 < entry["loss"] < 4
 

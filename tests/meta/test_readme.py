@@ -58,7 +58,7 @@ def test_example_trains_and_validates(tmp_path):
     (tmp_path / "example.py").write_text(EXAMPLES[0], encoding="utf-8")
     done = preloaded.run(tmp_path / "example.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    statistics = (tmp_path / "train_log" / "softmax" / "stat.json").read_text(encoding="utf-8")
+    statistics = (tmp_path / "train_log" / "softmax" / "stats.json").read_text(encoding="utf-8")
     errors = [float(value) for value in re.findall(r'"validation_error": *([\d.e-]+)', statistics)]
     assert len(errors) == 4
     assert errors[-1] < 0.15

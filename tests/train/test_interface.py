@@ -35,7 +35,7 @@ def test_a_model_is_trained_with_everything_around_it(log_dir, make_trainer):
     launch_train_with_config(config, make_trainer())
 
     np.testing.assert_allclose([recorder.weights["w"], recorder.weights["b"]], [2, 1], rtol=1e-2)
-    assert [entry["epoch_num"] for entry in json.loads((log_dir / "stat.json").read_text())] == [1, 2]
+    assert [entry["epoch_num"] for entry in json.loads((log_dir / "stats.json").read_text())] == [1, 2]
     assert latest_checkpoint(str(log_dir)).endswith("model-200")
     assert list(log_dir.glob("events.out.tfevents.*"))
     assert "w" in (log_dir / "log.log").read_text()

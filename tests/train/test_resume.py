@@ -79,7 +79,7 @@ def test_statistics_go_on_without_gap_or_repetition(log_dir):
     for max_epoch in (2, 4):
         report = CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("answer", 42.0))
         resume(max_epoch=max_epoch, callbacks=[report])
-    assert [entry["epoch_num"] for entry in json.loads((log_dir / "stat.json").read_text())] == [1, 2, 3, 4]
+    assert [entry["epoch_num"] for entry in json.loads((log_dir / "stats.json").read_text())] == [1, 2, 3, 4]
 
 
 def test_a_finished_training_has_nothing_left_to_do(log_dir):

@@ -60,7 +60,7 @@ def test_what_was_not_validated_is_validated_by_the_next_run(log_dir: Any, every
     # Of the epoch that was cut at its very end, only the end is left where its last step was saved.
     assert (config.starting_epoch, config.starting_step) == ((2, 5) if every_k_steps else (2, 0))
     assert validation.epochs == [2, 3, 4]
-    entries = json.loads((log_dir / "stat.json").read_text())
+    entries = json.loads((log_dir / "stats.json").read_text())
     assert [(entry["epoch_num"], entry["error"]) for entry in entries] == [(1, 4), (2, 1), (3, 3), (4, 2)]
     assert json.loads((log_dir / "min-error.best.json").read_text())["global_step"] == 10
 

@@ -17,8 +17,8 @@ class EarlyStopping(Callback):
     It is triggered after the callbacks that report statistics, and does nothing when the statistic got no new value.
     Everything else of that epoch is still done, so that it is saved and reported. NaN is no improvement.
 
-    A resumed run counts what a former run reported in ``stat.json`` of the logger's directory, so that it stops when it
-    would have stopped without the interruption. To keep the best weights and not the last ones, use `MinSaver` or
+    A resumed run counts what a former run reported in ``stats.json`` of the logger's directory, so that it stops when
+    it would have stopped without the interruption. To keep the best weights and not the last ones, use `MinSaver` or
     `MaxSaver` beside it.
 
     Args:

@@ -243,7 +243,7 @@ class StatMonitorParamSetter(HyperParamSetter):
     comes no earlier than ``last_k`` values later. It is triggered after the callbacks that report statistics, and does
     nothing when the statistic got no new value.
 
-    A resumed run counts the values that a former run left in ``stat.json``, but not when it changed something last.
+    A resumed run counts the values that a former run left in ``stats.json``, but not when it changed something last.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.

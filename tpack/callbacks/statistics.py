@@ -46,7 +46,7 @@ def former_values(trainer: Trainer, name: str, *, from_epoch: int = 0) -> list[f
 
     Where this run starts with the end of an epoch, what was reported there is reported again and does not count.
 
-    They are read from ``stat.json`` in the logger's directory. Without one there are none.
+    They are read from ``stats.json`` in the logger's directory. Without one there are none.
 
     Args:
         trainer: whose run it is, before its first step.

@@ -1,4 +1,4 @@
-"""``tpack plot``: draw the curves of one or several runs from what they wrote to ``stat.json``.
+"""``tpack plot``: draw the curves of one or several runs from what they wrote to ``stats.json``.
 
 There is one panel for each statistic and one colour for each run. The figure is made without ``pyplot``, so that no
 backend is chosen for the process and no window can open.
@@ -41,7 +41,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         help="draw the curves of runs",
         description="Draw the statistics of one or several runs, a panel for each statistic and a colour for each run.",
     )
-    parser.add_argument("directories", nargs="+", metavar="DIR", help="log directories, or stat.json files")
+    parser.add_argument("directories", nargs="+", metavar="DIR", help="log directories, or stats.json files")
     parser.add_argument("--stats", nargs="+", default=[], metavar="NAME", help="which; all that change unless given")
     parser.add_argument(
         "--axis", choices=sorted(_AXES), default="epoch", help="what to draw over (default: %(default)s)"
@@ -105,7 +105,7 @@ def _is_number(value: object) -> bool:
 
 
 def _read_runs(paths: Sequence[str]) -> list[_Run]:
-    """Read the ``stat.json`` of several runs.
+    """Read the ``stats.json`` of several runs.
 
     Args:
         paths: directories, or the files themselves.

@@ -121,7 +121,7 @@ def DEFAULT_CALLBACKS() -> list[Callback]:
 
 
 def DEFAULT_MONITORS() -> list[MonitorBase]:
-    """Return new default monitors: TensorBoard events, ``stat.json``, and the scalars of each epoch in the log."""
+    """Return new default monitors: TensorBoard events, ``stats.json``, and the scalars of each epoch in the log."""
     return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
 
 

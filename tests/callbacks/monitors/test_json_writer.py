@@ -46,7 +46,7 @@ def train(graph, callback=None, **training):
 
 
 def read(log_dir):
-    return json.loads((log_dir / "stat.json").read_text())
+    return json.loads((log_dir / "stats.json").read_text())
 
 
 def test_statistics_are_written_by_step(graph, log_dir):
@@ -73,7 +73,7 @@ def test_what_an_interrupted_epoch_reported_is_written(graph, log_dir):
 
 def test_resumed_run_drops_what_came_later(graph, log_dir):
     former = [entry(epoch, 2 * epoch, cost=7.0) for epoch in (1, 2, 3)]
-    (log_dir / "stat.json").write_text(json.dumps(former))
+    (log_dir / "stats.json").write_text(json.dumps(former))
     with captured_log() as lines:
         train(graph, epochs=(2, 2), global_step=2)
     assert read(log_dir) == [former[0], *epoch_entries(2)]
@@ -83,7 +83,7 @@ def test_resumed_run_drops_what_came_later(graph, log_dir):
 
 def test_run_resumed_in_the_middle_of_an_epoch_keeps_its_beginning(graph, log_dir):
     former = [entry(1, 1, middle=7), entry(1, 2, cost=7)]
-    (log_dir / "stat.json").write_text(json.dumps(former))
+    (log_dir / "stats.json").write_text(json.dumps(former))
     train(graph, epochs=(1, 1), global_step=1)
     assert read(log_dir)[0] == former[0]
     assert [e["global_step"] for e in read(log_dir)] == [1, 2, 3]
@@ -91,45 +91,62 @@ def test_run_resumed_in_the_middle_of_an_epoch_keeps_its_beginning(graph, log_di
 
 def test_nothing_is_double_when_the_start_is_reported_again(graph, log_dir):
     former = [entry(0, 0, start=5, other=6)]
-    (log_dir / "stat.json").write_text(json.dumps(former))
+    (log_dir / "stats.json").write_text(json.dumps(former))
     train(graph, Reports(before_train=True), epochs=(1, 1))
     assert read(log_dir) == [entry(0, 0, start=1, other=6), *epoch_entries(1)]
 
 
 @pytest.mark.parametrize("text", ["[{", "{}", "[1]", '[{"epoch_num": "1"}]'])
 def test_damaged_file_is_moved_aside(graph, log_dir, text):
-    (log_dir / "stat.json").write_text(text)
+    (log_dir / "stats.json").write_text(text)
     with captured_log() as lines:
         train(graph, epochs=(1, 1))
     assert read(log_dir) == epoch_entries(1)
-    moved = list(log_dir.glob("stat.json.damaged-*"))
+    moved = list(log_dir.glob("stats.json.damaged-*"))
     assert [path.read_text() for path in moved] == [text]
     assert str(moved[0]) in lines[0]
 
 
-def test_nan_comes_back(graph, log_dir):
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_null_and_comes_back_as_nan(graph, log_dir, value):
     class Nan(Callback):
         def _trigger(self):
-            self.trainer.monitors.put_scalar("cost", math.nan)
+            self.trainer.monitors.put_scalar("cost", value)
+
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
 
     train(graph, Nan(), epochs=(1, 1))
+    text = (log_dir / "stats.json").read_text()
+    assert json.loads(text, parse_constant=refuse) == [entry(1, 2, cost=None)]
     assert math.isnan(JSONWriter.load_existing_json()[0]["cost"])
+
+
+def test_a_file_of_the_former_name_is_gone_on_from(graph, log_dir):
+    former = [*epoch_entries(1), entry(1, 2, bare=math.nan)]
+    (log_dir / "stat.json").write_text(json.dumps(former))
+    assert JSONWriter.load_existing_epoch_number() == 1
+    train(graph, epochs=(2, 2), global_step=2)
+    assert read(log_dir) == [*epoch_entries(1), entry(1, 2, bare=None), *epoch_entries(2)]
+    # From now on the new one counts.
+    (log_dir / "stat.json").write_text("[]")
+    assert len(JSONWriter.load_existing_json()) == 5
 
 
 def test_existing_file_can_be_loaded(log_dir, tmp_path):
     assert JSONWriter.load_existing_json() is None
     assert JSONWriter.load_existing_epoch_number() is None
-    (log_dir / "stat.json").write_text(json.dumps([entry(1, 2), entry(3, 6)]))
+    (log_dir / "stats.json").write_text(json.dumps([entry(1, 2), entry(3, 6)]))
     assert JSONWriter.load_existing_json() == [entry(1, 2), entry(3, 6)]
     assert JSONWriter.load_existing_epoch_number() == 3
     assert JSONWriter.load_existing_json(str(tmp_path)) is None
 
 
 def test_loading_says_what_is_wrong(log_dir):
-    (log_dir / "stat.json").write_text("nonsense")
-    with pytest.raises(CallbackError, match="stat.json is not valid JSON"):
+    (log_dir / "stats.json").write_text("nonsense")
+    with pytest.raises(CallbackError, match="stats.json is not valid JSON"):
         JSONWriter.load_existing_json()
-    (log_dir / "stat.json").write_text("{}")
+    (log_dir / "stats.json").write_text("{}")
     with pytest.raises(CallbackError, match="should hold a list of dictionaries"):
         JSONWriter.load_existing_epoch_number()
 

@@ -1,14 +1,18 @@
-"""Statistics as stat.json in the logger's directory: a list of dictionaries that any tool can read.
+"""Statistics as stats.json in the logger's directory: a list of dictionaries that any tool can read.
 
 The file is written anew as a whole and then renamed, so that it is valid JSON whenever the process dies. A run that
 resumes continues the file from where it resumes, and drops what a former run reported later than that.
+
+JSON has no NaN and no infinity: both are written as null, and read as NaN.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tpack.callbacks.monitors.base import MonitorBase
@@ -22,14 +26,16 @@ Entry = dict[str, Any]
 
 
 class JSONWriter(MonitorBase):
-    """Write scalars to stat.json after each epoch.
+    """Write scalars to stats.json after each epoch.
 
     There is one dictionary for each step at which something was reported, which is usually the last one of an epoch,
-    with `epoch_num`, `global_step` and the statistics by name. Without a logger directory nothing is written. No other
+    with `epoch_num`, `global_step` and the statistics by name; what is not finite is null. A file of the former name,
+    ``stat.json``, is gone on from where there is no other. Without a logger directory nothing is written. No other
     process may write to it until training ends.
     """
 
-    FILENAME = "stat.json"
+    FILENAME = "stats.json"
+    FORMER_FILENAME = "stat.json"
 
     def __init__(self) -> None:
         self._path: str | None = None
@@ -46,7 +52,7 @@ class JSONWriter(MonitorBase):
         Raises:
             CallbackError: the file does not hold a list of dictionaries, or there is no directory.
         """
-        path = cls._path_in(dir)
+        path = cls._existing_path_in(dir)
         try:
             with open(path, encoding="utf-8") as file:
                 content = json.load(file)
@@ -56,7 +62,7 @@ class JSONWriter(MonitorBase):
             raise CallbackError(f"{path} is not valid JSON: {error}") from error
         if not isinstance(content, list) or not all(map(_is_entry, content)):
             raise CallbackError(f"{path} should hold a list of dictionaries, got {str(content)[:100]}")
-        return content
+        return [_map_values(entry, lambda value: math.nan if value is None else value) for entry in content]
 
     @classmethod
     def load_existing_epoch_number(cls, dir: str | None = None) -> int | None:
@@ -75,8 +81,14 @@ class JSONWriter(MonitorBase):
     def _path_in(cls, directory: str | None) -> str:
         directory = directory or logger.get_logger_dir()
         if directory is None:
-            raise CallbackError("stat.json is looked for in the logger's directory, and none is set")
+            raise CallbackError("stats.json is looked for in the logger's directory, and none is set")
         return os.path.join(directory, cls.FILENAME)
+
+    @classmethod
+    def _existing_path_in(cls, directory: str | None) -> str:
+        path = cls._path_in(directory)
+        former = os.path.join(os.path.dirname(path), cls.FORMER_FILENAME)
+        return former if os.path.exists(former) and not os.path.exists(path) else path
 
     def _setup_graph(self) -> None:
         if logger.get_logger_dir() is None:
@@ -94,7 +106,7 @@ class JSONWriter(MonitorBase):
             self._entry(entry["epoch_num"], entry["global_step"]).update(entry)
 
     def _load_or_begin_anew(self) -> list[Entry]:
-        path = str(self._path)
+        path = self._existing_path_in(None)
         try:
             return self.load_existing_json() or []
         except CallbackError as error:
@@ -127,10 +139,10 @@ class JSONWriter(MonitorBase):
 
     def _trigger(self) -> None:
         if self._path is not None and self._entries:
-            # NaN is written as NaN, which Python reads back.
+            entries = [_map_values(entry, _in_json) for entry in self._entries]
             try:
                 with atomic_write(self._path) as file:
-                    json.dump(self._entries, file)
+                    json.dump(entries, file, allow_nan=False)
             except OSError as error:
                 raise CallbackError(f"cannot write statistics to {self._path}: {error}") from error
 
@@ -140,6 +152,14 @@ class JSONWriter(MonitorBase):
             self._claim.release()
 
 
+def _map_values(entry: Entry, function: Callable[[Any], Any]) -> Entry:
+    return {name: function(value) for name, value in entry.items()}
+
+
+def _in_json(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 def _is_entry(content: object) -> bool:
     return isinstance(content, dict) and all(
         isinstance(content.get(key, 0), int) for key in ("epoch_num", "global_step")
@@ -147,7 +167,7 @@ def _is_entry(content: object) -> bool:
 
 
 def is_before_this_run(entry: Entry, trainer: Trainer) -> bool:
-    """Tell whether an entry of stat.json is no later than where a trainer's run starts.
+    """Tell whether an entry of stats.json is no later than where a trainer's run starts.
 
     Args:
         entry: the entry.
