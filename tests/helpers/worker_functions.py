@@ -44,6 +44,13 @@ def end_with_points(link):
     raise SystemExit(7)
 
 
+def points_and_failure(link):
+    """Send points that nobody reads, and raise."""
+    for k in range(5):
+        link.results.put([k])
+    fail()
+
+
 def describe(link):
     """Send what the process is like."""
     link.results.send(
@@ -65,7 +72,9 @@ WHAT = {
     "fail": fail,
     "exit": lambda link: os._exit(3),
     "system exit": end_with_points,
-    "text exit": lambda link: (_ for _ in ()).throw(SystemExit("text")),
+    "text exit": lambda link: sys.exit("the disk is full"),
+    "exit without code": lambda link: sys.exit(),
+    "points and failure": points_and_failure,
     "die": lambda link: os.kill(os.getpid(), signal.SIGKILL),
     "describe": describe,
 }

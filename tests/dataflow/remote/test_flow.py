@@ -1,6 +1,7 @@
 """Data points from another thread over real sockets: what comes, what is refused, and how waiting ends."""
 
 import pickle
+import re
 import threading
 from contextlib import contextmanager
 from itertools import islice
@@ -10,6 +11,7 @@ import pytest
 import zmq
 
 from tpack.dataflow.base import DataFlow, DataFlowTerminated
+from tpack.dataflow.remote import flow as flow_module
 from tpack.dataflow.remote.flow import RemoteDataZMQ, send_dataflow_zmq
 from tpack.dataflow.remote.options import RemoteOptions, make_curve_keys
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
@@ -175,6 +177,49 @@ def test_peer_that_goes_away_is_counted_and_named(address, capsys):
         next(points)
     assert (ds.stats.num_connects, ds.stats.num_disconnects) == (1, 1)
     assert "the last of its 1 peers is gone" in capsys.readouterr().err
+
+
+def test_long_wait_is_told_and_goes_on(address, log_dir, monkeypatch):
+    monkeypatch.setattr(flow_module, "_WARN_SECS", 0.05)
+    points = iter(ready(address))
+    with raw_sender(address) as send:
+        sending = threading.Thread(
+            target=_send_when_told, args=(log_dir / "log.log", lambda: send(serialize.dumps([1])))
+        )
+        sending.start()
+        assert next(points) == [1]
+        sending.join()
+    assert re.search(r"no data point came to RemoteDataZMQ\(.*\) for \d+ seconds", (log_dir / "log.log").read_text())
+
+
+def _send_when_told(log, send):
+    """Send when the log says that this is waited for."""
+    while "no data point came" not in log.read_text():
+        pass
+    send()
+
+
+def test_peer_puts_no_more_bytes_into_the_receiver_than_allowed(address):
+    options = RemoteOptions(max_message_bytes=1 << 20, max_waiting_bytes=3 << 20)
+    points, sent = iter(ready(address, options=options)), 0
+    message = serialize.dumps([bytes(1_000_000)])
+    context = zmq.Context()
+    socket = context.socket(zmq.PUSH)
+    try:
+        socket.set_hwm(1)
+        socket.sndtimeo = 300
+        socket.connect(address)
+        socket.send(serialize.dumps([0]))
+        assert next(points) == [0]
+        with pytest.raises(zmq.Again):
+            while sent < 50:
+                socket.send(message)
+                sent += 1
+    finally:
+        context.destroy(linger=0)
+    # Three that wait, one on its way in, and what the sender and the system keep.
+    assert sent < 10
+    points.close()
 
 
 def test_stranger_is_counted(address):

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tpack.dataflow.remote.options import CurveKeys, RemoteOptions, check_address, make_curve_keys
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 
 
 def test_keys_of_one_end_know_those_of_the_others():
@@ -23,7 +23,7 @@ def test_secret_is_not_shown_and_keys_cannot_be_changed():
 
 
 def test_no_peers_are_refused():
-    with pytest.raises(ConfigError, match="make_curve_keys got num_peers=0: wanted at least 1"):
+    with pytest.raises(ConfigError, match="make_curve_keys got num_peers=0: wanted an integer of at least 1"):
         make_curve_keys(0)
 
 
@@ -42,10 +42,34 @@ def test_what_is_no_key_is_refused_and_not_shown(changes, message):
         CurveKeys(**{**dataclasses.asdict(make_curve_keys()[0]), **changes})
 
 
-@pytest.mark.parametrize("name", ["max_message_bytes", "timeout_secs", "heartbeat_secs"])
+@pytest.mark.parametrize("name", ["max_message_bytes", "max_waiting_bytes", "timeout_secs", "heartbeat_secs"])
 def test_numbers_must_be_positive(name):
-    with pytest.raises(ConfigError, match=f"RemoteOptions got {name}=0: wanted a positive number"):
+    with pytest.raises(ConfigError, match=f"RemoteOptions got {name}=0: wanted a"):
         RemoteOptions(**{name: 0})
+    with pytest.raises(WrongTypeError, match=f"RemoteOptions got {name}='1': wanted a"):
+        RemoteOptions(**{name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("hwm", "options", "count"),
+    [
+        (50, RemoteOptions(), 4),
+        (2, RemoteOptions(), 2),
+        (50, RemoteOptions(max_message_bytes=1 << 20), 50),
+        (50, RemoteOptions(max_message_bytes=1 << 40), 1),
+        (50, RemoteOptions(max_waiting_bytes=1), 1),
+        (50, RemoteOptions(max_message_bytes=1000, max_waiting_bytes=7999), 7),
+    ],
+)
+def test_as_many_points_wait_as_would_fit(hwm, options, count):
+    assert options.num_waiting(hwm) == count
+
+
+def test_other_keys_and_options_are_refused():
+    with pytest.raises(WrongTypeError, match="RemoteOptions got keys='secret': wanted CurveKeys, as make_curve_keys"):
+        RemoteOptions("secret")
+    with pytest.raises(WrongTypeError, match="test got options=5: wanted a RemoteOptions"):
+        check_address("test", "ipc:///tmp/x", 5)
 
 
 LOCAL = [

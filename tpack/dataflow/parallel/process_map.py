@@ -44,7 +44,7 @@ class MultiProcessMapData(MapFlow):
         buffer_size: how many points are with the processes, or wait to be yielded.
         strict: whether the order and the passes of ``ds`` are kept.
         timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
-            while it starts.
+            while it starts. None waits for ever, and the log names a process that was silent for a minute.
 
     Raises:
         ConfigError: The function cannot be called, a number is less than 1, or the timeout is no number.
@@ -91,7 +91,7 @@ class MultiProcessMapAndBatchData(MapFlow):
         buffer_size: how many data points are with the processes, or wait to be yielded in a batch; None is two
             batches for each process.
         timeout: after how many seconds without an answer a process that has points is taken to hang; a minute more
-            while it starts.
+            while it starts. None waits for ever, and the log names a process that was silent for a minute.
 
     Raises:
         ConfigError: The function cannot be called, a number is less than 1, the timeout is no number, the buffer

@@ -123,7 +123,7 @@ class MultiProcessRunner(_ProcessRunner):
             they are small.
         num_proc: the number of processes.
         timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
-            minute more while it starts.
+            minute more while it starts. None waits for ever, and the log names a process that was silent for a minute.
 
     Raises:
         ConfigError: A number is less than 1, or the timeout is no number.
@@ -145,7 +145,7 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
         hwm: how many data points may wait, of each process; fewer if they are large, and a few more if they are
             small.
         timeout: after how many seconds without a data point, while one is waited for, a process is taken to hang; a
-            minute more while it starts.
+            minute more while it starts. None waits for ever, and the log names a process that was silent for a minute.
 
     Raises:
         ConfigError: A number is less than 1, or the timeout is no number.

@@ -22,6 +22,8 @@ from tpack.utils.optional import import_optional
 
 # How long at most until a flow that waits notices that it is interrupted.
 _POLL_SECS = 0.2
+# After how many seconds without a data point the log says so, and again each time they have doubled.
+_WARN_SECS = 60.0
 # After this many refused messages only every so many are logged.
 _LOGGED_REFUSALS = 10
 _DEFAULT_OPTIONS = RemoteOptions()
@@ -57,7 +59,7 @@ class RemoteDataZMQ(DataFlow):
     Args:
         addr1: an address such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
         addr2: another one, to get data points from both.
-        hwm: how many data points wait in each connection.
+        hwm: how many data points wait in each connection, if ``options.max_waiting_bytes`` has room for them.
         bind: whether to bind the addresses rather than to connect to them.
         options: keys, limits and time limits.
 
@@ -75,11 +77,12 @@ class RemoteDataZMQ(DataFlow):
     ) -> None:
         addresses = [addr1] if addr2 is None else [addr1, addr2]
         self._addresses = [check_address(type(self).__name__, address, options) for address in addresses]
-        hwm = check_count(self, "hwm", hwm)
+        hwm = options.num_waiting(check_count(self, "hwm", hwm))
         self._endpoints = [Endpoint("PULL", address, hwm, bind, options) for address in self._addresses]
         self._options = options
         self._is_interrupted = False
         self._num_to_be_closed = 0
+        self._patience = _WARN_SECS
         self.stats = RemoteStats()
 
     def reset_state(self) -> None:
@@ -116,7 +119,7 @@ class RemoteDataZMQ(DataFlow):
         poller = zmq.Poller()
         for socket in [*sockets, *monitors]:
             poller.register(socket, zmq.POLLIN)
-        waits_since = time.monotonic()
+        waits_since, self._patience = time.monotonic(), _WARN_SECS
         while True:
             ready = dict(poller.poll(1000 * _POLL_SECS))
             for monitor in monitors:
@@ -127,18 +130,27 @@ class RemoteDataZMQ(DataFlow):
                 if socket in ready:
                     yield socket.recv(copy=False).buffer
             if self.stats.num_points > num_before:
-                waits_since = time.monotonic()
+                waits_since, self._patience = time.monotonic(), _WARN_SECS
             self._check_wait(waits_since)
 
     def _check_wait(self, waits_since: float) -> None:
-        """Raise if waiting is to end."""
+        """Raise if waiting is to end, and say so in the log if it takes long."""
         if self._is_interrupted:
             raise DataFlowTerminated(f"{self} was interrupted: call reset_state() to iterate it again")
-        limit = self._options.timeout_secs
-        if limit is not None and time.monotonic() - waits_since > limit:
-            num_peers = self.stats.num_connects - self.stats.num_disconnects
+        limit, silence = self._options.timeout_secs, time.monotonic() - waits_since
+        num_peers = self.stats.num_connects - self.stats.num_disconnects
+        if limit is not None and silence > limit:
             raise DataFlowTerminated(
                 f"no data point came to {self} for {limit} seconds, from {num_peers} connected peers"
+            )
+        if silence > self._patience:
+            self._patience *= 2
+            logger.warning(
+                "no data point came to %s for %.0f seconds, from %d connected peers; it waits for ever, unless "
+                "RemoteOptions(timeout_secs=...) makes that an error",
+                self,
+                silence,
+                num_peers,
             )
 
     def _count_peers(self, zmq: ModuleType, monitor: Any) -> None:
@@ -162,7 +174,8 @@ class RemoteDataZMQ(DataFlow):
         """Return the data point in a message; None if it is refused."""
         if message.nbytes > self._options.max_message_bytes:
             self.stats.num_oversized += 1
-            self._log_refusal(f"it has {message.nbytes} bytes, more than {self._options.max_message_bytes}")
+            limit = self._options.max_message_bytes
+            self._log_refusal(f"it has {message.nbytes} bytes, more than {limit}: see RemoteOptions.max_message_bytes")
             return None
         try:
             point = serialize.loads(message)
@@ -235,6 +248,7 @@ def _encode(point: object, index: int, options: RemoteOptions) -> bytes:
     message = serialize.dumps(point)
     if len(message) > options.max_message_bytes:
         raise DataPointError(
-            f"data point {index} makes a message of {len(message)} bytes: wanted {options.max_message_bytes} at most"
+            f"data point {index} makes a message of {len(message)} bytes: wanted {options.max_message_bytes} at most; "
+            "RemoteOptions(max_message_bytes=...), at both ends, allows more"
         )
     return message

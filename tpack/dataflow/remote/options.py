@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tpack.errors import ConfigError
+from tpack.utils.checks import check_count, check_instance, check_number, shown
 from tpack.utils.optional import import_optional
 
 # Addresses that only processes on this machine can reach.
@@ -36,7 +37,7 @@ class CurveKeys:
 
     def __post_init__(self) -> None:
         if not isinstance(self.peers, tuple) or not self.peers:
-            raise ConfigError(f"CurveKeys got peers={self.peers!r}: wanted a tuple of at least one public key")
+            raise ConfigError(f"CurveKeys got peers={shown(self.peers)}: wanted a tuple of at least one public key")
         for name, key in [("public", self.public), ("secret", self.secret), *(("peers", key) for key in self.peers)]:
             if not isinstance(key, str) or not _KEY.fullmatch(key):
                 raise ConfigError(
@@ -50,28 +51,36 @@ class RemoteOptions:
 
     Attributes:
         keys: its keys; None is for connections within this machine, and nothing else.
-        max_message_bytes: larger messages are refused.
+        max_message_bytes: larger messages are refused; both ends have to know of more.
+        max_waiting_bytes: how many bytes a peer may let wait at the receiving end. As many data points wait there as would
+            fit if all were of the greatest size, at least one; what is more waits at the peer.
         timeout_secs: how long to wait for a peer, to send or to get a data point, until that is an error; None waits
             for ever.
         heartbeat_secs: how often to ask a silent peer whether it is there. One that does not answer for three times as
             long is disconnected.
 
     Raises:
-        ConfigError: A number is not positive.
+        ConfigError: A number is not positive, or something is of another type.
     """
 
     keys: CurveKeys | None = None
-    max_message_bytes: int = 1 << 30
+    max_message_bytes: int = 1 << 27
+    max_waiting_bytes: int = 1 << 29
     timeout_secs: float | None = None
     heartbeat_secs: float = 10.0
 
     def __post_init__(self) -> None:
-        numbers = {"max_message_bytes": self.max_message_bytes, "heartbeat_secs": self.heartbeat_secs}
+        if self.keys is not None:
+            check_instance(self, "keys", self.keys, CurveKeys, "CurveKeys, as make_curve_keys gives, or None")
+        check_count(self, "max_message_bytes", self.max_message_bytes)
+        check_count(self, "max_waiting_bytes", self.max_waiting_bytes)
         if self.timeout_secs is not None:
-            numbers["timeout_secs"] = self.timeout_secs
-        for name, number in numbers.items():
-            if not number > 0:
-                raise ConfigError(f"RemoteOptions got {name}={number!r}: wanted a positive number")
+            check_number(self, "timeout_secs", self.timeout_secs, 0, is_low_allowed=False)
+        check_number(self, "heartbeat_secs", self.heartbeat_secs, 0, is_low_allowed=False)
+
+    def num_waiting(self, hwm: int) -> int:
+        """Return how many data points of a peer wait at the receiving end, if ``hwm`` would."""
+        return max(1, min(hwm, self.max_waiting_bytes // self.max_message_bytes))
 
 
 def make_curve_keys(num_peers: int = 1) -> list[CurveKeys]:
@@ -88,8 +97,7 @@ def make_curve_keys(num_peers: int = 1) -> list[CurveKeys]:
         ConfigError: ``num_peers`` is less than 1.
         DependencyError: The package ``pyzmq`` is not installed.
     """
-    if num_peers < 1:
-        raise ConfigError(f"make_curve_keys got num_peers={num_peers}: wanted at least 1")
+    check_count("make_curve_keys", "num_peers", num_peers)
     zmq = import_optional("zmq", "zmq")
     pairs: Sequence[tuple[str, str]] = [
         tuple(key.decode("ascii") for key in zmq.curve_keypair()) for _ in range(num_peers + 1)
@@ -108,10 +116,12 @@ def check_address(owner: str, address: object, options: RemoteOptions) -> str:
         options: with keys, any address is allowed.
 
     Raises:
-        ConfigError: It is no such address, or it reaches beyond this machine and there are no keys.
+        ConfigError: It is no such address, or it reaches beyond this machine and there are no keys; or the options are
+            no `RemoteOptions`.
     """
     if not isinstance(address, str) or not _ANY_ADDRESS.fullmatch(address):
-        raise ConfigError(f"{owner} got the address {address!r}: wanted 'tcp://host:port' or 'ipc://path'")
+        raise ConfigError(f"{owner} got the address {shown(address)}: wanted 'tcp://host:port' or 'ipc://path'")
+    check_instance(owner, "options", options, RemoteOptions)
     if options.keys is None and not _LOCAL_ADDRESS.fullmatch(address):
         raise ConfigError(
             f"{owner} got the address {address!r}, which other machines can reach: anybody there could read the "

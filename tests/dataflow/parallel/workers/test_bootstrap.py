@@ -66,7 +66,7 @@ def work_that_raises(error):
     return lambda: (serve, ())
 
 
-@pytest.mark.parametrize(("error", "code"), [(SystemExit(5), 5), (SystemExit("text"), 1), (SystemExit(), 1)], ids=repr)
+@pytest.mark.parametrize(("error", "code"), [(SystemExit(5), 5), (SystemExit("text"), 1), (SystemExit(), 0)], ids=repr)
 def test_exit_of_the_work_is_that_of_the_process(owner, error, code):
     assert run_worker(owner[0], work_that_raises(error)) == code
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import select
 import signal
 import threading
@@ -23,8 +24,9 @@ def start():
     """A function that starts workers; they are ended after the test."""
     groups = []
 
-    def start_group(serve, argument, *, count=1, timeout=None, method="spawn", seed=5):
-        groups.append(WorkerGroup("Owner", serve, (argument,), GroupOptions(count, 8, 8, timeout, method, seed)))
+    def start_group(serve, argument, *, count=1, method="spawn", seed=5, timeout=None, warn_secs=60.0):
+        options = GroupOptions(count, 8, 8, timeout, method, seed, warn_secs)
+        groups.append(WorkerGroup("Owner", serve, (argument,), options))
         return groups[-1]
 
     yield start_group
@@ -96,7 +98,8 @@ def test_process_is_set_up(start, monkeypatch, method):
     [
         ("exit", "ended with exit code 3"),
         ("system exit", "ended with exit code 7"),
-        ("text exit", "ended with exit code 1"),
+        ("exit without code", "ended with exit code 0"),
+        ("text exit", "raised SystemExit: the disk is full"),
         ("die", "was killed by SIGKILL"),
         ("fail", "raised OSError: the disk is gone"),
     ],
@@ -157,6 +160,78 @@ def test_worker_that_does_not_begin_is_named(start):
     group._silent_since = [time.monotonic() - 61]
     with pytest.raises(DataWorkerError, match=r"worker 0 .* hangs: it has said nothing for 6\d\.\d s"):
         group.receive()
+
+
+def test_worker_that_is_stopped_is_named_in_the_log_and_waited_for(start, log_dir):
+    group = start(echo, "", count=2, warn_secs=0.05)
+    exchange(group, 2)
+    group.expect(0, is_expected=False)
+    os.kill(group.pids[1], signal.SIGSTOP)
+    put(group, 1, [1])
+    group.expect(1, is_expected=False)
+    group.expect(1, is_expected=True)
+    log = log_dir / "log.log"
+
+    def let_go_on_when_told():
+        while log.read_text().count("has said nothing for") < 2:
+            pass
+        os.kill(group.pids[1], signal.SIGCONT)
+
+    thread = threading.Thread(target=let_go_on_when_told)
+    thread.start()
+    assert receive_points(group, 1) == [(1, ["", [1]])]
+    thread.join()
+    assert f"{group.name_of(1)} has said nothing for 0 s, and is waited for" in log.read_text()
+    assert group.name_of(0) not in log.read_text()
+
+
+def test_silence_is_told_each_time_it_has_doubled(start, log_dir):
+    group = start(do, "wait", warn_secs=10)
+    group._begun.add(0)
+    for silence in (5, 11, 12, 19, 21, 39, 41):
+        group._silent_since = [time.monotonic() - silence]
+        group._check_silence()
+    told = re.findall(r"said nothing for (\d+) s", (log_dir / "log.log").read_text())
+    assert told == ["11", "21", "41"]
+
+
+def test_time_limit_counts_before_the_word(start, log_dir):
+    group = start(do, "wait", timeout=10, warn_secs=3)
+    group._begun.add(0)
+    for silence in (4, 7):
+        group._silent_since = [time.monotonic() - silence]
+        group._check_silence()
+    group._silent_since = [time.monotonic() - 10]
+    with pytest.raises(DataWorkerError, match="hangs: it has said nothing for 10"):
+        group._check_silence()
+    assert (log_dir / "log.log").read_text().count("said nothing") == 2
+
+
+def test_waiting_for_room_has_a_limit(start):
+    group = start(echo, "", timeout=0.1)
+    exchange(group, 1)
+    os.kill(group.pids[0], signal.SIGSTOP)
+    while group.senders[0].try_put(b"x" * 100_000):
+        pass
+    with pytest.raises(DataWorkerError, match="worker 0 .* hangs"):
+        group.wait_for_room(0)
+
+
+@pytest.mark.parametrize("use", ["command", "room", "bury"])
+def test_last_words_are_those_of_the_worker_also_where_its_owner_writes(start, use):
+    group = start(do, "points and failure")
+    put(group, 0, 1)
+    group._members.children[0].exit_code(SECS)
+    with pytest.raises(DataWorkerError, match="worker 0 .* raised OSError: the disk is gone") as caught:
+        if use == "command":
+            for _ in range(1000):
+                group.command(0, 1)
+        elif use == "room":
+            group.wait_for_room(0)
+        else:
+            group.bury(0)
+    assert isinstance(caught.value.__cause__, OSError)
+    assert group.is_closed
 
 
 def test_worker_that_nothing_is_expected_of_may_be_silent(start):

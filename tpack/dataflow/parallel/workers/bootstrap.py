@@ -84,9 +84,9 @@ def run_worker(task: Task, get_work: Callable[[], tuple[Serve, tuple[Any, ...]]]
         serve(link, *arguments)
     except PeerGoneError:
         return 0
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 1
     except BaseException as error:
+        if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+            return error.code or 0
         _report(results, error)
     return 1
 

@@ -32,6 +32,7 @@ from tpack.dataflow.parallel.workers.launch import (
     write_payload,
 )
 from tpack.errors import ConfigError, DataWorkerError, InputError
+from tpack.utils import logger
 from tpack.utils.child_process import Child, Failure, cause_of_death, check_fork, fork_child, spawn_child
 from tpack.utils.rng import get_rng
 
@@ -113,9 +114,10 @@ class GroupOptions:
         results: how many data points of a worker may wait.
         jobs: how many data points for a worker may wait.
         timeout: for how many seconds a worker that has begun may say nothing while something is expected of it; None is
-            for ever.
+            for ever, and the log says so.
         start_method: how they are started.
         seed: what their random numbers come from; worker k has ``seed + k``.
+        warn_secs: after how many seconds of such silence the log says so, and again each time it has doubled.
     """
 
     num_workers: int
@@ -124,6 +126,7 @@ class GroupOptions:
     timeout: float | None
     start_method: StartMethod
     seed: int
+    warn_secs: float = 60.0
 
 
 class WorkerGroup:
@@ -155,6 +158,7 @@ class WorkerGroup:
     def __init__(self, owner: str, serve: Serve, arguments: tuple[Any, ...], options: GroupOptions) -> None:
         self._owner = owner
         self._timeout = options.timeout
+        self._warn_secs = options.warn_secs
         self._members = _Members()
         self._finalizer = weakref.finalize(self, self._members.end)
         try:
@@ -167,6 +171,8 @@ class WorkerGroup:
         # Workers that something is expected of; and since when they said nothing.
         self._expected = set(range(options.num_workers))
         self._silent_since = [time.monotonic()] * options.num_workers
+        # For how many seconds each may be silent until the log says so.
+        self._patience = [self._warn_secs] * options.num_workers
         self._begun: set[int] = set()
         self._ready: deque[int] = deque()
         self._poll = select.poll()
@@ -200,7 +206,7 @@ class WorkerGroup:
         if is_expected and index not in self._expected:
             self._expected.add(index)
             if index in self._begun:
-                self._silent_since[index] = time.monotonic()
+                self._heard(index)
         elif not is_expected:
             self._expected.discard(index)
 
@@ -228,8 +234,7 @@ class WorkerGroup:
         message = self._receivers[index].take()
         if self._receivers[index].has_message:
             self._ready.append(index)
-        if self._timeout is not None:
-            self._silent_since[index] = time.monotonic()
+        self._heard(index)
         return index, message
 
     def cancel(self, index: int, number: int) -> None:
@@ -256,28 +261,42 @@ class WorkerGroup:
         """Wait until a worker that waits for data points has read some, or is dead.
 
         Raises:
-            DataWorkerError: It is dead.
+            DataWorkerError: It is dead, or hangs.
         """
         poll = select.poll()
         sentinel = self._members.children[index].sentinel
         for descriptor in (self.senders[index].fileno(), sentinel):
             if descriptor is not None:
                 poll.register(descriptor, select.POLLIN)
-        if any(descriptor == sentinel for descriptor, _ in poll.poll()):
+        self.expect(index, is_expected=True)
+        while not (events := poll.poll(self._patience_ms())):
+            self._check_silence()
+        self.expect(index, is_expected=False)
+        if any(descriptor == sentinel for descriptor, _ in events):
             self.bury(index)
 
     def bury(self, index: int) -> NoReturn:
         """End all workers, since one is dead.
 
         Raises:
-            DataWorkerError: Always; it says how the worker ended.
+            DataWorkerError: Always; it says why the worker ended, by its own last words if there are any.
         """
         if self.is_closed:
             raise DataWorkerError(f"the workers of {self._owner} have been ended")
         name = self.name_of(index)
         code = self._members.children[index].exit_code(_DEATH_SECS)
+        failure = self._last_words(index)
         self.close()
-        raise DataWorkerError(f"{name} {cause_of_death(code)}")
+        raise worker_error(name, failure) if failure else DataWorkerError(f"{name} {cause_of_death(code)}")
+
+    def _last_words(self, index: int) -> Failure | None:
+        """Return what a dead worker has said of its end, which comes after all that nobody has read yet."""
+        receiver = self._receivers[index]
+        while receiver.has_message or (receiver.fill(wait=False) and receiver.has_message):
+            message = receiver.take()
+            if message.kind == Kind.FATAL:
+                return message.points[0]
+        return None
 
     def _wait(self) -> None:
         """Wait until something came."""
@@ -294,32 +313,47 @@ class WorkerGroup:
                 self._ready.append(index)
             elif not is_open or any(descriptor == sentinel for descriptor, _ in events):
                 self.bury(index)
-        if self._timeout is not None:
-            self._check_silence()
+        self._check_silence()
+
+    def _heard(self, index: int) -> None:
+        """Take note that a worker was heard of, or that its silence begins to count."""
+        self._silent_since[index] = time.monotonic()
+        self._patience[index] = self._warn_secs
 
     def _patience_ms(self) -> float | None:
-        """Return how long to wait until the first worker has said nothing for too long."""
-        if self._timeout is None or not self._expected:
+        """Return how long to wait until the silence of a worker is worth a word."""
+        if not self._expected:
             return None
-        deadline = min(self._silent_since[index] + self._limit_of(index) for index in self._expected)
+        deadline = min(self._silent_since[index] + self._limit_of(index)[0] for index in self._expected)
         return max(0, math.ceil((deadline - time.monotonic()) * 1000))
 
     def _check_silence(self) -> None:
-        """Raise if a worker has said nothing for too long."""
+        """Raise if a worker has said nothing for too long; if there is no limit, say so in the log."""
         now = time.monotonic()
         for index in self._expected - set(self._ready):
             silence = now - self._silent_since[index]
-            if silence >= self._limit_of(index):
-                name = self.name_of(index)
+            limit, is_last = self._limit_of(index)
+            if silence < limit:
+                continue
+            name = self.name_of(index)
+            if is_last:
                 self.close()
                 raise DataWorkerError(
                     f"{name} hangs: it has said nothing for {silence:.1f} s (timeout={self._timeout})"
                 )
+            self._patience[index] *= 2
+            logger.warning(
+                "%s has said nothing for %.0f s, and is waited for: is it slow, stopped, or does it hang? With "
+                "timeout=... that becomes an error",
+                name,
+                silence,
+            )
 
-    def _limit_of(self, index: int) -> float:
-        """Return how long a worker may say nothing."""
+    def _limit_of(self, index: int) -> tuple[float, bool]:
+        """Return how long a worker may say nothing until something is done, and whether that is to raise."""
+        extra = 0 if index in self._begun else _START_SECS
         timeout = math.inf if self._timeout is None else self._timeout
-        return timeout if index in self._begun else timeout + _START_SECS
+        return min(timeout, self._patience[index]) + extra, timeout <= self._patience[index]
 
 
 class _Members:
