@@ -56,6 +56,7 @@ __all__ = [
     "only_in",
     "optimizer_that_applies",
     "run_after",
+    "set_initial_value",
     "shown_strategy",
     "swap_graph_state",
     "tfv1",
@@ -323,6 +324,18 @@ def continue_scope_counts(outer: str, inner: str) -> None:
     for name, count in list(counts.items()):
         if name.startswith(prefix) and not f"{name}/".startswith(f"{inner}/"):
             counts[f"{inner}/{name[len(prefix) :]}"] = count
+
+
+def set_initial_value(variable: tfv1.Variable, value: tfv1.Tensor) -> None:
+    """Let a resource variable begin with another value, whoever runs its initialiser.
+
+    Args:
+        variable: no session has initialised it.
+        value: to be computed before anything else; of the variable's shape and dtype.
+    """
+    if variable.initializer.inputs[1] is not value:
+        variable.initializer._update_input(1, value)
+    variable._initial_value = value
 
 
 def run_after(operation: tfv1.Operation, others: Iterable[tfv1.Operation]) -> None:

@@ -11,6 +11,7 @@ from tpack.compat import BaseVariable
 from tpack.distribute.contexts import get_update_device
 from tpack.errors import StrategyError
 from tpack.tower.context import get_current_tower_context
+from tpack.tower.keras_values import gives_value
 from tpack.tower.per_graph import PerGraph
 
 _OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
@@ -24,6 +25,8 @@ _mirrors: PerGraph[dict[str, int]] = PerGraph(dict)
 def refuse_lone_change(operation: tf.Operation) -> None:
     """Refuse an operation that one of several towers makes, if it changes what is the same in all of them.
 
+    What Keras layers load is no change, but what variables begin with.
+
     Args:
         operation: the operation.
 
@@ -36,6 +39,8 @@ def refuse_lone_change(operation: tf.Operation) -> None:
             f"an optimizer changes {_name(operation)} in one of several towers, by {kind}: there, use "
             "strategy.apply_gradients(optimizer, grads_and_vars), or wrap it in a DistributedOptimizer"
         )
+    if gives_value(operation):
+        return
     if kind.startswith((*_ASSIGNMENTS, *_OTHERS)) and _name(operation) in _mirrors.here():
         raise StrategyError(
             f"{kind} changes {_name(operation)}, which is to be the same for all towers, in one of several: "

@@ -8,10 +8,13 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GradFn, OptimizerFn
 from tpack.tfutils.optimizer_clone import check_optimizer
-from tpack.tower.context import current_tower_context
+from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.tower_func import TowerFunc
 from tpack.types import GradsAndVars
 from tpack.utils import logger
+
+_MOST_NAMES = 5
+"""How many variables a message names."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ def make_grad_fn(
             # What the first tower made once and keeps, a Keras layer for example, has no copies.
             hint = ": the tower function must create its variables anew in each tower" if tower.index else ""
             raise GraphBuildError(f"there is nothing to train: {tower!r} has no trainable variables{hint}")
+        _check_all_trained(cost, tower)
         with tower.outside():
             optimizer = check_optimizer(optimizer_fn())
         grads = optimizer.compute_gradients(
@@ -89,6 +93,38 @@ def check_cost(cost: object) -> tf.Tensor:
             f"{cost.dtype.name}"
         )
     return cost
+
+
+def _check_all_trained(cost: tf.Tensor, tower: TowerContext) -> None:
+    """Check that the cost of a tower with variables of its own depends on no others that are trained elsewhere.
+
+    Raises:
+        GraphBuildError: It does, and the tower would not train them.
+    """
+    hidden = {v.op.name for v in tower.collections.hidden(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    used = sorted(hidden & _trained_by(cost)) if hidden else []
+    if used:
+        more = f" and {len(used) - _MOST_NAMES} more" if len(used) > _MOST_NAMES else ""
+        raise GraphBuildError(
+            f"the cost of {tower!r} depends on trainable variables that were made outside of it: "
+            f"{', '.join(used[:_MOST_NAMES])}{more}. Towers with variables of their own do not train these: make the "
+            "whole model, a Keras model too, in build_graph"
+        )
+
+
+def _trained_by(cost: tf.Tensor) -> set[str]:
+    """Return the names of the variables from which a path of real numbers, as gradients go, leads to the cost."""
+    waiting, found = [cost.op], {cost.op}
+    while waiting:
+        op = waiting.pop()
+        if op.type in ("StopGradient", "PreventGradient"):
+            continue
+        for tensor in op.inputs:
+            carries = tensor.dtype.is_floating or tensor.dtype.is_complex or tensor.dtype == tf.resource
+            if carries and tensor.op not in found:
+                found.add(tensor.op)
+                waiting.append(tensor.op)
+    return {op.name for op in found}
 
 
 def _without_none(grads: GradsAndVars, *, quiet: bool) -> GradsAndVars:

@@ -205,6 +205,10 @@ class TowerCollections:
         foreign = self._foreign.get(key, ())
         return [item for item in added if id(item) not in foreign]
 
+    def hidden(self, key: str) -> list[Any]:
+        """Return what a collection that the tower sees only its own part of held when the tower was opened last."""
+        return list(self._around.get(key, ())) if key in self._policy.isolated else []
+
     def visible(self, key: str) -> list[Any]:
         """Return what a collection holds for the tower, other towers' items included."""
         if self._is_open and self._was_paused:

@@ -8,7 +8,6 @@ Keras 3 makes it and tells nobody. What its layers made in a training tower is p
 which is run with each step.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias, overload
@@ -19,14 +18,13 @@ from tpack.compat import run_after
 from tpack.errors import ConfigError, TowerError
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
+from tpack.tower.keras_values import is_keras_loaded, is_layer_update
 from tpack.tower.names import join_scope, op_and_tensor_name
 
 ModelFunction: TypeAlias = Callable[..., Any]
 """Builds a model from one tensor for each input."""
 
 _UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
-# Where a layer is called, in Keras 3 and tf_keras.
-_CALLS = ("/keras/src/layers/layer.py", "/tf_keras/src/engine/base_layer.py", "/tf_keras/src/engine/base_layer_v1.py")
 
 
 class TowerFunc:
@@ -309,7 +307,7 @@ class KerasUpdates:
     def __init__(self, name_scope: str) -> None:
         self._prefix = join_scope(name_scope, "")
         self._graph = tf.get_default_graph()
-        self._num_before = len(self._graph.get_operations()) if _is_keras_loaded() else 0
+        self._num_before = len(self._graph.get_operations()) if is_keras_loaded() else 0
 
     def collect(self, variables: Iterable[tf.Variable]) -> None:
         """Add the updates to the collection UPDATE_OPS, each to run after what the tower read before it.
@@ -321,7 +319,7 @@ class KerasUpdates:
         Args:
             variables: those that the tower made; an operation that initialises one is no update.
         """
-        if not _is_keras_loaded():
+        if not is_keras_loaded():
             return
         # A variable of several devices is initialised by those of its components, and updated through them.
         parts = [(part, whole) for whole in variables for part in getattr(whole, "components", [whole])]
@@ -334,17 +332,10 @@ class KerasUpdates:
                 continue
             if op.type == "ReadVariableOp":
                 reads.setdefault(op.inputs[0].name, []).append(op)
-            elif op.type in _UPDATES and op.name not in initializers and id(op) not in known and _is_made_by_keras(op):
+            elif op.type in _UPDATES and op.name not in initializers and id(op) not in known and is_layer_update(op):
                 run_after(op, reads.get(op.inputs[0].name, []))
                 self._graph.add_to_collection(tf.GraphKeys.UPDATE_OPS, op)
                 if op.inputs[0].name in by_handle:
                     add_model_variable(by_handle[op.inputs[0].name])
 
 
-def _is_keras_loaded() -> bool:
-    return "keras" in sys.modules or "tf_keras" in sys.modules
-
-
-def _is_made_by_keras(op: tf.Operation) -> bool:
-    """Tell whether an operation was made while a layer was called, and not by a user who assigns to its variable."""
-    return any(frame.name == "__call__" and frame.filename.endswith(_CALLS) for frame in op.traceback)

@@ -12,6 +12,7 @@ from tpack.distribute.strategy import DistributionStrategy
 from tpack.distribute.values import Mirrored, PlainValue, TensorOrSlices, Value, update_on_devices
 from tpack.distribute.variables.distributed import TO_AGGREGATE, Change, DistributedVariable
 from tpack.errors import StrategyError, TowerMismatchError
+from tpack.tower.keras_values import is_giving_value
 from tpack.reduction.sums import on_device
 
 
@@ -21,7 +22,8 @@ class MirroredVariable(DistributedVariable, Mirrored):
     What ``assign`` and the other methods that change it do depends on where they are called. In a function given to
     `update` or `update_non_slot`, they change the mirror of the update's device. In a cross-tower context, and outside
     of every strategy, they change all mirrors, by `update`. In a tower, what all towers assign is aggregated first,
-    which needs an aggregation and every tower to take part; each tower gets the operation of its mirror.
+    which needs an aggregation and every tower to take part; each tower gets the operation of its mirror. What a Keras
+    layer loads is what all mirrors begin with.
 
     TensorFlow's own operations on its handle, such as those of ``tf.train.Optimizer`` outside of `apply_gradients`,
     would change one mirror: they are errors where they are made.
@@ -62,7 +64,7 @@ class MirroredVariable(DistributedVariable, Mirrored):
             return change(self.get(device), *values)
         if strategy is not None:
             return _together(strategy.update(self, change, *values))
-        if not has_distribution_strategy():
+        if not has_distribution_strategy() or (method == "assign" and is_giving_value()):
             return self._on_all_devices(change, values)
         self._check_aggregation(method)
 

@@ -1,0 +1,179 @@
+"""Values that Keras layers are given while a graph is built: they become the first values of their variables.
+
+Loading a model or its weights, or setting them, assigns to variables. In a graph, Keras 3 makes operations of that
+which nobody runs, and pretrained weights would be lost. What is assigned outside of a layer's call, and can be known
+before anything runs, becomes what the variable is initialised with: in every replica, and in a predictor that has no
+checkpoint. A checkpoint is restored after variables are initialised, so it goes before.
+
+An assignment in a layer's call is an update, such as that of a moving average, which is to run with every step.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import BaseVariable, set_initial_value
+from tpack.errors import GraphBuildError
+from tpack.utils import logger
+
+# Where a layer is called, in Keras 3 and tf_keras; and where Keras 3 assigns to a variable.
+_LAYERS = ("/keras/src/layers/layer.py", "/tf_keras/src/engine/base_layer.py", "/tf_keras/src/engine/base_layer_v1.py")
+_VARIABLES = "/keras/src/backend/common/variables.py"
+_BUILDS = ("_maybe_build", "build_wrapper")
+# What TensorFlow says where a variable is read that was made eagerly, or in another graph.
+_OF_ELSEWHERE = ("capture an EagerTensor without building a function", "must be from the same graph")
+
+Place = tuple[str, str]
+"""The file and the function of a line of code."""
+
+
+def is_keras_loaded() -> bool:
+    """Tell whether this process has imported Keras 3 or ``tf_keras``."""
+    return "keras" in sys.modules or "tf_keras" in sys.modules
+
+
+def is_layer_update(op: tf.Operation) -> bool:
+    """Tell whether an operation was made by the call of a layer, and not where one builds its variables."""
+    return _is_in_call([(frame.filename, frame.name) for frame in reversed(op.traceback)])
+
+
+def gives_value(op: tf.Operation) -> bool:
+    """Tell whether an operation was made where Keras 3 gives a variable a value, outside of the calls of layers."""
+    return op.type == "AssignVariableOp" and _gives_value(
+        [(frame.filename, frame.name) for frame in reversed(op.traceback)]
+    )
+
+
+def is_giving_value() -> bool:
+    """Tell whether Keras 3 gives a variable a value in this thread now, outside of the calls of layers."""
+    if not is_keras_loaded():
+        return False
+    places: list[Place] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        places.append((frame.f_code.co_filename, frame.f_code.co_name))
+        frame = frame.f_back
+    return _gives_value(places)
+
+
+def check_own_layers(error: BaseException) -> None:
+    """Say what to do if an error of a tower function is that a Keras layer has its variables elsewhere.
+
+    Raises:
+        GraphBuildError: It is.
+    """
+    text = str(error)
+    if "Exception encountered when calling" in text and any(sign in text for sign in _OF_ELSEWHERE):
+        raise GraphBuildError(
+            "a Keras layer is called in a tower and has variables that were made outside of it, eagerly or in another "
+            "graph. Make the model where the tower is built, and give it the other's weights: with "
+            "weights = model.get_weights() before, model = keras.models.clone_model(model); model.set_weights(weights)"
+        ) from error
+
+
+class KerasValues:
+    """The values that Keras gives variables of the current graph from now on.
+
+    Args:
+        from_start: those that it gave before, too.
+    """
+
+    def __init__(self, *, from_start: bool = False) -> None:
+        self._graph = tf.get_default_graph()
+        self._num_before = 0 if from_start or not is_keras_loaded() else len(self._graph.get_operations())
+
+    def keep(self, variables: Iterable[tf.Variable]) -> None:
+        """Let variables be initialised with the values that they were given last.
+
+        What sets a variable's initialiser later, as ``tf.train.init_from_checkpoint`` does, goes before.
+
+        Args:
+            variables: those of a tower.
+        """
+        if not is_keras_loaded():
+            return
+        parts = _parts(variables)
+        for handle, op in self._given_last(parts).items():
+            value = _known_value(op)
+            if value is not None:
+                part, whole = parts[handle]
+                set_initial_value(part, value)
+                if handle == whole.handle.name:
+                    whole._initial_value = value
+
+    def _given_last(self, parts: Mapping[str, "_Part"]) -> dict[str, tf.Operation]:
+        """Return, for handles of variables that were given values, the operation that gave the last."""
+        initializers: dict[str, list[str]] = {}
+        for handle, variables in parts.items():
+            for variable in variables:
+                initializers.setdefault(variable.initializer.name, []).append(handle)
+        given: dict[str, tf.Operation] = {}
+        for op in self._graph.get_operations()[self._num_before :]:
+            for handle in initializers.get(op.name, ()):
+                given.pop(handle, None)
+            is_first = op.name in initializers
+            if not is_first and op.type == "AssignVariableOp" and op.inputs[0].name in parts and gives_value(op):
+                given[op.inputs[0].name] = op
+        return given
+
+
+class _Part(NamedTuple):
+    """A plain variable, and the one of several devices that it is a component of, or itself."""
+
+    part: BaseVariable
+    whole: BaseVariable
+
+
+def _parts(variables: Iterable[tf.Variable]) -> dict[str, _Part]:
+    """Return the resource variables that variables consist of, by the names of their handles."""
+    return {
+        part.handle.name: _Part(part, whole)
+        for whole in variables
+        for part in getattr(whole, "components", [whole])
+        if hasattr(part, "handle")
+    }
+
+
+def _known_value(op: tf.Operation) -> tf.Tensor | None:
+    """Return what an operation assigns if it can be computed before all else, or None."""
+    value = op.inputs[1]
+    waiting = [value.op]
+    seen = set(waiting)
+    while waiting:
+        needed = waiting.pop()
+        if needed.type.startswith("Placeholder") or any(t.dtype in (tf.resource, tf.variant) for t in needed.outputs):
+            return _constant(op)
+        for other in [*(tensor.op for tensor in needed.inputs), *needed.control_inputs]:
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return value
+
+
+def _constant(op: tf.Operation) -> tf.Tensor | None:
+    """Return what an operation assigns as a constant by itself, if it is one; None, and say so, if it is not."""
+    value = tf.get_static_value(op.inputs[1])
+    if value is not None:
+        with tf.init_scope():
+            return tf.constant(value)
+    if op.inputs[1].dtype.is_floating:
+        logger.warning(
+            f"{op.inputs[0].op.name} was given a value that depends on variables or inputs, outside of the call of a "
+            "layer: in a graph nothing runs that, so it begins with the value that it had before. Set weights to arrays"
+        )
+    return None
+
+
+def _gives_value(places: list[Place]) -> bool:
+    return any(name == "assign" and file.endswith(_VARIABLES) for file, name in places) and not _is_in_call(places)
+
+
+def _is_in_call(places: list[Place]) -> bool:
+    """Tell by where code is, the innermost place first, whether the innermost layer is called there, and not built."""
+    for file, name in places:
+        if name in ("__call__", *_BUILDS) and file.endswith(_LAYERS):
+            return name == "__call__"
+    return False
