@@ -2,7 +2,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.claims import claimed_elsewhere
-from tpack.callbacks.saver import make_saver, claim_checkpoint_dir
+from tpack.callbacks.saver import claim_checkpoint_dir, make_saver
 from tpack.errors import CallbackError, ConfigError
 
 

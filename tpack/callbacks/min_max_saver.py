@@ -9,11 +9,12 @@ import os
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.saver import make_saver, claim_checkpoint_dir
-from tpack.callbacks.statistics import StatisticReader
+from tpack.callbacks.saver import claim_checkpoint_dir, make_saver
+from tpack.callbacks.statistics import Direction, StatisticReader
 from tpack.errors import CheckpointError, InputError
 from tpack.tfutils.checkpoint import save_checkpoint
 from tpack.utils import logger
+from tpack.utils.checks import check_bool, check_path, check_text
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import atomic_write
 from tpack.utils.serialize import seal_json, unseal_json
@@ -26,10 +27,11 @@ class MinSaver(Callback):
     stands in the list, does nothing when the statistic got no new value, and saves the current variables itself,
     whether there is a `ModelSaver` and however often that one saves. NaN is never the best.
 
-    The best value is kept beside the checkpoint in ``<filename>.best.json``, so that a resumed run does not begin anew.
+    The best value is kept beside the checkpoint in ``<filename>.best.json`` and in the training state of each
+    checkpoint, so that a resumed run does not begin anew. What a check of numbers objects to is not saved.
 
     Args:
-        monitor_stat: the statistic's name.
+        monitor_stat: the statistic's name. If it speaks of what is better when it is larger, a warning says so.
         reverse: keep the maximum.
         filename: name of the checkpoint; ``min-<statistic>`` or ``max-<statistic>`` unless given.
         checkpoint_dir: where to; the logger's directory unless given.
@@ -43,10 +45,15 @@ class MinSaver(Callback):
         monitor_stat: str,
         reverse: bool = False,
         filename: str | None = None,
-        checkpoint_dir: str | None = None,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._stat = monitor_stat
-        self._reverse = reverse
+        self._stat = check_text(self, "monitor_stat", monitor_stat)
+        self._reverse = check_bool(self, "reverse", reverse)
+        if filename is not None:
+            check_text(self, "filename", filename)
+        if checkpoint_dir is not None:
+            checkpoint_dir = check_path(self, "checkpoint_dir", checkpoint_dir)
+        self._direction = Direction(self, monitor_stat, "max" if reverse else "min", "")
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
         self._given_dir = checkpoint_dir
         self._path = ""
@@ -56,6 +63,7 @@ class MinSaver(Callback):
         self._statistic = StatisticReader(self, monitor_stat)
 
     def _setup_graph(self) -> None:
+        self._direction.log()
         self._claim = claim_checkpoint_dir(self, self._given_dir)
         self._path = os.path.join(self._claim.directory, self._filename)
         _remove_leftovers(self._path)
@@ -72,6 +80,13 @@ class MinSaver(Callback):
             return
         except (OSError, InputError, ValueError, KeyError, TypeError) as error:
             logger.warning(f"{self._best_path} is damaged and ignored: {type(error).__name__}: {error}")
+
+    def _state_to_save(self) -> float | None:
+        return self._best
+
+    def _load_saved_state(self, state: float) -> None:
+        if os.path.exists(f"{self._path}.index"):
+            self._best = float(state)
 
     def _after_train(self) -> None:
         self._claim.release()
@@ -118,7 +133,9 @@ class MaxSaver(MinSaver):
         checkpoint_dir: where to; the logger's directory unless given.
     """
 
-    def __init__(self, monitor_stat: str, filename: str | None = None, checkpoint_dir: str | None = None) -> None:
+    def __init__(
+        self, monitor_stat: str, filename: str | None = None, checkpoint_dir: str | os.PathLike[str] | None = None
+    ) -> None:
         super().__init__(monitor_stat, reverse=True, filename=filename, checkpoint_dir=checkpoint_dir)
 
 

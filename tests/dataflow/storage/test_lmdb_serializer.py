@@ -91,7 +91,7 @@ def test_every_flipped_bit_in_a_value_is_noticed_and_named(path):
 
 def test_cut_off_file_is_refused(path):
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(InputError, match=r"points.lmdb was cut off"):
+    with pytest.raises(InputError, match=r"points.lmdb is damaged: it was cut off"):
         LMDBSerializer.load(path)
 
 

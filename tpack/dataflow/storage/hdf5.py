@@ -14,6 +14,7 @@ from tpack.dataflow.batch import aggregate
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger
+from tpack.utils.checks import check_local_path
 from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
@@ -46,7 +47,7 @@ class HDF5Data(IndexedDataFlow):
         if not isinstance(data_paths, (list, tuple)) or not data_paths:
             raise ConfigError(f"HDF5Data got data_paths={data_paths!r:.100}: wanted a list of at least one path")
         super().__init__(shuffle)
-        self.filename = os.fspath(filename)
+        self.filename = check_local_path(self, "filename", filename)
         self.data_paths = list(data_paths)
         with _open(self.filename) as file:
             lengths = [_length_of(file, self.filename, path) for path in self.data_paths]

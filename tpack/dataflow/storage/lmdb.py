@@ -1,8 +1,8 @@
 """Data points kept in an LMDB file, which can be read in any order: written, read decoded, or read as they are.
 
 The library refuses to open a file twice in one process, and two flows may well read the same one: an open file is
-shared. It maps the file into memory, so that reading behind the end of one that was cut off would kill the process: the
-size is checked first.
+shared. It maps the file into memory and trusts it, so that a damaged one would kill the process: its pages are checked
+first (``lmdb_pages``).
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from tpack.dataflow.base import DataFlow
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.dataflow.storage import tensorpack_format
+from tpack.dataflow.storage.lmdb_pages import check_pages
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger, serialize
-from tpack.utils.checks import check_count
+from tpack.utils.checks import check_count, check_local_path
 from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
@@ -69,7 +70,7 @@ class LMDBData(IndexedDataFlow):
         super().__init__(shuffle)
         if keys is not None and not shuffle:
             raise ConfigError("LMDBData got keys and shuffle=False: without shuffling, entries come in their own order")
-        self._path = os.fspath(lmdb_path)
+        self._path = check_local_path(self, "lmdb_path", lmdb_path)
         file = _LmdbFile(self._path)
         self._size = len(file)
         self.keys = _find_keys(file, keys) if shuffle else None
@@ -150,7 +151,8 @@ class LMDBSerializer:
         """
         library = import_optional("lmdb", "lmdb")
         check_count(LMDBSerializer(), "write_frequency", write_frequency)
-        path = os.path.join(path, "data.mdb") if os.path.isdir(path) else os.fspath(path)
+        path = check_local_path(LMDBSerializer(), "path", path)
+        path = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
         df.reset_state()
         with atomic_path(path) as temporary:
             env = library.open(temporary, subdir=False, lock=False, sync=False, map_size=_FIRST_MAP_SIZE_BYTES)
@@ -174,6 +176,7 @@ class LMDBSerializer:
                 than were written. Iterating raises it for a damaged data point, with its key.
             DependencyError: The package ``lmdb`` is not installed.
         """
+        path = check_local_path(LMDBSerializer(), "path", path)
         file = _LmdbFile(path)
         description = file.find(_DESCRIPTION_KEY)
         if description is None:
@@ -271,8 +274,8 @@ def _decode_tensorpack(path: str, key: bytes, value: bytes) -> object:
 class _LmdbFile:
     """An LMDB file that is read. It is closed when nothing refers to it, or to a pass over it, any more.
 
-    Of damage inside the file the library notices what breaks its tree of pages, and hardly ever ends the process over
-    it; it does not notice damage to values. `LMDBSerializer` therefore stores a checksum with each.
+    Damage to its tree of pages is noticed, damage to values is not. `LMDBSerializer` therefore stores a checksum with
+    each.
 
     Args:
         path: the file, or a directory with the file ``data.mdb``.
@@ -288,6 +291,7 @@ class _LmdbFile:
         self.path = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
         self._library_error = library.Error
         with self._errors("opening it"):
+            check_pages(self.path)
             status = os.stat(self.path)
             key = status.st_dev, status.st_ino
             with _lock:
@@ -296,7 +300,6 @@ class _LmdbFile:
                 _opened[key].num_users += 1
                 self._env = _opened[key].env
                 weakref.finalize(self, _release, key).atexit = False
-        self._check_size()
 
     def __len__(self) -> int:
         """Return the number of entries, without those that describe the file."""
@@ -338,16 +341,6 @@ class _LmdbFile:
                     return
                 last = entry[0]
                 yield entry
-
-    def _check_size(self) -> None:
-        """Refuse a file that does not hold all pages that it says it has."""
-        with self._errors("reading its size"):
-            wanted = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
-        found = os.path.getsize(self.path)
-        if found < wanted:
-            raise InputError(
-                f"the LMDB file {self.path} was cut off: it has {found} bytes, and its pages end at byte {wanted}"
-            )
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:

@@ -8,6 +8,7 @@ from tpack.dataflow.base import DataFlow
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
+from tpack.utils.checks import check_local_path
 from tpack.utils.fs import atomic_write
 from tpack.utils.progress import get_tqdm
 
@@ -51,7 +52,7 @@ class NumpySerializer:
         Raises:
             InputError: The file is missing, damaged, or was not written by `save`.
         """
-        path = os.fspath(path)
+        path = check_local_path(NumpySerializer(), "path", path)
         try:
             # Arrays of objects would be unpickled, which runs code.
             with np.load(path, allow_pickle=False) as content:

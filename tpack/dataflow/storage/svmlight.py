@@ -5,6 +5,7 @@ from typing import Any
 
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
+from tpack.utils.checks import check_local_path
 from tpack.utils.optional import import_optional
 
 
@@ -25,11 +26,12 @@ class SVMLightData(IndexedDataFlow):
 
     def __init__(self, filename: str | os.PathLike[str], shuffle: bool = True) -> None:
         super().__init__(shuffle)
+        filename = check_local_path(self, "filename", filename)
         datasets = import_optional("sklearn.datasets", "examples")
         try:
-            self._features, self._labels = datasets.load_svmlight_file(os.fspath(filename))
+            self._features, self._labels = datasets.load_svmlight_file(filename)
         except (OSError, ValueError) as error:
-            raise InputError(f"the SVMLight file {os.fspath(filename)} cannot be read: {error}") from error
+            raise InputError(f"the SVMLight file {filename} cannot be read: {error}") from error
 
     def __len__(self) -> int:
         return len(self._labels)

@@ -23,6 +23,7 @@ from tpack.dataflow.sources import IndexedDataFlow
 from tpack.dataflow.storage import tensorpack_format
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
+from tpack.utils.checks import check_local_path
 from tpack.utils.fs import atomic_write
 from tpack.utils.progress import get_tqdm
 
@@ -53,7 +54,7 @@ class TFRecordData(IndexedDataFlow):
 
     def __init__(self, path: str | os.PathLike[str], shuffle: bool = False) -> None:
         super().__init__(shuffle)
-        self.path = os.fspath(path)
+        self.path = check_local_path(self, "path", path)
         self._offsets = _find_records(self.path)
 
     def __len__(self) -> int:
