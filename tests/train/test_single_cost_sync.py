@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.base import Callback
+from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.saver import ModelSaver
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
@@ -19,6 +20,7 @@ from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.tfutils.sessinit import SaverRestore
 from tpack.tower.context import current_tower_context
 from tpack.train.single_cost import BuilderTrainer, SyncBeforeEpoch, SyncEverySteps, sync_callback
+from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 
 RATE = 0.1
 # What the weight of each tower is drawn to.
@@ -47,6 +49,34 @@ def test_copies_follow_by_the_first_step_whatever_the_order_of_callbacks(graph: 
     FakeTrainer().train([sync, Change()], epochs=(1, 3), steps_per_epoch=1)
     assert seen == [1.0, 2.0, 3.0]
     assert not sync.chief_only
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_what_callbacks_do_before_an_epoch_is_in_all_towers_in_its_first_step(is_wrapped: bool) -> None:
+    class Change(Callback):
+        def _setup_graph(self) -> None:
+            self.main = self.trainer.towers[0].get_variable("w")
+
+        def _before_epoch(self) -> None:
+            if self.epoch_num == 2:
+                self.main.load(9.0, self.trainer.sess)
+
+    weights, change = Weights(), Change()
+    with tf.Graph().as_default():
+        trainer = SyncMultiGPUTrainerReplicated(2)
+        trainer.setup_graph(
+            [tf.TensorSpec([], tf.float32, "target")], own_target_input(), build_graph, gradient_descent
+        )
+        callbacks = [weights, Callbacks([ProxyCallback(change)]) if is_wrapped else change]
+        trainer.train_with_defaults(
+            callbacks=callbacks, monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=2
+        )
+    weight, expected = 0.0, []
+    for step in range(4):
+        weight = 9.0 if step == 2 else weight
+        weight -= RATE * (weight - TARGETS.mean())
+        expected.append([weight, weight])
+    np.testing.assert_allclose(weights.seen, expected, rtol=1e-6)
 
 
 class Note(Callback):
@@ -133,24 +163,26 @@ class Weights(Callback):
         self.seen.append(self.trainer.sess.run(self._weights))
 
 
+def build_graph(target: Any) -> Any:
+    weight = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+    return tf.square(weight - target) / 2
+
+
+def own_target_input() -> TensorInput:
+    return TensorInput(lambda: [tf.constant(TARGETS[current_tower_context().index])], size=5)
+
+
+def gradient_descent() -> Any:
+    return tf.train.GradientDescentOptimizer(RATE)
+
+
 def train(epochs: range, callbacks: Any = (), session_init: Any = None) -> list[list[float]]:
     """Train two towers, 5 steps an epoch, that meet every 3 steps; return their weights after each step."""
     weights = Weights()
-
-    def build_graph(target: Any) -> Any:
-        weight = tf.get_variable("w", [], initializer=tf.zeros_initializer())
-        return tf.square(weight - target) / 2
-
-    def own_target() -> list[Any]:
-        return [tf.constant(TARGETS[current_tower_context().index])]
-
     with tf.Graph().as_default():
         trainer = BuilderTrainer(LocalSGDBuilder(2, every_steps=3))
         trainer.setup_graph(
-            [tf.TensorSpec([], tf.float32, "target")],
-            TensorInput(own_target, size=5),
-            build_graph,
-            lambda: tf.train.GradientDescentOptimizer(RATE),
+            [tf.TensorSpec([], tf.float32, "target")], own_target_input(), build_graph, gradient_descent
         )
         trainer.train_with_defaults(
             callbacks=[weights, *callbacks],

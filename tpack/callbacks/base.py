@@ -52,6 +52,10 @@ class Callback:
     `_state_to_save` returns goes into the checkpoint, and a run that resumes from it gives it to `_load_saved_state`,
     right after `_before_train`.
 
+    Where towers have variables of their own, a callback that changes a variable changes the main tower's. The others
+    have the change when the next epoch begins, after every `_before_epoch`; what changes variables between the steps of
+    an epoch is better done by `RunOp` or a `HyperParamSetter`, which change all towers' at once.
+
     One object serves one training: being set up twice is an error.
 
     Attributes:
@@ -59,6 +63,8 @@ class Callback:
         saves_training: the callback saves what it finds, so it is triggered after all others; those that choose by a
             statistic, which they read, come before those that save where training stands.
         adds_variables: the callback adds variables that belong into checkpoints, so it is set up before all others.
+        passes_changes_on: the callback gives other towers what callbacks changed in the main one, so its `before_epoch`
+            comes after all others'.
     """
 
     _chief_only = True
@@ -67,6 +73,7 @@ class Callback:
     reads_statistics = False
     saves_training = False
     adds_variables = False
+    passes_changes_on = False
 
     # What the trainer calls.
 

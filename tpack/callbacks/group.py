@@ -2,8 +2,9 @@
 
 `Callbacks` keeps the order in which its members were given, except where statistics are read and checkpoints saved: a
 callback that reads what the others report in this epoch is triggered after them, and one that saves after all, wherever
-it stands in the list. And a callback that adds variables to the graph is set up before the others. The group also knows
-which of its members want something of each step; the step loop asks it for them.
+it stands in the list. A callback that adds variables to the graph is set up before the others, and one that passes
+changes on to other towers is the last before an epoch. The group also knows which of its members want something of each
+step; the step loop asks it for them.
 
 A `ProxyCallback` hands each hook to the inner callback, which keeps its own name scope and its own trainer; subclasses
 change when that happens.
@@ -51,6 +52,7 @@ class Callbacks(Callback):
         self.reads_statistics = any(cb.reads_statistics for cb in self.cbs)
         self.saves_training = any(cb.saves_training for cb in self.cbs)
         self.adds_variables = any(cb.adds_variables for cb in self.cbs)
+        self.passes_changes_on = any(cb.passes_changes_on for cb in self.cbs)
         self._triggered = sorted(self.cbs, key=_phase)
         self._stepped = [cb.bound("trigger_step") for cb in self._triggered if cb.implements("trigger_step")]
 
@@ -82,7 +84,7 @@ class Callbacks(Callback):
             cb.before_train()
 
     def _before_epoch(self) -> None:
-        for cb in self.cbs:
+        for cb in sorted(self.cbs, key=lambda cb: cb.passes_changes_on):
             cb.before_epoch()
 
     def _trigger_step(self) -> None:
@@ -197,6 +199,7 @@ class ProxyCallback(Callback):
         self.reads_statistics = cb.reads_statistics
         self.saves_training = cb.saves_training
         self.adds_variables = cb.adds_variables
+        self.passes_changes_on = cb.passes_changes_on
         self.set_chief_only(cb.chief_only)
 
     def setup_graph(self, trainer: Trainer) -> None:

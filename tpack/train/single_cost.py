@@ -150,8 +150,9 @@ def sync_callback(sync_op: SyncOp) -> Callback:
 class SyncBeforeEpoch(Callback):
     """Bring the towers together before each epoch, by copying the main tower's variables to the others.
 
-    Callbacks know the main tower's variables and change them before training or after an epoch, such as weights that
-    they load or clip. By the first step of the next epoch every tower has the change, whatever the order of callbacks.
+    Callbacks know the main tower's variables and change them before training, before or after an epoch, such as weights
+    that they load or clip. By the first step of the next epoch every tower has the change, whatever the order of
+    callbacks: this is the last one before an epoch.
     Statistics that each tower gathers for itself, such as those of batch normalisation, begin each epoch alike, too.
 
     Args:
@@ -159,6 +160,7 @@ class SyncBeforeEpoch(Callback):
     """
 
     _chief_only = False
+    passes_changes_on = True
 
     def __init__(self, op: tf.Operation) -> None:
         self._op = op
