@@ -81,7 +81,7 @@ MEMBERS = {
     "DumpTensors": lambda: DumpTensors(["w_twice"]),
     "EMA": lambda: EMA(0.5),
     "EMA evaluated": evaluated_averages,
-    "EarlyStopping": lambda: EarlyStopping("reported", patience=5),
+    "EarlyStopping": lambda: EarlyStopping("reported", patience=5, mode="min"),
     "EnableCallbackIf": lambda: EnableCallbackIf(CheckNumerics(), lambda self: self.epoch_num == 1),
     "EstimatedTimeLeft": EstimatedTimeLeft,
     "GPUMemoryTracker": GPUMemoryTracker,

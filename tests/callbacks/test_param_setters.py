@@ -9,7 +9,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.callbacks.hyper_param import GraphVarParam, ObjAttrParam
 from tpack.callbacks.param_setters import HyperParamSetter, HyperParamSetterWithFunc
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.errors import CallbackError
+from tpack.errors import WrongTypeError
 
 
 class Giving(HyperParamSetter):
@@ -89,7 +89,7 @@ def test_setters_name_what_they_set_and_run_in_every_process():
 
 
 def test_misuse_is_an_error(graph):
-    with pytest.raises(CallbackError, match="wants a HyperParam or the name of a variable, got 5"):
+    with pytest.raises(WrongTypeError, match="Giving got param=5: wanted a HyperParam or the name of a variable"):
         Giving(5, [])
     with pytest.raises(NotImplementedError, match="must override _get_value_to_set"):
         HyperParamSetter("rate").get_value_to_set()
@@ -110,5 +110,5 @@ def test_the_function_gets_the_epoch_and_the_current_value(graph):
 
 
 def test_what_is_no_function_is_an_error():
-    with pytest.raises(CallbackError, match=r"function of \(epoch_num, current_value\), got 0.1"):
+    with pytest.raises(WrongTypeError, match=r"got func=0.1: wanted a function of \(epoch_num, current_value\)"):
         HyperParamSetterWithFunc("rate", 0.1)

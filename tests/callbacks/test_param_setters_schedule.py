@@ -1,6 +1,9 @@
+import math
+
 import numpy as np
 import pytest
 
+from tests.helpers.log_lines import captured_log
 from tpack.callbacks.param_setters import _Schedule
 from tpack.errors import ConfigError
 
@@ -28,12 +31,26 @@ def test_lines_are_numpys_between_the_points(rng):
     [
         ([], None, "at least one"),
         ([(1, 0.1), (1, 0.2)], None, "one value at each point"),
-        ([(1.5, 0.1)], None, r"pairs, got \(1.5, 0.1\)"),
+        ([("1.5", 0.1)], None, r"pairs, got \('1.5', 0.1\)"),
+        ([(True, 0.1)], None, r"pairs, got \(True, 0.1\)"),
+        ([(math.nan, 0.1)], None, r"pairs, got \(nan, 0.1\)"),
+        ([(math.inf, 0.1)], None, r"pairs, got \(inf, 0.1\)"),
+        ([(1, math.nan)], None, r"pairs, got \(1, nan\)"),
+        ([(2, 0.1), (2.5, 0.2)], None, "one value at each point"),
+        ("abc", None, "pairs, got 'abc'"),
+        (None, None, "pairs, got None"),
         ([(1, "fast")], None, r"pairs, got \(1, 'fast'\)"),
         ([3], None, "pairs, got 3"),
-        ([(1, 0.1)], "cubic", "None or 'linear', got 'cubic'"),
+        ([(1, 0.1)], "cubic", "interp='cubic': wanted one of None, 'linear'"),
     ],
 )
 def test_what_is_no_schedule_is_an_error(points, interp, message):
     with pytest.raises(ConfigError, match=message):
         _Schedule(points, interp)
+
+
+def test_points_are_taken_as_tensorpack_took_them():
+    with captured_log() as lines:
+        schedule = _Schedule([("25", 1e-5), (2.5, 0.1), (4.0, "0.2")])
+    assert [schedule.change_at(point) for point in (2, 3, 4, 25)] == [0.1, None, 0.2, 1e-5]
+    assert lines == ["The point 2.5 of a schedule is taken to be 2."]

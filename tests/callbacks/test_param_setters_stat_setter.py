@@ -59,7 +59,27 @@ def test_values_of_a_former_run_count(graph, log_dir):
     assert train([5, 5, 5], first_epoch=3) == [32, 32, 16]
 
 
-@pytest.mark.parametrize("options", [{"last_k": 0}, {"threshold": -1}])
-def test_numbers_that_make_no_sense_are_an_error(options):
-    with pytest.raises(ConfigError, match="wants last_k of at least 1 and a threshold that is not negative"):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"last_k": 0}, "last_k=0: wanted an integer of at least 1"),
+        ({"threshold": -1}, "threshold=-1: wanted a number of at least 0"),
+        ({"reverse": "no"}, "reverse='no': wanted True or False or None"),
+        ({"enable": 1}, "enable=1: wanted True or False"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error(options, message):
+    with pytest.raises(ConfigError, match=message):
         StatMonitorParamSetter("rate", "error", abs, **{"threshold": 0, "last_k": 2, **options})
+
+
+def test_a_resumed_run_remembers_the_last_change(graph):
+    setter = StatMonitorParamSetter(ObjAttrParam(SimpleNamespace(rate=64.0), "rate"), "error", abs, 0, 2)
+    other = StatMonitorParamSetter(ObjAttrParam(SimpleNamespace(rate=64.0), "rate"), "error", abs, 0, 2)
+    pending = [5, 5, 5, 5]
+    report = CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("error", pending.pop(0)))
+    FakeTrainer().train([setter, report], epochs=(1, 4), steps_per_epoch=1)
+    # The third value brought a change, and the fourth came after it.
+    assert setter.state_to_save() == [5, 5]
+    other.load_saved_state([9, 5, 5, 5])
+    assert other.state_to_save() == [5, 5, 5]

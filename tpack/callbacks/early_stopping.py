@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.statistics import StatisticReader, former_values
-from tpack.errors import ConfigError, StopTraining
+from tpack.callbacks.statistics import Direction, StatisticReader, former_values
+from tpack.errors import StopTraining
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_choice, check_count, check_number, check_text
 
 MODES = ("min", "max")
 
 
+@check_arguments
 class EarlyStopping(Callback):
     """Stop training when a statistic has not improved for some time.
 
@@ -24,19 +27,22 @@ class EarlyStopping(Callback):
     Args:
         monitor: the statistic.
         patience: this many values in a row without an improvement end training; 0 means the same as 1.
-        mode: ``"min"`` if the statistic is better when it is smaller, else ``"max"``.
+        mode: ``"min"`` if the statistic is better when it is smaller, ``"max"`` if it is when it is larger. It need not
+            be given where the name says it: an accuracy, a score and the like are better when larger, a loss, an error
+            and the like when smaller. The log says which it is.
         min_delta: a value that is better by no more than this is no improvement.
         baseline: values that are not better than this are no improvement either.
         start_from_epoch: leave out what is reported before this epoch.
 
     Raises:
-        ConfigError: the mode is another one, or ``patience`` or ``min_delta`` is negative.
+        ConfigError: an argument is no such thing, a number is negative or NaN, or the mode is not given and the name
+            does not say it.
 
     Example:
         ``EarlyStopping("validation_error", patience=5)``
 
     Source:
-        The callback of this name in Keras, which guesses the mode and does not know of a resumption.
+        The callback of this name in Keras, which does not know of a resumption.
     """
 
     reads_statistics = True
@@ -45,28 +51,28 @@ class EarlyStopping(Callback):
         self,
         monitor: str,
         patience: int = 0,
-        mode: str = "min",
+        mode: str | None = None,
         min_delta: float = 0.0,
         *,
         baseline: float | None = None,
         start_from_epoch: int = 0,
     ) -> None:
-        if mode not in MODES:
-            raise ConfigError(f"EarlyStopping wants a mode of 'min' or 'max', got {mode!r}")
-        if patience < 0 or min_delta < 0:
-            raise ConfigError(
-                f"EarlyStopping wants patience and min_delta that are not negative, got {patience} and {min_delta}"
-            )
-        self._monitor = monitor
-        self._patience = patience
-        self._sign = -1.0 if mode == "max" else 1.0
-        self._min_delta = min_delta
+        self._monitor = check_text(self, "monitor", monitor)
+        self._patience = check_count(self, "patience", patience, 0)
+        given = None if mode is None else check_choice(self, "mode", mode, MODES)
+        self._min_delta = check_number(self, "min_delta", min_delta, 0)
+        self._first_epoch = check_count(self, "start_from_epoch", start_from_epoch, 0)
+        self._direction = Direction(self, monitor, given, "give mode='min' or mode='max'")
         # The best value so far, and the baseline, as numbers of which the smaller is the better.
         self._best = math.inf
-        self._baseline = math.inf if baseline is None else self._sign * baseline
-        self._first_epoch = start_from_epoch
+        self._baseline = math.inf
+        if baseline is not None:
+            self._baseline = self._direction.sign * check_number(self, "baseline", baseline)
         self._num_without_improvement = 0
         self._statistic = StatisticReader(self, monitor)
+
+    def _setup_graph(self) -> None:
+        self._direction.log()
 
     def _before_train(self) -> None:
         for value in former_values(self.trainer, self._monitor, from_epoch=self._first_epoch):
@@ -80,11 +86,11 @@ class EarlyStopping(Callback):
         if self._num_without_improvement >= max(self._patience, 1):
             raise StopTraining(
                 f"{self._monitor} has not improved over its last {self._num_without_improvement} values, the best one "
-                f"was {self._sign * self._best:.6g}"
+                f"was {self._direction.sign * self._best:.6g}"
             )
 
     def _take(self, value: float) -> None:
-        number = self._sign * value
+        number = self._direction.sign * value
         self._num_without_improvement += 1
         if self._is_better(number, self._best):
             self._best = number

@@ -14,12 +14,14 @@ from tpack.callbacks.statistics import Direction, StatisticReader
 from tpack.errors import CheckpointError, InputError
 from tpack.tfutils.checkpoint import save_checkpoint
 from tpack.utils import logger
-from tpack.utils.checks import check_bool, check_path, check_text
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_text
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import atomic_write
 from tpack.utils.serialize import seal_json, unseal_json
 
 
+@check_arguments
 class MinSaver(Callback):
     """Save a checkpoint whenever a statistic reaches a new minimum.
 
@@ -48,11 +50,7 @@ class MinSaver(Callback):
         checkpoint_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         self._stat = check_text(self, "monitor_stat", monitor_stat)
-        self._reverse = check_bool(self, "reverse", reverse)
-        if filename is not None:
-            check_text(self, "filename", filename)
-        if checkpoint_dir is not None:
-            checkpoint_dir = check_path(self, "checkpoint_dir", checkpoint_dir)
+        self._reverse = reverse
         self._direction = Direction(self, monitor_stat, "max" if reverse else "min", "")
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
         self._given_dir = checkpoint_dir
@@ -124,6 +122,7 @@ class MinSaver(Callback):
         return f"{type(self).__name__}({self._stat})"
 
 
+@check_arguments
 class MaxSaver(MinSaver):
     """Save a checkpoint whenever a statistic reaches a new maximum; see `MinSaver`.
 

@@ -7,6 +7,7 @@ from how a statistic goes.
 from __future__ import annotations
 
 import bisect
+import math
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,9 +17,21 @@ from numpy.typing import ArrayLike
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hyper_param import GraphVarParam, HyperParam
-from tpack.callbacks.statistics import StatisticReader, former_values
-from tpack.errors import CallbackError, ConfigError
+from tpack.callbacks.statistics import Direction, StatisticReader, former_values, mode_of
+from tpack.errors import CallbackError, ConfigError, WrongTypeError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_function,
+    check_instance,
+    check_number,
+    check_path,
+    check_text,
+    shown,
+)
 
 _INTERPOLATIONS = (None, "linear")
 
@@ -34,7 +47,7 @@ class HyperParamSetter(Callback):
         enable: set to False to leave the hyper-parameter alone, and still report it.
 
     Raises:
-        CallbackError: ``param`` is something else.
+        WrongTypeError: ``param`` is something else, or ``enable`` no boolean.
     """
 
     _chief_only = False
@@ -42,10 +55,9 @@ class HyperParamSetter(Callback):
     def __init__(self, param: HyperParam | str, *, enable: bool = True) -> None:
         if isinstance(param, str):
             param = GraphVarParam(param)
-        if not isinstance(param, HyperParam):
-            raise CallbackError(f"{type(self).__name__} wants a HyperParam or the name of a variable, got {param!r}")
+        check_instance(self, "param", param, HyperParam, "a HyperParam or the name of a variable")
         self.param = param
-        self._enabled = enable
+        self._enabled = check_bool(self, "enable", enable)
         self._last_value: ArrayLike | None = None
         self._epoch_of_last_line: int | None = None
 
@@ -107,15 +119,14 @@ class HyperParamSetterWithFunc(HyperParamSetter):
         enable: set to False to leave the hyper-parameter alone, and still report it.
 
     Raises:
-        CallbackError: ``func`` is no function.
+        WrongTypeError: ``func`` is no function.
     """
 
     def __init__(
         self, param: HyperParam | str, func: Callable[[int, Any], ArrayLike | None], *, enable: bool = True
     ) -> None:
         super().__init__(param, enable=enable)
-        if not callable(func):
-            raise CallbackError(f"{self} wants a function of (epoch_num, current_value), got {func!r}")
+        check_function(self, "func", func, "a function of (epoch_num, current_value)")
         self._func = func
 
     def _get_value_to_set(self) -> ArrayLike | None:
@@ -134,9 +145,11 @@ class HumanHyperParamSetter(HyperParamSetter):
         enable: set to False to leave the hyper-parameter alone, and still report it.
     """
 
-    def __init__(self, param: HyperParam | str, file_name: str = "hyper.txt", *, enable: bool = True) -> None:
+    def __init__(
+        self, param: HyperParam | str, file_name: str | os.PathLike[str] = "hyper.txt", *, enable: bool = True
+    ) -> None:
         super().__init__(param, enable=enable)
-        self._file_name = file_name
+        self._file_name = check_path(self, "file_name", file_name)
 
     def _setup_graph(self) -> None:
         super()._setup_graph()
@@ -180,7 +193,8 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
-        schedule: (epoch or step, value) pairs.
+        schedule: (epoch or step, value) pairs. Numbers may be written as text, such as ``"25"``; of a point between two
+            epochs or steps, such as 2.5, the earlier one counts.
         interp: ``"linear"`` to set a value of a straight line at every epoch or step between two points.
         step_based: the schedule is in (global) steps.
         set_at_beginning: before training set what holds there; else set something only if that very epoch or step is
@@ -197,7 +211,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     def __init__(
         self,
         param: HyperParam | str,
-        schedule: Iterable[tuple[int, float]],
+        schedule: Iterable[tuple[float | str, float]],
         interp: str | None = None,
         step_based: bool = False,
         set_at_beginning: bool = True,
@@ -206,8 +220,8 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     ) -> None:
         self._schedule = _Schedule(schedule, interp)
         super().__init__(param, enable=enable)
-        self._counts_steps = step_based
-        self._sets_at_beginning = set_at_beginning
+        self._counts_steps = check_bool(self, "step_based", step_based)
+        self._sets_at_beginning = check_bool(self, "set_at_beginning", set_at_beginning)
         self._has_begun = False
 
     def _get_value_to_set(self) -> float | None:
@@ -235,6 +249,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         return super().implements(hook)
 
 
+@check_arguments
 class StatMonitorParamSetter(HyperParamSetter):
     """Change a hyper-parameter when a statistic has not improved for some time.
 
@@ -243,7 +258,8 @@ class StatMonitorParamSetter(HyperParamSetter):
     comes no earlier than ``last_k`` values later. It is triggered after the callbacks that report statistics, and does
     nothing when the statistic got no new value.
 
-    A resumed run counts the values that a former run left in ``stats.json``, but not when it changed something last.
+    A run that resumes goes on with the values that the checkpoint holds, else with those that a former run left in
+    ``stats.json``.
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
@@ -251,11 +267,12 @@ class StatMonitorParamSetter(HyperParamSetter):
         value_func: makes the new value of the current one.
         threshold: by how much the statistic has to change to have improved.
         last_k: how many values to wait for that.
-        reverse: the statistic is better when it is larger.
+        reverse: the statistic is better when it is larger. Where nothing is given the name says it, as for
+            `EarlyStopping`; one that does not is taken to be better when it is smaller. The log says which it is.
         enable: set to False to leave the hyper-parameter alone, and still report it.
 
     Raises:
-        ConfigError: ``last_k`` is below 1 or ``threshold`` is negative.
+        ConfigError: an argument is no such thing, ``last_k`` is below 1 or ``threshold`` is negative.
 
     Example:
         ``StatMonitorParamSetter("learning_rate", "val_error", lambda rate: rate * 0.2, threshold=0, last_k=10)``
@@ -270,23 +287,29 @@ class StatMonitorParamSetter(HyperParamSetter):
         value_func: Callable[[Any], ArrayLike],
         threshold: float,
         last_k: int,
-        reverse: bool = False,
+        reverse: bool | None = None,
         *,
         enable: bool = True,
     ) -> None:
-        if last_k < 1 or threshold < 0:
-            raise ConfigError(
-                f"StatMonitorParamSetter wants last_k of at least 1 and a threshold that is not negative, got "
-                f"last_k={last_k} and threshold={threshold}"
-            )
+        self._stat = check_text(self, "stat_name", stat_name)
+        self._threshold = check_number(self, "threshold", threshold, 0)
+        self._last_k = check_count(self, "last_k", last_k)
         super().__init__(param, enable=enable)
-        self._stat = stat_name
         self._value_func = value_func
-        self._threshold = threshold
-        self._last_k = last_k
-        self._sign = -1.0 if reverse else 1.0
+        modes = {None: None if mode_of(stat_name) else "min", False: "min", True: "max"}
+        self._direction = Direction(self, stat_name, modes[reverse], "give reverse=True or reverse=False")
         self._values: list[float] = []
         self._statistic = StatisticReader(self, stat_name)
+
+    def _setup_graph(self) -> None:
+        super()._setup_graph()
+        self._direction.log()
+
+    def _state_to_save(self) -> list[float]:
+        return self._values
+
+    def _load_saved_state(self, state: list[float]) -> None:
+        self._values = [float(value) for value in state][-self._last_k - 1 :]
 
     def _before_train(self) -> None:
         """Take over the values of a former run; nothing is set before there is a new one."""
@@ -299,15 +322,15 @@ class StatMonitorParamSetter(HyperParamSetter):
         self._values = [*self._values, *new][-self._last_k - 1 :]
         if len(self._values) <= self._last_k or self._has_improved():
             return None
+        change = "increased" if self._direction.mode == "max" else "decreased"
         logger.info(
-            f"{self._stat} has not {'increased' if self._sign < 0 else 'decreased'} by more than {self._threshold:g} "
-            f"over its last {self._last_k} values."
+            f"{self._stat} has not {change} by more than {self._threshold:g} over its last {self._last_k} values."
         )
         self._values = self._values[-1:]
         return self._value_func(self.get_current_value())
 
     def _has_improved(self) -> bool:
-        oldest, *newer = (self._sign * value for value in self._values)
+        oldest, *newer = (self._direction.sign * value for value in self._values)
         return any(value < oldest - self._threshold for value in newer)
 
 
@@ -320,16 +343,17 @@ class _Schedule:
     """Values at points of time, and between them.
 
     Args:
-        points: (point, value) pairs in any order. Points are integers, each there once.
+        points: (point, value) pairs in any order, each point there once.
         interp: ``"linear"`` for a straight line between two points, None to keep the value until the next point.
 
     Raises:
         ConfigError: there are no points, one cannot be read or is there twice, or ``interp`` is not known.
     """
 
-    def __init__(self, points: Iterable[tuple[int, float]], interp: str | None = None) -> None:
-        if interp not in _INTERPOLATIONS:
-            raise ConfigError(f"interp must be None or 'linear', got {interp!r}")
+    def __init__(self, points: Iterable[tuple[float | str, float]], interp: str | None = None) -> None:
+        check_choice("a schedule", "interp", interp, _INTERPOLATIONS)
+        if isinstance(points, (str, bytes)) or not isinstance(points, Iterable):
+            raise WrongTypeError(f"a schedule is a list of (epoch or step, number) pairs, got {shown(points)}")
         pairs = sorted(map(_checked, points))
         self._points = [point for point, _ in pairs]
         self._values = [value for _, value in pairs]
@@ -356,11 +380,14 @@ class _Schedule:
         return self.value_at(point) if is_between or point in self._points else None
 
 
-def _checked(pair: tuple[int, float]) -> tuple[int, float]:
+def _checked(pair: tuple[float | str, float]) -> tuple[int, float]:
     try:
         point, value = pair
-        if int(point) != point:
+        if isinstance(point, bool) or isinstance(value, bool) or not math.isfinite(float(value)):
             raise ValueError
-        return int(point), float(value)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"a schedule holds (integer, number) pairs, got {pair!r}") from error
+        whole = int(point)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"a schedule holds (epoch or step, number) pairs, got {shown(pair)}") from error
+    if isinstance(point, float) and whole != point:
+        logger.info(f"The point {point} of a schedule is taken to be {whole}.")
+    return whole, float(value)
