@@ -1,11 +1,14 @@
 """What is special about QueueInput: queues that are given, private copies, strings, placement, and how full it is."""
 
+import threading
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_input import SIGNATURE, running
-from tpack.dataflow import DataFlow, DataFromList
+from tpack.dataflow import DataFlow, DataFromList, start_workers_by
+from tpack.dataflow.parallel import MultiProcessMapData, MultiProcessRunner
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.input_source import QueueInput
 from tpack.input_source.queue_input import _QueueSizeSummary
@@ -80,6 +83,24 @@ def test_a_single_component_and_strings(graph):
     with running(QueueInput(DataFromList([[text] for text in texts], shuffle=False)), signature) as run:
         values = [run.step()[0][0] for _ in range(4)]
     assert values == [b"a\0", "b\u00e4".encode(), b"", b"a\0"]
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda ds: MultiProcessRunner(ds, 3, 1), lambda ds: MultiProcessMapData(ds, 1, list, strict=True)]
+)
+def test_forks_that_were_made_before_other_threads_serve_the_queue(graph, wrap, monkeypatch):
+    with start_workers_by("spawn"):
+        start_workers_by("fork")
+        ds = wrap(points())
+    with monkeypatch.context() as alone:
+        alone.setattr(threading, "enumerate", lambda: [threading.current_thread()])
+        ds.reset_state()
+    with running(QueueInput(ds)) as run:
+        assert run.labels(4) == [k % len(ds) for k in range(4)]
+    # Where none wait, a fork beside the thread of the queue is refused.
+    message = "was to fork a process with .* other threads"
+    with tf.Graph().as_default(), pytest.raises(InputError, match=message), running(QueueInput(ds)) as run:
+        run.step()
 
 
 def test_dicts_and_casts(graph):

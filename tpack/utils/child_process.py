@@ -211,8 +211,8 @@ def check_fork(owner: str) -> None:
     if others:
         raise ConfigError(
             f"{owner} was to fork a process with {len(others)} other threads ({', '.join(others[:5])}): a lock that "
-            "one of them holds would stay locked in the worker for ever; call reset_state() before threads are "
-            "started, or start the workers by 'spawn'"
+            "one of them holds would stay locked in the worker for ever; call reset_state() once yourself, before "
+            "threads and sessions are made, or start the workers by 'spawn'"
         )
     if "tensorflow" in sys.modules:
         logger.warning(

@@ -9,6 +9,9 @@ from tpack.dataflow.parallel.process_map import (
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
 from tpack.dataflow.parallel.workers.launch import start_workers_by
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "MultiProcessMapAndBatchData",

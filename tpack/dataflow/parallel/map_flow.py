@@ -40,7 +40,7 @@ class MapFlow(ProxyDataFlow):
 
     def reset_state(self) -> None:
         """Reset the wrapped flow and start the workers."""
-        self.close()
+        self._end_old_pool()
         self._mapping = None
         super().reset_state()
         self._pool = self._start_pool()
@@ -52,6 +52,10 @@ class MapFlow(ProxyDataFlow):
     @abstractmethod
     def _start_pool(self) -> MapPool:
         """Start the workers."""
+
+    def _end_old_pool(self) -> None:
+        """End the workers before others are started; one whose start does that itself has nothing to do."""
+        self.close()
 
     @property
     def _num_jobs(self) -> int:

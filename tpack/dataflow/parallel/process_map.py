@@ -64,6 +64,9 @@ class MultiProcessMapData(MapFlow):
         self.num_proc = usable_cores() if num_proc is None else check_count(self, "num_proc", num_proc)
         self._workers = OwnedWorkers(self, timeout)
 
+    def _end_old_pool(self) -> None:
+        pass
+
     def _start_pool(self) -> MapPool:
         share = -(-self.buffer_size // self.num_proc)
         group = self._workers.start(serve_map, (self.map_func,), count=self.num_proc, results=share, jobs=share)
@@ -138,6 +141,9 @@ class MultiProcessMapAndBatchData(MapFlow):
 
     def _make_begin(self) -> Callable[[], Iterator[Any]]:
         return functools.partial(_groups, self.ds, self.batch_size)
+
+    def _end_old_pool(self) -> None:
+        pass
 
     def _start_pool(self) -> MapPool:
         share = -(-self._num_jobs // self.num_proc)

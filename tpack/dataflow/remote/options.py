@@ -52,8 +52,8 @@ class RemoteOptions:
     Attributes:
         keys: its keys; None is for connections within this machine, and nothing else.
         max_message_bytes: larger messages are refused; both ends have to know of more.
-        max_waiting_bytes: how many bytes a peer may let wait at the receiving end. As many data points wait there as would
-            fit if all were of the greatest size, at least one; what is more waits at the peer.
+        max_waiting_bytes: how many bytes a peer may let wait at the receiving end. As many data points wait there as
+            would fit if all were of the greatest size, at least one; what is more waits at the peer.
         timeout_secs: how long to wait for a peer, to send or to get a data point, until that is an error; None waits
             for ever.
         heartbeat_secs: how often to ask a silent peer whether it is there. One that does not answer for three times as

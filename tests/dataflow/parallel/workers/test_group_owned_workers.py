@@ -2,10 +2,11 @@
 
 import math
 import pickle
+import threading
 
 import pytest
 
-from tests.helpers.worker_functions import wait
+from tests.helpers.worker_functions import echo, wait
 from tpack.dataflow.base import DataFlowTerminated
 from tpack.dataflow.parallel.workers.group import OwnedWorkers
 from tpack.dataflow.parallel.workers.launch import start_workers_by
@@ -42,6 +43,42 @@ def test_a_second_start_ends_the_first(workers):
     first, second = start(workers), start(workers)
     assert first.is_closed
     assert workers.group() is second
+
+
+@pytest.fixture
+def forks(monkeypatch):
+    """Workers that are forked, and a function that starts them."""
+    alone = [threading.current_thread()]
+    monkeypatch.setattr(threading, "enumerate", lambda: alone)
+    with start_workers_by("fork"):
+        owned = OwnedWorkers(Owner(), None)
+    yield owned, lambda: owned.start(echo, ("",), count=1, results=1, jobs=1)
+    alone[:] = [threading.current_thread()]
+    owned.end()
+
+
+def test_forks_that_wait_are_kept_where_others_could_not_be_made(forks, monkeypatch):
+    _, start_forks = forks
+    group = start_forks()
+    threading.enumerate().append(threading.Thread(name="other"))
+    assert start_forks() is group
+    group.expect(0, is_expected=True)
+    group.senders[0].put([1])
+    group.senders[0].flush()
+    assert group.receive()[1].points == [["", [1]]]
+    with pytest.raises(ConfigError, match=r"1 other threads \(other\).* call reset_state\(\) once yourself, before"):
+        start_forks()
+    assert group.is_closed
+
+
+def test_forks_that_were_asked_something_are_made_anew(forks):
+    owned, start_forks = forks
+    group = start_forks()
+    group.cancel(0, 1)
+    other = start_forks()
+    assert other is not group
+    owned.end()
+    assert start_forks() is not other
 
 
 def test_a_pickled_one_has_none(workers):

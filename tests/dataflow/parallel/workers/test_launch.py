@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from tpack.dataflow.parallel.workers.group import OwnedWorkers
 from tpack.dataflow.parallel.workers.launch import (
     current_start_method,
     read_payload,
@@ -31,6 +32,17 @@ def test_spawn_is_the_default_and_a_block_changes_it_for_itself():
     assert current_start_method() == "spawn"
 
 
+def test_statement_is_for_the_rest_of_the_script():
+    with start_workers_by("spawn"):
+        start_workers_by("fork")
+        assert current_start_method() == "fork"
+        assert OwnedWorkers(object(), None)._start_method == "fork"
+        with start_workers_by("spawn"):
+            assert current_start_method() == "spawn"
+        assert current_start_method() == "fork"
+    assert current_start_method() == "spawn"
+
+
 def test_block_ends_with_an_exception_too_and_is_not_seen_in_other_threads():
     seen = []
     with pytest.raises(OSError, match="gone"), start_workers_by("fork"):
@@ -42,8 +54,8 @@ def test_block_ends_with_an_exception_too_and_is_not_seen_in_other_threads():
 
 
 def test_other_methods_are_refused():
-    with pytest.raises(ConfigError, match="got 'thread': wanted one of 'spawn', 'fork'"), start_workers_by("thread"):
-        pytest.fail("the block was entered")
+    with pytest.raises(ConfigError, match="got method='thread': wanted one of 'spawn', 'fork'"):
+        start_workers_by("thread")
 
 
 def test_object_is_read_as_it_was_written():

@@ -66,6 +66,9 @@ class OwnedWorkers:
     def start(self, serve: Serve, arguments: tuple[Any, ...], *, count: int, results: int, jobs: int) -> "WorkerGroup":
         """End the workers that there are, and start new ones.
 
+        Forks that nothing was asked of yet are kept: a flow is reset again in the thread of an input source, where
+        forking may be too late, and they are at the beginning anyway.
+
         Args:
             serve: the function that they run.
             arguments: its arguments after the link.
@@ -73,6 +76,8 @@ class OwnedWorkers:
             results: how many data points of each may wait.
             jobs: how many data points for each may wait.
         """
+        if self._start_method == "fork" and self._group is not None and self._group.is_unused:
+            return self._group
         self.end()
         seed = int(get_rng(self).randint(_SEEDS))
         options = GroupOptions(count, results, jobs, self._timeout, self._start_method, seed)
@@ -166,6 +171,7 @@ class WorkerGroup:
         except BaseException:
             self.close()
             raise
+        self._is_used = False
         self.senders = self._members.senders
         self._receivers = self._members.receivers
         # Workers that something is expected of; and since when they said nothing.
@@ -193,6 +199,11 @@ class WorkerGroup:
         return not self._finalizer.alive
 
     @property
+    def is_unused(self) -> bool:
+        """Whether they run and nothing has come from them, and none was expected anew to answer something."""
+        return not (self._is_used or self.is_closed)
+
+    @property
     def pids(self) -> list[int]:
         """The ids of the processes."""
         return [child.pid for child in self._members.children]
@@ -203,6 +214,7 @@ class WorkerGroup:
 
     def expect(self, index: int, *, is_expected: bool) -> None:
         """Say whether something is expected of a worker, so that its silence is wrong."""
+        self._is_used |= is_expected
         if is_expected and index not in self._expected:
             self._expected.add(index)
             if index in self._begun:
@@ -228,6 +240,7 @@ class WorkerGroup:
 
     def _take(self) -> tuple[int, Message]:
         """Return what comes next from any worker."""
+        self._is_used = True
         while not self._ready:
             self._wait()
         index = self._ready.popleft()
@@ -244,6 +257,7 @@ class WorkerGroup:
             index: which worker.
             number: the number of the command that follows.
         """
+        self._is_used = True
         self._receivers[index].cancel(number)
 
     def command(self, index: int, command: object) -> None:

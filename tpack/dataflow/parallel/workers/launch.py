@@ -20,40 +20,54 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
 
 from tpack.dataflow.parallel.transport.codec import Encoded, decode
 from tpack.errors import ConfigError, DataPointError
+from tpack.utils.checks import check_choice
 from tpack.utils.child_process import anonymous_file
 
 StartMethod = Literal["spawn", "fork"]
 
-_METHODS = ("spawn", "fork")
+_METHODS: tuple[StartMethod, ...] = ("spawn", "fork")
 _current: ContextVar[StartMethod] = ContextVar("tpack_start_method", default="spawn")
 _VARIABLE = "GLIBC_TUNABLES"
 _NAME = "glibc.cpu.x86_non_temporal_threshold"
 _SETTING = f"{_NAME}=0x400000"
 
 
-@contextmanager
-def start_workers_by(method: StartMethod) -> Iterator[None]:
-    """Let the flows that are made in a ``with`` block start their workers in one way.
+class start_workers_by:  # noqa: N801 (it is called as a function is)
+    """Let the flows that are made from now on start their workers in one way; those of a ``with`` block, until it ends.
+
+    It is about flows that this thread makes. Forks are for a process without other threads, and a trainer has some:
+    call ``reset_state()`` of a flow that is to fork before anything else, and its workers wait for the training.
 
     Args:
         method: ``"spawn"`` or ``"fork"``.
 
     Raises:
         ConfigError: It is neither.
+
+    Example:
+        start_workers_by("fork")  # for the rest of the script
+        with start_workers_by("fork"):
+            ds = MultiProcessRunner(ds, 10, 4)
     """
-    if method not in _METHODS:
-        raise ConfigError(f"start_workers_by got {method!r}: wanted one of {', '.join(map(repr, _METHODS))}")
-    token = _current.set(method)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+    def __init__(self, method: StartMethod) -> None:
+        check_choice("start_workers_by", "method", method, _METHODS)
+        self._token = _current.set(method)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _current.reset(self._token)
 
 
 def current_start_method() -> StartMethod:
