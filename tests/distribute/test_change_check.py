@@ -20,15 +20,12 @@ def make(**options):
     return tf.get_variable("v", [2], initializer=tf.ones_initializer(), **options)
 
 
-@pytest.mark.parametrize("rows", [False, True])
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_an_optimizer_by_itself_is_refused_in_a_tower_of_several(graph, name, rows):
+def test_an_operation_of_optimizers_is_refused_in_a_tower_of_several(graph):
     def tower():
-        loss = tf.reduce_sum(tf.gather(make(), [0]) if rows else make() ** 2)
-        return OPTIMIZERS[name]().minimize(loss)
+        variable = make()
+        return tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=0.1, delta=variable.read_value())
 
-    refused = "an optimizer changes v in one of several|changes v, which is to be the same|v/Adam, which is mirrored"
-    with in_scope() as strategy, pytest.raises(StrategyError, match=refused):
+    with in_scope() as strategy, pytest.raises(StrategyError, match="an optimizer changes v in one of several towers"):
         strategy.call_for_each_tower(tower)
 
 
@@ -140,11 +137,6 @@ def test_an_optimizer_is_refused_in_conditions_loops_and_functions(graph):
     ):
         with pytest.raises(StrategyError, match=ALONE):
             build()
-
-
-def test_an_optimizer_is_refused_in_a_condition_of_a_tower(graph):
-    with in_scope() as strategy, pytest.raises(StrategyError, match="an optimizer changes v in one of several towers"):
-        strategy.call_for_each_tower(lambda: tf.cond(tf.constant(True), lambda: minimize(make()), tf.no_op))
 
 
 def test_an_optimizer_is_refused_in_a_trainer_s_towers_and_in_another_thread(graph):

@@ -81,7 +81,7 @@ def test_the_example_of_the_seed(session8):
         assert strategy.unwrap(strategy.call_for_each_tower(tower, 3)) == [15, 16, 17]
 
 
-def test_what_merges_is_built_outside_of_towers_and_after_what_they_depend_on(graph):
+def test_what_merges_is_built_on_no_device_of_towers_and_after_what_they_depend_on(graph):
     def merge(strategy):
         return tf.no_op(name="merged")
 
@@ -91,11 +91,28 @@ def test_what_merges_is_built_outside_of_towers_and_after_what_they_depend_on(gr
 
     with in_scope() as strategy:
         operation = strategy.call_for_each_tower(tower)
-    assert (operation.name, operation.device) == ("merged", "")
+    assert (operation.name, operation.device) == ("inside/merged", "")
     assert len(operation.control_inputs) == 1
     before = run_before(operation)
     assert {"inside/before", "tower1/inside/before"} <= {op.name for op in before}
     assert {op.device for op in before if op.name.endswith("tower_meets")} == set(devices_of(2))
+
+
+def test_what_merges_is_in_the_first_towers_name_scope_and_in_the_variable_scope_around_the_call(graph):
+    def merge(strategy):
+        return tf.Variable(1.0, name="a"), tf.get_variable("b", initializer=1.0), tf.get_variable_scope().name
+
+    def tower():
+        # Only of the name scope do towers see something where they meet, and of that the first one's.
+        with tf.variable_scope("own"), tf.name_scope(f"tower_{get_tower_context().tower_id}"):
+            return get_tower_context().merge_call(merge)
+
+    with in_scope() as strategy, tf.name_scope("main"), tf.variable_scope("around", auxiliary_name_scope=False):
+        variable, found, scope = strategy.call_for_each_tower(tower)
+        again = strategy.call_for_each_tower(tower)[1]
+    assert (variable.op.name, variable.components[1].op.name) == ("main/own/tower_0/a", "main/own/tower_0/a/replica_1")
+    assert (found.op.name, found.components[1].op.name, scope) == ("around/b", "around/b/replica_1", "around")
+    assert again is found
 
 
 def test_nothing_is_added_where_towers_depend_on_nothing(graph):

@@ -179,7 +179,7 @@ def test_optimizers_that_differ_between_devices_are_refused(graph: Any) -> None:
     strategy = MirroredStrategy(DEVICES)
     with strategy.scope():
         w = tf.get_variable("w", [])
-        with pytest.raises(TowerMismatchError, match="the optimizer on /device:CPU:0 created 1 variables and the opt"):
+        with pytest.raises(TowerMismatchError, match="on /device:CPU:0 created extra, and the optimizer on"):
             strategy.apply_gradients(_Uneven(0.1), [(_constants([1, 2, 3]), w)])
 
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
+from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.replicated_models import batch, devices, regression
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.distribute.one_device import OneDeviceStrategy
@@ -180,15 +181,21 @@ def test_batches_that_are_left_are_warned_of(tmp_path):
     assert not [line for line in lines if "too few" in line]
 
 
-def test_an_optimizer_that_is_not_wrapped_is_refused(tmp_path):
+@pytest.mark.parametrize("name", ["sgd", "adam", "ftrl"])
+def test_a_model_fn_that_knows_of_no_strategy_trains_as_on_one_device(tmp_path, name):
     def model(features, labels, mode):
-        w = tf.get_variable("w", [])
-        loss = tf.reduce_mean(labels * w)
-        return EstimatorSpec(mode, None, loss, tf.train.GradientDescentOptimizer(0.1).minimize(loss))
+        w = tf.get_variable("w", [3], initializer=tf.ones_initializer(), use_resource=True)
+        loss = tf.reduce_mean(tf.square(labels - tf.linalg.matvec(features["x"], w)))
+        return EstimatorSpec(mode, None, loss, OPTIMIZERS[name]().minimize(loss, tf.train.get_global_step()))
 
+    alone = Estimator(model, str(tmp_path / "alone")).train(batches(16))
     config = RunConfig(train_distribute=MirroredStrategy(devices(2)))
-    with pytest.raises(StrategyError, match="DistributedOptimizer"):
-        Estimator(model, str(tmp_path), config).train(batches(8))
+    together = Estimator(model, str(tmp_path / "together"), config).train(batches(8))
+    assert together.get_variable_names() == alone.get_variable_names()
+    for variable in alone.get_variable_names():
+        np.testing.assert_allclose(
+            together.get_variable_value(variable), alone.get_variable_value(variable), rtol=1e-5, err_msg=variable
+        )
 
 
 def test_towers_that_differ_are_refused(tmp_path):

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, current_device
+from tpack.compat import BaseVariable, current_device, shown_strategy
 from tpack.errors import StrategyError
 from tpack.tower.context import Frame, current_frame, entered, get_current_tower_context, pop_frame, push_frame
 from tpack.tower.context import TowerContext as Tower
@@ -54,8 +54,8 @@ def show_tower(tower: Tower, context: "TowerContext") -> None:
 
 @contextmanager
 def across_towers(strategy: Strategy) -> Iterator[None]:
-    """Be in the cross-tower context of a strategy for a block."""
-    with entered(current_frame().inside(strategy=strategy)):
+    """Be in the cross-tower context of a strategy for a block, in which TensorFlow sees none."""
+    with entered(current_frame().inside(strategy=strategy)), shown_strategy(None):
         yield
 
 

@@ -14,6 +14,7 @@ from tpack.distribute.cross_tower_ops import (
 from tpack.distribute.meeting import call_in_strategy_towers
 from tpack.distribute.multi_step import MultiStepContext, run_steps
 from tpack.distribute.per_device_dataset import PerDeviceDataset
+from tpack.distribute.seen_by_tensorflow import seen_by_tensorflow
 from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn, takes_first_tower
 from tpack.distribute.values import (
     Aggregation,
@@ -99,7 +100,7 @@ class DeviceListStrategy(DistributionStrategy):
         return run_steps(self, fn, iterator, iterations, initial_loop_values)
 
     def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
-        return call_in_strategy_towers(self, self.worker_devices, fn, args, kwargs)
+        return call_in_strategy_towers(self, self.worker_devices, seen_by_tensorflow(fn), args, kwargs)
 
     def _broadcast(self, tensor: Value, destinations: Destinations | None) -> Value:
         return self.cross_tower_ops.broadcast(tensor, self._or_workers(destinations))

@@ -4,8 +4,8 @@ They are towers of `tpack.tower`. Those of a strategy share its variables, and e
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -24,10 +24,11 @@ from tpack.types import Strategy
 
 
 class Arrival(NamedTuple):
-    """A tower that meets the others: its device, and an operation that its part runs after, or None."""
+    """A tower that meets the others: its device, an operation that its part runs after, or None, and its name scope."""
 
     device: str
     gate: tf.Operation | None
+    name_scope: str
 
 
 class MeetingTowerContext(TowerContext):
@@ -38,17 +39,25 @@ class MeetingTowerContext(TowerContext):
         tower_id: which of its towers this is, from 0 up.
         arrivals: of all towers by their numbers: one dict for all of them, which they fill in when they meet.
         device: the device of the tower; None for the one that is current when this is asked.
+        variable_scope: that in which towers meet, in the first one's name scope then; None for the root of both.
 
     Source:
         The towers of the mirrored strategy that the seed ``distribute`` describes.
     """
 
     def __init__(
-        self, distribution_strategy: Strategy, tower_id: int, arrivals: dict[int, Arrival], *, device: str | None = None
+        self,
+        distribution_strategy: Strategy,
+        tower_id: int,
+        arrivals: dict[int, Arrival],
+        *,
+        device: str | None = None,
+        variable_scope: tf.VariableScope | None = None,
     ) -> None:
         super().__init__(distribution_strategy, tower_id)
         self._arrivals = arrivals
         self._device = device
+        self._variable_scope = variable_scope
 
     @property
     def device(self) -> str:
@@ -68,7 +77,7 @@ class MeetingTowerContext(TowerContext):
         def merge(*values: list[Any]) -> list[Any]:
             return self._merge(merge_fn, values, has_kwargs=bool(kwargs))
 
-        self._arrivals[self._tower_id] = Arrival(self.device, _gate())
+        self._arrivals[self._tower_id] = Arrival(self.device, _gate(), tf.get_default_graph().get_name_scope())
         return current_tower_context().merge_call(merge, *args, *([kwargs] if kwargs else []))
 
     def _merge(self, merge_fn: Callable[..., Any], values: tuple[list[Any], ...], *, has_kwargs: bool) -> list[Any]:
@@ -82,10 +91,22 @@ class MeetingTowerContext(TowerContext):
         gates = [arrival.gate for arrival in arrivals if arrival.gate is not None]
         with ExitStack() as blocks:
             blocks.enter_context(across_towers(self._distribution_strategy))
+            if self._variable_scope is not None:
+                blocks.enter_context(_scopes_of_meeting(self._variable_scope, arrivals[0].name_scope))
             if gates:
                 blocks.enter_context(tf.control_dependencies([tf.group(*gates, name="towers_met")]))
             merged = merge_fn(self._distribution_strategy, *args, **kwargs)
         return [select_device(device, merged) for device in devices]
+
+
+@contextmanager
+def _scopes_of_meeting(variable_scope: tf.VariableScope, name_scope: str) -> Iterator[None]:
+    # What a function made in these scopes in an earlier meeting, it finds again.
+    reuse = variable_scope.reuse or tf.AUTO_REUSE
+    with ExitStack() as scopes:
+        scopes.enter_context(tf.variable_scope(variable_scope, reuse=reuse, auxiliary_name_scope=False))
+        scopes.enter_context(tf.name_scope(f"{name_scope}/" if name_scope else None))
+        yield
 
 
 def _gate() -> tf.Operation | None:
@@ -145,8 +166,9 @@ def call_in_strategy_towers(
     main = StrategyTower(0, len(devices), devices[0])
     others = [StrategyTower(k, len(devices), device, main) for k, device in enumerate(devices[1:], start=1)]
     arrivals: dict[int, Arrival] = {}
+    scope = tf.get_variable_scope()
     for tower, device in zip((main, *others), devices, strict=True):
-        show_tower(tower, MeetingTowerContext(strategy, tower.index, arrivals, device=device))
+        show_tower(tower, MeetingTowerContext(strategy, tower.index, arrivals, device=device, variable_scope=scope))
 
     def build() -> Any:
         device = devices[current_tower_context().index]

@@ -6,13 +6,15 @@ clones apply the same gradients, so their states stay equal, and what belongs to
 it is saved once, under the name that the user's own optimizer gave it, and restored on all devices.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import forget_names, is_in_variable_store
 from tpack.distribute.contexts import UpdateContext
 from tpack.distribute.cross_tower_ops import CrossTowerOps, devices_for
 from tpack.distribute.device_list import DeviceListStrategy, different_devices, worker_devices_of
@@ -20,14 +22,14 @@ from tpack.distribute.reducer_ops import CollectiveAllReduce, choose_the_best
 from tpack.distribute.strategy import VariableCreator
 from tpack.distribute.values import Value, Variable, update_on_devices
 from tpack.distribute.variables.creating import create_distributed_variable, is_local_to_towers
-from tpack.distribute.variables.distributed import DistributedVariable, replace_in_collections
+from tpack.distribute.variables.distributed import DistributedVariable
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, TowerMismatchError
 from tpack.tfutils.optimizer_clone import clone_optimizer
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
-from tpack.tower.devices import list_gpus, resolve_device, resolve_devices
-from tpack.tower.recorder import VariableRecorder, pair_variables
+from tpack.tower.devices import list_gpus, resolve_device
+from tpack.tower.names import join_scope
 from tpack.types import GradsAndVars
 
 
@@ -42,9 +44,9 @@ class MirroredStrategy(DeviceListStrategy):
         cross_tower_ops: reduces and broadcasts values; by default what `choose_the_best` chooses, with the session
             config that `configure` was given.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
+        num_gpus_per_worker: another name of ``num_gpus``.
 
     Raises:
-        num_gpus_per_worker: another name of ``num_gpus``.
         ConfigError: More than one of ``devices``, ``num_gpus`` and ``num_gpus_per_worker`` is given, or no device, or
             one twice.
         DeviceError: There are GPUs, and not one that is asked for.
@@ -64,10 +66,10 @@ class MirroredStrategy(DeviceListStrategy):
         num_gpus: int | None = None,
         cross_tower_ops: CrossTowerOps | None = None,
         prefetch_on_device: int | None = None,
-    ) -> None:
-        super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device)
         *,
         num_gpus_per_worker: int | None = None,
+    ) -> None:
+        super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device)
         if num_gpus is not None and num_gpus_per_worker is not None:
             raise ConfigError(
                 f"wanted num_gpus or num_gpus_per_worker, got both: {num_gpus!r} and {num_gpus_per_worker!r}"
@@ -147,9 +149,7 @@ class _MirroredOptimizers:
     """
 
     def __init__(self) -> None:
-        self._known: WeakKeyDictionary[tf.train.Optimizer, dict[tuple[str, ...], dict[str, tf.train.Optimizer]]] = (
-            WeakKeyDictionary()
-        )
+        self._known: WeakKeyDictionary[tf.train.Optimizer, _Clones] = WeakKeyDictionary()
 
     def apply_gradients(
         self, optimizer: tf.train.Optimizer, grads_and_vars: GradsAndVars, name: str
@@ -171,9 +171,11 @@ class _MirroredOptimizers:
         for grad, variable in grads_and_vars:
             devices = tuple(variable.devices) if isinstance(variable, MirroredVariable) else ()
             groups.setdefault(devices, []).append((grad, variable))
+        if optimizer not in self._known:
+            self._known[optimizer] = _Clones(optimizer)
         updates: list[tf.Operation] = []
         for devices, pairs in groups.items():
-            found = self._find(optimizer, devices)
+            found = self._known[optimizer].on(optimizer, devices)
             if devices:
                 updates.extend(_apply_on_devices(found, pairs, name))
             else:
@@ -182,46 +184,126 @@ class _MirroredOptimizers:
                     updates.append(found[""].apply_gradients(pairs, name=name))
         return updates
 
-    def _find(self, optimizer: tf.train.Optimizer, devices: tuple[str, ...]) -> dict[str, tf.train.Optimizer]:
+
+class _Clones:
+    """The clones of one optimizer, by the devices that they work together on.
+
+    Args:
+        optimizer: the optimizer, which was not used yet. It is not kept.
+    """
+
+    def __init__(self, optimizer: tf.train.Optimizer) -> None:
+        # What an optimizer keeps in attributes of its own when it is used is not known, so clones are made of this one.
+        self._unused = clone_optimizer(optimizer)
+        self._by_devices: dict[tuple[str, ...], dict[str, tf.train.Optimizer]] = {}
+
+    def on(self, optimizer: tf.train.Optimizer, devices: tuple[str, ...]) -> dict[str, tf.train.Optimizer]:
         """Return the optimizer of each device; that of variables that are not mirrored is under no name."""
-        known = self._known.setdefault(optimizer, {})
-        if devices not in known:
-            own = clone_optimizer(optimizer) if known else optimizer
-            clones = [clone_optimizer(optimizer) for _ in devices[1:]]
-            known[devices] = dict(zip(devices or ("",), [own, *clones], strict=True))
-        return known[devices]
+        if devices not in self._by_devices:
+            own = clone_optimizer(self._unused) if self._by_devices else optimizer
+            clones = [clone_optimizer(self._unused) for _ in devices[1:]]
+            self._by_devices[devices] = dict(zip(devices or ("",), [own, *clones], strict=True))
+        return self._by_devices[devices]
 
 
 def _apply_on_devices(
     optimizers: Mapping[str, tf.train.Optimizer], pairs: GradsAndVars, name: str
 ) -> list[tf.Operation]:
-    recorders = {device: VariableRecorder(f"the optimizer on {device}") for device in optimizers}
+    around = tf.get_default_graph().get_name_scope()
+    state = _State(list(optimizers))
     updates: list[tf.Operation] = []
 
     def apply(device: str, own_pairs: GradsAndVars) -> None:
         number = len(updates)
         with ExitStack() as scopes:
-            # The first one's counters are called as if it were alone.
-            scopes.enter_context(tf.name_scope(None))
+            # What the first one makes, such as its counters, is called as if it were alone.
+            own_scope = join_scope(around, f"replica_{number}") if number > 0 else around
+            scopes.enter_context(tf.name_scope(f"{own_scope}/" if own_scope else None))
             if number > 0:
-                scopes.enter_context(tf.name_scope(f"replica_{number}"))
                 # They would say the same on every device.
                 scopes.enter_context(freeze_collection(SUMMARY_KEYS))
-            scopes.enter_context(recorders[device].scope())
+            scopes.enter_context(state.made_on(number))
             updates.append(optimizers[device].apply_gradients(own_pairs, name=name))
 
     update_on_devices(apply, {device: (device,) for device in optimizers}, (list(pairs),), {})
-    _mirror(recorders)
     return updates
 
 
-def _mirror(recorders: Mapping[str, VariableRecorder]) -> None:
-    """Make one mirrored variable of the n-th variables that were created on all devices."""
-    main, *others = recorders.values()
-    copies = [[copy for _, copy in pair_variables(main, other)] for other in others]
-    for mirrors in zip(main.variables, *copies, strict=True):
-        variable = MirroredVariable(dict(zip(recorders, mirrors, strict=True)), tf.VariableAggregation.NONE)
-        replace_in_collections(variable)
+class _State:
+    """The variables of an optimizer and its clones: the first one makes each for all devices, the others take it.
+
+    Args:
+        devices: the devices.
+    """
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        self._devices = list(devices)
+        self._made: list[tuple[str, MirroredVariable]] = []
+        self._taken: dict[str, MirroredVariable] = {}
+
+    @contextmanager
+    def made_on(self, number: int) -> Iterator[None]:
+        """Let the optimizer of a device make its variables in this block.
+
+        Args:
+            number: which of the devices it is, from 0 up.
+
+        Raises:
+            TowerMismatchError: It makes others than that of the first device.
+        """
+        if number == 0:
+            with tf.variable_creator_scope(self._make):
+                yield
+            return
+        left = list(self._made)
+        with tf.variable_creator_scope(partial(self._take, number, left)):
+            yield
+        forget_names(self._taken)
+        # ``tf.get_variable`` may have found the others.
+        never_taken = [variable.op.name for _, variable in left if not is_in_variable_store(variable)]
+        if never_taken:
+            raise self._differ(number, f"created {', '.join(never_taken)}, and", "did not")
+
+    def _make(self, next_creator: VariableCreator, **kwargs: Any) -> MirroredVariable:
+        path = _path(kwargs)
+        variable = create_distributed_variable(MirroredVariable, next_creator, self._devices, kwargs)
+        self._made.append((path, variable))
+        return variable
+
+    def _take(
+        self, number: int, left: list[tuple[str, MirroredVariable]], next_creator: VariableCreator, **kwargs: Any
+    ) -> MirroredVariable:
+        path = _path(kwargs)
+        same = [made for made in left if _without_replica(made[0], number) == _without_replica(path, number)]
+        # A scope that TensorFlow gave another number on this device leaves the last part of the name.
+        alike = same or [made for made in left if _last_part(made[0]) == _last_part(path)]
+        if not same and len(alike) != 1:
+            raise self._differ(number, f"created {', '.join(name for name, _ in left) or 'no more'}, and", f"{path!r}")
+        made, variable = alike[0]
+        left.remove(alike[0])
+        if path != made:
+            self._taken[path] = variable
+        return variable
+
+    def _differ(self, number: int, first: str, other: str) -> TowerMismatchError:
+        return TowerMismatchError(
+            f"the optimizer on {self._devices[0]} {first} the optimizer on {self._devices[number]} {other}: it must "
+            "make the same variables on every device"
+        )
+
+
+def _path(kwargs: Mapping[str, Any]) -> str:
+    """Return the name that a creator's arguments ask for, in the current name scope."""
+    return join_scope(tf.get_default_graph().get_name_scope(), kwargs.get("name") or "Variable")
+
+
+def _last_part(path: str) -> str:
+    # That of a slot ends with a slash.
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _without_replica(path: str, number: int) -> str:
+    return "/".join(part for part in path.split("/") if part != f"replica_{number}")
 
 
 def _resolved(devices: Sequence[str] | None, num_gpus: int | None) -> list[str]:

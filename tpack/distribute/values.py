@@ -369,6 +369,22 @@ def update_on_devices(
     return regroup(results, Mirrored)
 
 
+def tie_together(changed: Structure) -> Structure:
+    """Let each part of a value come after the changes on all devices, so that whoever runs one part runs them all.
+
+    Args:
+        changed: what `update_on_devices` returned of a function that returns an operation or a tensor.
+    """
+    if not isinstance(changed, Mirrored):
+        return changed
+    tied = {}
+    with tf.control_dependencies([getattr(part, "op", part) for part in changed.index.values()]):
+        for device, part in changed.index.items():
+            with on_device(device):
+                tied[device] = tf.no_op() if isinstance(part, tf.Operation) else tf.identity(part)
+    return Mirrored(tied)
+
+
 def _current_device() -> str | None:
     """Return the device of the current update, else that of the tower, else TensorFlow's; None only across towers."""
     frame = current_frame()

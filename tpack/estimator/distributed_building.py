@@ -27,7 +27,7 @@ def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: D
     """Build input and model for training into the current graph, in the towers of a strategy.
 
     Args:
-        parts: the model, whose optimizers are a `TowerOptimizer` or a ``DistributedOptimizer``.
+        parts: the model, with any ``tf.train.Optimizer``.
         input_fn: returns a Dataset.
         strategy: under which it trains.
 
@@ -40,7 +40,7 @@ def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: D
 
     Raises:
         ConfigError: The input_fn or the model_fn is called wrongly or returns something else than it should.
-        StrategyError: An optimizer is not wrapped.
+        StrategyError: A tower changes by itself what is the same for all.
         TowerMismatchError: The towers differ in their variables or optimizers.
 
     Source:

@@ -9,11 +9,10 @@ from tpack.distribute.change_check import refuse_partial_change
 from tpack.distribute.contexts import TowerContext, get_update_device
 from tpack.distribute.current import get_cross_tower_context, get_tower_context, has_distribution_strategy
 from tpack.distribute.strategy import DistributionStrategy
-from tpack.distribute.values import Mirrored, PlainValue, TensorOrSlices, Value, update_on_devices
+from tpack.distribute.values import Mirrored, PlainValue, TensorOrSlices, Value, tie_together, update_on_devices
 from tpack.distribute.variables.distributed import TO_AGGREGATE, Change, DistributedVariable
 from tpack.errors import StrategyError, TowerMismatchError
 from tpack.tower.keras_values import is_giving_value
-from tpack.reduction.sums import on_device
 
 
 class MirroredVariable(DistributedVariable, Mirrored):
@@ -63,7 +62,7 @@ class MirroredVariable(DistributedVariable, Mirrored):
             # Refused where there is no mirror: all mirrors would be changed, once for each device that is updated.
             return change(self.get(device), *values)
         if strategy is not None:
-            return _together(strategy.update(self, change, *values))
+            return tie_together(strategy.update(self, change, *values))
         if not has_distribution_strategy() or (method == "assign" and is_giving_value()):
             return self._on_all_devices(change, values)
         self._check_aggregation(method)
@@ -101,22 +100,10 @@ class MirroredVariable(DistributedVariable, Mirrored):
 
     def _on_all_devices(self, change: Callable[..., Change], values: tuple[Value, ...]) -> Change:
         subjects = {device: (mirror,) for device, mirror in self.index.items()}
-        return _together(update_on_devices(change, subjects, values, {}))
+        return tie_together(update_on_devices(change, subjects, values, {}))
 
     def _saved_value(self) -> tf.Tensor:
         return self.primary.value()
-
-
-def _together(changed: Change) -> Change:
-    """Let each part of a value come after the changes on all devices, so that whoever runs one part runs them all."""
-    if not isinstance(changed, Mirrored):
-        return changed
-    tied = {}
-    with tf.control_dependencies([getattr(part, "op", part) for part in changed.index.values()]):
-        for device, part in changed.index.items():
-            with on_device(device):
-                tied[device] = tf.no_op() if isinstance(part, tf.Operation) else tf.identity(part)
-    return Mirrored(tied)
 
 
 def _tower_context() -> TowerContext:
