@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.device_values import SUM, per_device
+from tests.helpers.strategies import started, values
 from tests.helpers.tower_grads import cpu_devices
 from tpack.distribute.reducer_ops import AllReduceCrossTowerOps
 from tpack.errors import ConfigError, ReductionError
@@ -59,8 +60,15 @@ def test_an_algorithm_that_cannot_serve_the_devices_is_an_error(graph: Any) -> N
     value = per_device(np.float32([1, 2]))
     with pytest.raises(ReductionError, match="NCCL needs each tower's gradient on a GPU"):
         AllReduceCrossTowerOps().reduce(SUM, value, value)
-    with pytest.raises(ReductionError, match="even number from 4 up, got 2"):
+    value = per_device(np.float32([1, 2, 3]))
+    with pytest.raises(ReductionError, match="even number from 2 up, got 3"):
         AllReduceCrossTowerOps("hierarchical_copy").reduce(SUM, value, value)
+
+
+def test_hierarchical_copy_serves_two_devices(session8: Any) -> None:
+    value = per_device(np.float32([1, 2]))
+    reduced = AllReduceCrossTowerOps("hierarchical_copy").reduce(SUM, value, value)
+    assert values(started(session8), reduced) == [3, 3]
 
 
 def test_an_unknown_algorithm_is_refused() -> None:

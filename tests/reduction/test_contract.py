@@ -61,8 +61,8 @@ def one_tower(num_towers: int) -> bool:
     return num_towers == 1
 
 
-def quarters(num_towers: int) -> bool:
-    return num_towers in (1, 4, 8)
+def halves(num_towers: int) -> bool:
+    return num_towers in (1, 2, 4, 8)
 
 
 def four_towers(num_towers: int) -> bool:
@@ -85,7 +85,7 @@ ALGORITHMS: dict[str, Member] = {
     "identity": Member(IdentityReducer(), one_tower),
     "one_device": Member(OneDeviceReducer()),
     "round_robin": Member(RoundRobinReducer()),
-    "hierarchical": Member(HierarchicalReducer(), quarters),
+    "hierarchical": Member(HierarchicalReducer(), halves),
     "collective": Member(CollectiveReducer()),
     "nccl": Member(NcclReducer(), one_tower),
     "xring": Member(RingReducer()),
@@ -107,7 +107,7 @@ WRAPPERS: dict[str, Member] = {
     "packed_xring": Member(GradientPackingReducer(RingReducer(2), 2)),
     "concat_split_round_robin": Member(ConcatAndSplitPackingReducer(RoundRobinReducer(), 3)),
     "small_tensors_collective": Member(AggregateSmallTensorPackingReducer(CollectiveReducer(), 1000, 3)),
-    "buckets_hierarchical": Member(BucketReducer(HierarchicalReducer(), 100), quarters),
+    "buckets_hierarchical": Member(BucketReducer(HierarchicalReducer(), 100), halves),
     "float16_wire_round_robin": Member(WireDtypeReducer(RoundRobinReducer(), "float16"), epsilon=2**-10),
     "bfloat16_wire_xring": Member(WireDtypeReducer(RingReducer(), "bfloat16"), four_towers, epsilon=2**-7),
     "densify_one_device": Member(DensifyReducer(OneDeviceReducer()), may_densify=True),

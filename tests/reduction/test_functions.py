@@ -70,7 +70,7 @@ def test_allreduce_grads_hierarchical_takes_eight_devices(average: bool, rng: An
 def test_allreduce_grads_hierarchical_sums_by_default_and_checks_its_devices(graph: Any) -> None:
     grads = dense_towers([[np.float32(1)]] * 4)
     assert allreduce_grads_hierarchical(grads, cpu_devices(4))[0][0].op.inputs[0].op.type in ("AddN", "Identity")
-    with pytest.raises(ReductionError, match="even number from 4 up, got 3"):
+    with pytest.raises(ReductionError, match="even number from 2 up, got 3"):
         allreduce_grads_hierarchical(grads, cpu_devices(3))
 
 

@@ -83,5 +83,5 @@ def test_a_spec_of_several_entries_splits_by_size() -> None:
 
 
 def test_devices_are_checked_when_the_reducer_is_made() -> None:
-    with pytest.raises(ReductionError, match="even number from 4 up, got 2"):
-        reducer_for_spec("one_device:8:hierarchical", cpu_devices(2))
+    with pytest.raises(ReductionError, match="even number from 2 up, got 3"):
+        reducer_for_spec("one_device:8:hierarchical", cpu_devices(3))

@@ -55,7 +55,7 @@ def allreduce_grads_hierarchical(
 
     Args:
         all_grads: one list of gradients for each device.
-        devices: the K devices: an even number from 4 up, or a single one, whose gradients come back as they are.
+        devices: the K devices: an even number from 2 up, or a single one, whose gradients come back as they are.
         average: average, or else sum.
 
     Returns:

@@ -68,7 +68,7 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
     """Trains as `SyncMultiGPUTrainerReplicated` does, and reduces in two groups of devices with fast links inside.
 
     Args:
-        gpus: an even number of at least four towers, or the numbers of their GPUs.
+        gpus: an even number of towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
         precision: see `SingleCostTrainer`.
     """

@@ -179,7 +179,7 @@ def test_another_number_of_towers_than_in_the_groups_is_refused(sparse: bool, gr
 def test_the_limits_of_both_algorithms_hold(graph: Any) -> None:
     grads = dense_towers([[1.0]] * 6)
     inner = CompositeReducer(HierarchicalReducer(), OneDeviceReducer(), groups=[[0, 1, 2], [3, 4, 5]])
-    _refused(graph, inner, grads, "even number from 4 up, got 3")
+    _refused(graph, inner, grads, "even number from 2 up, got 3")
     outer = CompositeReducer(OneDeviceReducer(), HalvingDoublingReducer(), groups=[[0, 1], [2, 3], [4, 5]])
     _refused(graph, outer, grads, "power of two")
 

@@ -37,13 +37,13 @@ def test_each_gradient_crosses_between_the_halves_once_each_way(graph: Any) -> N
     assert crossings == [("AddN", "AddN"), ("Identity", "RealDiv")]
 
 
-@pytest.mark.parametrize("num_towers", [2, 3, 5, 7])
+@pytest.mark.parametrize("num_towers", [3, 5, 7])
 def test_other_numbers_of_towers_are_refused(num_towers: int, graph: Any) -> None:
-    with pytest.raises(ReductionError, match=f"even number from 4 up, got {num_towers}"):
+    with pytest.raises(ReductionError, match=f"even number from 2 up, got {num_towers}"):
         HierarchicalReducer(cpu_devices(num_towers))
     grads = dense_towers([[np.float32(1)]] * num_towers)
     num_ops = len(graph.get_operations())
-    with pytest.raises(ReductionError, match=f"even number from 4 up, got {num_towers}"):
+    with pytest.raises(ReductionError, match=f"even number from 2 up, got {num_towers}"):
         HierarchicalReducer().reduce(grads)
     assert len(graph.get_operations()) == num_ops
 

@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.ring import RingReducer
-from tpack.reduction.choose.candidates import PACKINGS, fitting_candidates, make_candidate
+from tpack.reduction.choose.candidates import PACKINGS, make_candidate, refusals
 from tpack.reduction.choose.measure import LIKELY_CANDIDATES
 from tpack.reduction.names import ALGORITHMS
 from tpack.reduction.wrappers.buckets import BucketReducer
@@ -33,31 +33,35 @@ def test_every_likely_candidate_can_be_made():
 
 
 @pytest.mark.parametrize(
-    ("num_towers", "unfit"), [(2, {"hierarchical"}), (3, {"hierarchical", "rechd"}), (6, {"rechd"}), (8, set())]
+    ("num_towers", "unfit"), [(2, set()), (3, {"hierarchical", "rechd"}), (6, {"rechd"}), (8, set())]
 )
-def test_those_fit_that_can_serve_the_number_of_towers(num_towers, unfit, graph):
-    fitting = fitting_candidates(ALGORITHMS, cpu_devices(num_towers), ["float32", "float32"])
-    assert set(ALGORITHMS) - set(fitting) == unfit | {"nccl"}
-    assert list(fitting) == [name for name in ALGORITHMS if name in fitting]
+def test_those_are_refused_that_cannot_serve_the_number_of_towers(num_towers, unfit, graph):
+    refused = refusals(ALGORITHMS, cpu_devices(num_towers), ["float32", "float32"])
+    assert refused.keys() == unfit | {"nccl"}
+    assert "on a GPU of its own" in refused["nccl"]
+    assert all(f"got {num_towers}" in refused[name] for name in unfit)
     assert graph.get_operations() == []
 
 
-def test_those_fit_that_can_sum_the_dtypes():
-    fitting = fitting_candidates(["one_device", "collective"], cpu_devices(2), ["int16", "float32"])
-    assert fitting == ("one_device",)
+def test_those_are_refused_that_cannot_sum_the_dtypes():
+    refused = refusals(["one_device", "collective"], cpu_devices(2), ["int16", "float32"])
+    assert list(refused) == ["collective"]
+    assert "int16" in refused["collective"]
     names = [f"xring+{packing}" for packing in PACKINGS]
-    assert fitting_candidates(names, cpu_devices(2), [tf.int64.name]) == tuple(names)
+    assert refusals(names, cpu_devices(2), [tf.int64.name]) == {}
 
 
 def test_gpus_are_for_nccl():
-    assert fitting_candidates(["nccl", "nccl+packs"], ["/device:GPU:0", "/device:GPU:1"], ["float32"]) == (
-        "nccl",
-        "nccl+packs",
-    )
+    assert refusals(["nccl", "nccl+packs"], ["/device:GPU:0", "/device:GPU:1"], ["float32"]) == {}
+
+
+def test_a_candidate_is_there_once():
+    with pytest.raises(ConfigError, match="wanted different candidates, got xring, xring"):
+        refusals(["xring", "xring"], cpu_devices(2), ["float32"])
 
 
 def test_unknown_candidates_are_refused():
     with pytest.raises(ConfigError, match=r"wanted one of packs, concat, small, buckets after the '\+'.*'xring\+bags'"):
         make_candidate("xring+bags", cpu_devices(2))
     with pytest.raises(ConfigError, match="got 'sring'"):
-        fitting_candidates(["sring+packs"], cpu_devices(2), ["float32"])
+        refusals(["sring+packs"], cpu_devices(2), ["float32"])

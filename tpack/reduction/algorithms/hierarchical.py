@@ -22,13 +22,13 @@ from tpack.tower.grads import Column, ReduceOp
 
 
 class HierarchicalReducer(Reducer):
-    """Sum in two halves of the towers with a leader each, for an even number of towers from 4 up.
+    """Sum in two halves of the towers with a leader each, for an even number of towers.
 
     Args:
         devices: the device of each tower; by default those of the gradients.
 
     Raises:
-        ReductionError: The number of devices is neither an even number from 4 up nor 1, which needs no reduction.
+        ReductionError: The number of devices is neither an even number from 2 up nor 1, which needs no reduction.
 
     Source:
         ``allreduce_grads_hierarchical`` of tensorpack's graph builder, after tensorflow/benchmarks.
@@ -42,7 +42,7 @@ class HierarchicalReducer(Reducer):
         self._devices = None if devices is None else [resolve_device(device) for device in devices]
 
     def check(self, columns: Sequence[Column]) -> None:
-        """Refuse an odd number of towers, two, and another one than the reducer was made for."""
+        """Refuse an odd number of towers, and another one than the reducer was made for."""
         num_towers = len(columns[0])
         _check_towers(num_towers)
         if self._devices is not None and len(self._devices) != num_towers:
@@ -71,7 +71,7 @@ class HierarchicalReducer(Reducer):
 
 
 def _check_towers(num_towers: int) -> None:
-    if num_towers < 4 or num_towers % 2:
+    if num_towers < 2 or num_towers % 2:
         raise ReductionError(
-            f"the hierarchical reducer halves the towers: wanted an even number from 4 up, got {num_towers}"
+            f"the hierarchical reducer halves the towers: wanted an even number from 2 up, got {num_towers}"
         )
