@@ -16,7 +16,7 @@ import reduce_baselines
 from timing import argument_parser, write_json
 
 from tpack.cli.reduce import _MODELS, _shapes
-from tpack.reduction.choose.candidates import PACKINGS, fitting_candidates
+from tpack.reduction.choose.candidates import PACKINGS, refusals
 from tpack.reduction.choose.measure import (
     LIKELY_CANDIDATES,
     MEGABYTE,
@@ -37,7 +37,10 @@ FLOOR = reduce_baselines.FLOOR
 def measure_all(towers, shapes, options):
     """Return the rows of tpack's candidates and those of the baselines, all sweeps together."""
     workload = make_workload(resolve_devices(towers), shapes)
-    names = fitting_candidates(options.candidates, workload.devices, workload.dtypes)
+    refused = refusals(options.candidates, workload.devices, workload.dtypes)
+    for name, reason in refused.items():
+        print(f"{name} is left out: {reason}", file=sys.stderr)
+    names = tuple(name for name in options.candidates if name not in refused)
     ours = MeasuringOptions(names, options.steps, options.rounds, options.timeout)
     theirs = replace(ours, worker=(sys.executable, str(Path(__file__).with_name("reduce_baselines.py"))))
     jobs = [(name, ours) for name in names] + [(name, theirs) for name in reduce_baselines.BASELINES]

@@ -95,6 +95,15 @@ def test_it_measures(capsys):
     assert "in an earlier measurement" in capsys.readouterr().out
 
 
+def test_a_candidate_that_cannot_serve_is_in_the_table(capsys):
+    arguments = ["reduce", "--towers", "2", "--shapes", "5", "--steps", "1", "--candidates", "one_device, nccl"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "nccl" in printed
+    assert "NCCL needs each tower's gradient on a GPU of its own" in printed
+    assert "The choice is one_device" in printed
+
+
 def test_shapes_are_those_of_the_model(graph):
     spec = importlib.util.spec_from_file_location("resnet50", ROOT / "benchmarks" / "resnet50.py")
     resnet50 = importlib.util.module_from_spec(spec)

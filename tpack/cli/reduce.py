@@ -101,7 +101,7 @@ def _shapes(text: str) -> tuple[_Shape, ...]:
 
 def _candidates(text: str) -> tuple[str, ...]:
     """Read ``one_device,xring+packs``."""
-    return tuple(text.split(","))
+    return tuple(name.strip() for name in text.split(","))
 
 
 def _resnet50_shapes() -> tuple[_Shape, ...]:

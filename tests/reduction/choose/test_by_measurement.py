@@ -8,7 +8,7 @@ from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.choose.by_measurement import ChoiceCache, choose_by_measurement
-from tpack.reduction.choose.measure import MeasuringOptions
+from tpack.reduction.choose.measure import LIKELY_CANDIDATES, MeasuringOptions
 
 MEASURED = answering({"one_device": 0.2, "xring": 0.1, "hierarchical": 0.3})
 NAMES = ("one_device", "rechd", "xring")
@@ -50,9 +50,22 @@ def test_the_second_time_nothing_is_measured(choose):
     assert not choose(session_config=tf.ConfigProto(inter_op_parallelism_threads=1)).is_cached
 
 
-def test_candidates_that_do_not_fit_are_not_tried(choose):
-    rows = choose(num_towers=3, names=("hierarchical", "rechd", "xring", "nccl")).rows
-    assert [row.name for row in rows] == ["xring"]
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_candidates_that_cannot_serve_are_not_tried_and_their_rows_say_why(choose, is_cached):
+    for _ in range(1 + is_cached):
+        choice = choose(num_towers=3, names=("hierarchical", "rechd", "xring", "nccl"))
+    assert choice.is_cached == is_cached
+    assert [row.name for row in choice.rows] == ["xring", "hierarchical", "rechd", "nccl"]
+    reasons = {row.name: row.error for row in choice.rows}
+    assert reasons["xring"] == ""
+    assert "wanted an even number from 2 up, got 3" in reasons["hierarchical"]
+    assert reasons["nccl"].startswith("NCCL needs each tower's gradient on a GPU of its own")
+
+
+def test_default_candidates_that_cannot_serve_have_no_rows(choose):
+    names = LIKELY_CANDIDATES
+    rows = choose(num_towers=3, names=names, worker=answering(dict.fromkeys(names, 0.1))).rows
+    assert {row.name for row in rows} == {n for n in names if not n.startswith(("nccl", "hierarchical"))}
 
 
 def test_when_all_fail_the_devices_decide_and_nothing_is_remembered(choose):
@@ -66,7 +79,8 @@ def test_when_all_fail_the_devices_decide_and_nothing_is_remembered(choose):
 def test_without_a_fitting_candidate_the_devices_decide(choose):
     choice = choose(names=("nccl",))
     assert type(choice.reducer) is RoundRobinReducer
-    assert choice.reason.startswith("none of 0 candidates")
+    assert choice.reason.startswith("none of 1 candidates")
+    assert [row.name for row in choice.rows] == ["nccl"]
 
 
 @pytest.mark.parametrize(("num_towers", "shapes"), [(1, [[3]]), (4, []), (4, [[0], [2, 0]])])

@@ -18,8 +18,9 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ReductionError
 from tpack.reduction.base import Reducer
 from tpack.reduction.choose.by_kind import choose_by_kind
-from tpack.reduction.choose.candidates import fitting_candidates, make_candidate
+from tpack.reduction.choose.candidates import make_candidate, refusals
 from tpack.reduction.choose.measure import (
+    LIKELY_CANDIDATES,
     DTypeLike,
     Measurement,
     MeasuringOptions,
@@ -115,8 +116,9 @@ def choose_by_measurement(
 ) -> MeasuredChoice:
     """Measure the candidates on gradients of these shapes, each in a process of its own, and return the fastest.
 
-    A candidate that fails, returns a wrong sum or takes too long is out, and its row says why. An answer in the cache
-    is taken instead, unless it had no candidate that worked.
+    A candidate that fails, returns a wrong sum or takes too long is out, and its row says why. So is one that cannot
+    serve these towers and gradients, which has a row unless it is only one of the default candidates. An answer in the
+    cache is taken instead of measuring, unless it had no candidate that worked.
 
     Args:
         devices: the device of each tower. GPUs become logical CPU devices on a machine without GPUs. With devices of
@@ -134,7 +136,7 @@ def choose_by_measurement(
         devices: K; shapes: N; dtypes: N, or one.
 
     Raises:
-        ConfigError: There is no such candidate.
+        ConfigError: There is no such candidate, or one is there twice.
         ReductionError: There is no tower, two share a device, or a shape is not fully defined.
         DeviceError: A GPU that the machine, having GPUs, does not have.
 
@@ -147,18 +149,22 @@ def choose_by_measurement(
         return _unmeasured(workload, "there is nothing to reduce")
     if not workload.is_local:
         return _unmeasured(workload, "devices of other processes cannot be measured from this one")
-    names = fitting_candidates(options.candidates, workload.devices, workload.dtypes)
+    refused = refusals(options.candidates, workload.devices, workload.dtypes)
+    names = [name for name in options.candidates if name not in refused]
+    # Of the usual candidates some never suit; of those that somebody asked for, each gets an answer.
+    was_asked = tuple(options.candidates) != LIKELY_CANDIDATES
+    told = [Measurement(name, error=reason) for name, reason in refused.items()] if was_asked else []
     cache, question = cache or ChoiceCache(), make_question(workload, names, options)
     known = cache.load(question)
     if known:
-        return _fastest(workload, known, is_cached=True)
+        return _fastest(workload, [*known, *told], is_cached=True)
     rows = []
     for n, name in enumerate(names, start=1):
         logger.info(f"Measuring the reduction {name} in a process of its own ({n} of {len(names)}).")
         rows.append(measure_candidate(name, workload, options))
     if any(not row.error for row in rows):
         cache.store(question, rows)
-    return _fastest(workload, rows, is_cached=False)
+    return _fastest(workload, [*rows, *told], is_cached=False)
 
 
 class AutoReducer(Reducer):

@@ -47,8 +47,8 @@ def make_candidate(name: str, devices: Sequence[str]) -> Reducer:
     return _PACKINGS[packing](inner) if packing else inner
 
 
-def fitting_candidates(names: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]) -> tuple[str, ...]:
-    """Return those candidates that can serve such towers and gradients, in the order in which they were given.
+def refusals(names: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]) -> dict[str, str]:
+    """Return why candidates cannot serve such towers and gradients.
 
     Args:
         names: candidates.
@@ -56,12 +56,15 @@ def fitting_candidates(names: Sequence[str], devices: Sequence[str], dtypes: Seq
         dtypes: the dtypes of the gradients.
 
     Returns:
-        Those of ``names`` whose algorithm takes tiny gradients of these dtypes.
+        For each of ``names`` whose algorithm does not take tiny gradients of these dtypes what it says.
 
     Raises:
-        ConfigError: There is no such candidate.
+        ConfigError: There is no such candidate, or one is there twice.
     """
-    return tuple(name for name in names if _fits(name, devices, sorted(set(dtypes))))
+    if len(set(names)) < len(names):
+        raise ConfigError(f"wanted different candidates, got {', '.join(names)}")
+    reasons = {name: _refusal(name, devices, sorted(set(dtypes))) for name in names}
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def _parse(name: str) -> tuple[str, str]:
@@ -71,7 +74,7 @@ def _parse(name: str) -> tuple[str, str]:
     return algorithm, packing
 
 
-def _fits(name: str, devices: Sequence[str], dtypes: Sequence[str]) -> bool:
+def _refusal(name: str, devices: Sequence[str], dtypes: Sequence[str]) -> str:
     towers = []
     with tf.Graph().as_default():
         for device in devices:
@@ -80,6 +83,6 @@ def _fits(name: str, devices: Sequence[str], dtypes: Sequence[str]) -> bool:
         op = ReduceOp.SUM if any(grad.dtype.is_integer for grad in towers[0]) else ReduceOp.MEAN
         try:
             make_reducer(_parse(name)[0], devices).reduce(towers, op)
-        except ReductionError:
-            return False
-    return True
+        except ReductionError as error:
+            return str(error)
+    return ""
