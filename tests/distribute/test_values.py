@@ -139,3 +139,17 @@ def test_operators_are_given_to_a_class(graph):
 
 def test_values_say_what_they_are():
     assert repr(DistributedValues({"/cpu:0": 1})) == "DistributedValues({'/device:CPU:0': 1})"
+
+
+def test_operators_on_numbers_give_numbers(graph):
+    seven = Mirrored({"/device:CPU:0": 7, "/device:CPU:1": 7})
+    half = Mirrored({"/device:CPU:0": 0.5})
+    assert [seven + 1, 1 + seven, 10 - seven, seven % 4, -seven, abs(-seven), seven**2, seven // 2] == [
+        *(8, 8, 3, 3, -7, 7, 49, 3)
+    ]
+    assert (seven < 8, seven >= 8, seven & 5, 1 << 1 | seven, seven * half) == (True, False, 5, 7, 3.5)
+    array = Mirrored({"/device:CPU:0": np.arange(3)})
+    assert [list(array + 1), array[2], list(array)] == [[1, 2, 3], 2, [0, 1, 2]]
+    assert graph.get_operations() == []
+    with pytest.raises(TypeError):
+        seven + None

@@ -109,3 +109,18 @@ def test_values_that_are_not_mirrored_are_refused_where_they_must_be():
 def test_a_device_without_a_part_is_an_error():
     with pytest.raises(StrategyError, match="is not one of"):
         select_device("/cpu:5", [Mirrored({A: 1})])
+
+
+class Checked(namedtuple("Checked", ["x"])):
+    """A named tuple that takes other arguments than its fields, and refuses what is no number."""
+
+    def __new__(cls, *, number):
+        assert isinstance(number, float)
+        return super().__new__(cls, number)
+
+
+def test_named_tuples_are_made_of_their_parts_whatever_their_constructor_wants():
+    grouped = regroup({A: Checked(number=1.0), B: Checked(number=2.0)})
+    assert isinstance(grouped, Checked)
+    assert grouped.x.index == {A: 1.0, B: 2.0}
+    assert select_device(B, grouped) == Checked(number=2.0)

@@ -256,3 +256,15 @@ def test_metrics_are_of_all_examples_however_many_a_tower_has(tmp_path, strategy
     assert results["accuracy"] == pytest.approx(0.25)
     assert results["per_class"] == pytest.approx(0.25)
     assert results["auc"] == pytest.approx(0.25, abs=1e-3)
+
+
+def test_a_spec_can_be_what_a_tower_returns(graph):
+    def tower(number):
+        return EstimatorSpec("eval", {"x": tf.constant([number])}, loss=tf.constant(float(number)))
+
+    strategy = MirroredStrategy(devices(2))
+    with strategy.scope():
+        spec = strategy.call_for_each_tower(tower, strategy.worker_device_index)
+        losses, predictions = strategy.unwrap(spec.loss), strategy.unwrap(spec.predictions["x"])
+    assert isinstance(spec, EstimatorSpec)
+    assert (spec.mode, len(losses), len(predictions)) == ("eval", 2, 2)

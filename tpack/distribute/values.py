@@ -4,8 +4,10 @@ A tower works with its device's part. `regroup` makes values of all devices of w
 takes one device's part back, and `update_on_devices` does both around a function that it calls on each device.
 """
 
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Number
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -68,7 +70,10 @@ class Variable(Protocol):
 
 
 def with_operators(cls: type[C]) -> type[C]:
-    """Give a class that TensorFlow can convert to a tensor the operators of tensors; to be used as a decorator."""
+    """Give a class that TensorFlow can convert to a tensor the operators of tensors; to be used as a decorator.
+
+    What has a method ``_operand`` may have the operators of something else: that returns what to calculate with.
+    """
     for name in _OPERATORS:
         setattr(cls, f"__{name}__", _operator(f"__{name}__"))
     # Above numpy's, so that ``array * value`` is ours too.
@@ -77,8 +82,12 @@ def with_operators(cls: type[C]) -> type[C]:
 
 
 def _operator(name: str) -> Callable[..., object]:
-    def apply(self: object, *others: object) -> object:
-        return getattr(tf.convert_to_tensor(self), name)(*others)
+    is_reflected = name.startswith("__r")
+    function = iter if name == "__iter__" else getattr(operator, name.replace("__r", "__") if is_reflected else name)
+
+    def apply(self: Any, *others: object) -> object:
+        operand = self._operand() if hasattr(self, "_operand") else tf.convert_to_tensor(self)
+        return function(*others, operand) if is_reflected else function(operand, *others)
 
     return apply
 
@@ -198,6 +207,11 @@ class Mirrored(DistributedValues):
     def _get_cross_tower(self) -> Any:
         return self._index.get(device_key(current_device()), next(iter(self._index.values())))
 
+    def _operand(self) -> Any:
+        """Return what operators calculate with: numbers and arrays are it themselves."""
+        value = self.get()
+        return value if isinstance(value, Number | np.ndarray | np.generic) else tf.convert_to_tensor(self)
+
     def __bool__(self) -> bool:
         # A tensor refuses, and an operation is true.
         return bool(self.get())
@@ -269,7 +283,7 @@ def regroup(per_device: Mapping[str, Structure], wrap_class: type[DistributedVal
     if isinstance(first, list | tuple):
         _check_alike(per_device, type(first), len)
         parts = [regroup(dict(zip(per_device, part, strict=True)), wrap_class) for part in zip(*values, strict=True)]
-        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+        return _sequence_like(first, parts)
     if isinstance(first, dict):
         _check_alike(per_device, type(first), set)
         parts = [(key, regroup({d: v[key] for d, v in per_device.items()}, wrap_class)) for key in first]
@@ -396,11 +410,16 @@ def _current_device() -> str | None:
 
 def _map(select: Callable[[object], object], structured: Structure) -> Structure:
     if isinstance(structured, list | tuple):
-        parts = [_map(select, value) for value in structured]
-        return type(structured)(*parts) if hasattr(structured, "_fields") else type(structured)(parts)
+        return _sequence_like(structured, [_map(select, value) for value in structured])
     if isinstance(structured, dict):
         return _like(structured, [(key, _map(select, value)) for key, value in structured.items()])
     return select(structured)
+
+
+def _sequence_like(example: Any, parts: list[Any]) -> Any:
+    # By what named tuples are made of: a class of the user's, or an EstimatorSpec, may take other arguments, or check
+    # that they are tensors.
+    return type(example)._make(parts) if hasattr(example, "_fields") else type(example)(parts)
 
 
 def _like(example: dict[K, V], items: list[tuple[K, V]]) -> dict[K, V]:
