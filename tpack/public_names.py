@@ -133,7 +133,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Logging, random numbers and the environment": {
         "utils": "change_env execute_only_once fix_rng_seed get_rng get_tqdm humanize_time_delta logger",
         "tfutils": "collect_env_info",
-        "compat": "get_tf_version_tuple",
+        "compat": "get_tf_version_tuple tfv1",
     },
 }
 """For each group the packages that its names come from, and the names, separated by spaces."""

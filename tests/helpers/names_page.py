@@ -49,6 +49,8 @@ def _summary(value: Any) -> str:
     """Return the first sentence of the docstring of a module, class or function; of anything else, its value."""
     if not (inspect.ismodule(value) or inspect.isclass(value) or callable(value)):
         return f"`{value}`".replace("|", r"\|") if isinstance(value, str | int | float) else "a constant"
+    if inspect.ismodule(value) and not value.__name__.startswith("tpack."):
+        return "The module that TensorFlow keeps under this name."
     text = inspect.getdoc(value) or ""
     sentence = re.split(r"(?<=\.)\s", " ".join(text.split("\n\n")[0].split()), maxsplit=1)[0]
     return sentence.replace("|", r"\|")

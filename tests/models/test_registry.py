@@ -1,5 +1,6 @@
 """A function becomes a layer: names, inputs, argscope, logging, and finding it by its name."""
 
+import functools
 from typing import Any
 
 import pytest
@@ -149,3 +150,21 @@ def test_layer_takes_an_argument_by_both_names(graph: Any) -> None:
 
     with tf.Session() as session:
         assert session.run([AliasesScale(tf.ones([]), factor=2.0), AliasesScale(tf.ones([]), scale=3.0)]) == [2, 3]
+
+
+def test_a_layer_tells_the_function_that_it_was_made_of(graph: Any) -> None:
+    def inner(x: Any, size: int = 1) -> Any:
+        return x * size
+
+    @functools.wraps(inner)
+    def outer(x: Any, *args: Any, shift: int = 0, **kwargs: Any) -> Any:
+        return inner(x, *args, **kwargs) + shift
+
+    outer.__name__ = "RegistryWrapped"
+    layer = layer_register()(outer)
+    assert layer.symbolic_function is outer
+    y = layer("a", tf.ones([]), 2, shift=3)
+    with argscope(layer, shift=5, size=4):
+        z = layer("b", tf.ones([]))
+    with tf.Session() as session:
+        assert session.run([y, z]) == [5, 9]

@@ -1,5 +1,6 @@
 """Default arguments of layers: who gets them, who wins, and where they end."""
 
+import functools
 import threading
 import types
 from contextvars import copy_context
@@ -130,6 +131,62 @@ def test_every_public_function_of_a_module_is_enabled() -> None:
         assert module.dense(2) == 8
     assert module.dense is enabled
     assert module._private is dense
+
+
+def test_what_a_module_cannot_give_is_left_out() -> None:
+    class Broken(types.ModuleType):
+        def __dir__(self) -> list[str]:
+            return ["dense", "missing", "needs_more"]
+
+        def __getattr__(self, name: str) -> Any:
+            raise ImportError("another package") if name == "needs_more" else AttributeError(name)
+
+    def dense(x: Any, units: int = 1) -> Any:
+        return x * units
+
+    module = Broken("layers")
+    module.dense = dense  # type: ignore[attr-defined]
+    with captured_log() as lines:
+        enable_argscope_for_module(module)
+    with argscope(module.dense, units=4):
+        assert module.dense(2) == 8
+    assert [line for line in lines if "layers.needs_more cannot be loaded" in line]
+
+
+def test_a_module_that_cannot_be_loaded_is_an_error() -> None:
+    class Unloadable(types.ModuleType):
+        def __dir__(self) -> list[str]:
+            raise ImportError("no Keras")
+
+    with pytest.raises(ConfigError, match="cannot load layers: no Keras"):
+        enable_argscope_for_module(Unloadable("layers"))
+    with pytest.raises(ConfigError, match="enable_argscope_for_module got module='layers': wanted"):
+        enable_argscope_for_module("layers")  # type: ignore[arg-type]
+
+
+def test_a_wrapper_takes_what_it_takes_and_not_what_it_shows() -> None:
+    def inner(x: Any, size: int = 1) -> Any:
+        return x, size
+
+    @functools.wraps(inner)
+    def padded(x: Any, *args: Any, padding: str = "same", **kwargs: Any) -> Any:
+        return (*inner(x, *args, **kwargs), padding)
+
+    @functools.wraps(inner)
+    def named(x: Any, units: int = 3) -> Any:
+        return inner(x, units)
+
+    wrapped, strict = enable_argscope_for_function(padded), enable_argscope_for_function(named)
+    assert wrapped(1, padding="valid") == (1, 1, "valid")
+    with argscope(wrapped, padding="valid", size=5):
+        assert wrapped(1) == (1, 5, "valid")
+        assert wrapped(1, 2) == (1, 2, "valid")
+    with argscope(strict, units=7):
+        assert strict(1) == (1, 7)
+        assert strict(1, 2) == (1, 2)
+    with pytest.raises(ConfigError, match="has no argument 'size'"):
+        strict(1, size=2)
+    assert wrapped.symbolic_function is padded  # type: ignore[attr-defined]
 
 
 def test_shapes_are_logged_by_name_in_the_current_scope(graph: Any) -> None:

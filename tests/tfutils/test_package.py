@@ -5,6 +5,14 @@ import importlib
 import pytest
 
 NAMES = {
+    "callbacks.param": """GraphVarParam HumanHyperParamSetter HyperParam HyperParamSetter HyperParamSetterWithFunc
+        ObjAttrParam ScheduledHyperParamSetter StatMonitorParamSetter""",
+    "dataflow.common": """BatchData BatchDataByShape CacheData ConcatData FixedSizeData JoinData LocallyShuffleData
+        MapData MapDataComponent PrintData RandomChooseData RandomMixData RepeatedData RepeatedDataPoint SelectComponent
+        TestDataSpeed""",
+    "models.common": "VariableHolder disable_layer_logging get_registered_layer layer_register",
+    "train.tower": "SingleCostTrainer TowerTrainer",
+    "utils.utils": "change_env execute_only_once fix_rng_seed get_rng get_tqdm humanize_time_delta",
     "tfutils.argscope": "argscope enable_argscope_for_function enable_argscope_for_module get_arg_scope",
     "tfutils.collect_env": "collect_env_info",
     "tfutils.collection": "backup_collection freeze_collection restore_collection",
@@ -44,7 +52,8 @@ NAMES = {
     "utils.serialize": "dumps loads",
     "utils.stats": "Accuracy BinaryStatistics OnlineMoments RatioCounter StatCounter",
     "utils.timer": "print_total_timer timed_operation total_timer",
-    "utils.viz": "draw_boxes draw_text dump_dataflow_images gen_stack_patches intensity_to_rgb stack_patches",
+    "utils.viz": """draw_boxes draw_text dump_dataflow_images gen_stack_patches intensity_to_rgb interactive_imshow
+        stack_patches""",
 }
 
 
@@ -64,3 +73,18 @@ def test_a_second_name_is_the_same_thing() -> None:
     assert tower.TowerFuncWrapper is tower.TowerFunc
     assert varmanip.load_chkpt_vars is varmanip.load_checkpoint_vars
     assert gpu.get_nr_gpu is gpu.get_num_gpu
+
+
+def test_modules_hand_on_what_packages_offer() -> None:
+    for module in ("callbacks.param", "dataflow.common", "models.common", "train.tower", "utils.utils"):
+        loaded = importlib.import_module(f"tpack.{module}")
+        package = importlib.import_module(f"tpack.{module.partition('.')[0]}")
+        home = {**vars(importlib.import_module("tpack.models.registry")), **vars(importlib.import_module("tpack"))}
+        for name in NAMES[module].split():
+            assert getattr(loaded, name) is (getattr(package, name, None) or home[name])
+
+
+def test_the_first_version_of_tensorflow_is_at_the_top() -> None:
+    namespace: dict[str, object] = {}
+    exec("from tpack import tfv1", namespace)
+    assert namespace["tfv1"] is importlib.import_module("tensorflow.compat.v1")

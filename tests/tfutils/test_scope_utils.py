@@ -78,3 +78,16 @@ def test_cached_scope_is_the_same_each_time(graph: Any, top_level: bool, parent:
                 assert scope == f"{parent}summary/"
                 assert tf.constant(1, name="x").op.name == f"{parent}summary/{wanted}"
         assert tf.constant(1, name="y").op.name == "a/y"
+
+
+def test_a_call_may_name_another_name_scope(graph: Any) -> None:
+    @under_name_scope()
+    def loss(x: Any = 1) -> str:
+        return str(tf.constant(x, name="op").op.name)
+
+    @under_name_scope("outer")
+    def own(name_scope: str) -> str:
+        return f"{name_scope} {tf.constant(1, name='op').op.name}"
+
+    assert [loss(2), loss(name_scope="other"), loss(name_scope=None)] == ["loss/op", "other/op", "loss_1/op"]
+    assert own(name_scope="mine") == "mine outer/op"

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.helpers.source import ROOT
+from tpack.errors import ConfigError
 from tpack.utils.concurrency import (
     enable_death_signal,
     ensure_proc_terminate,
@@ -155,3 +156,28 @@ def test_cores_are_counted(monkeypatch):
     assert usable_cores() == len(os.sched_getaffinity(0))
     monkeypatch.delattr(os, "sched_getaffinity")
     assert usable_cores() == os.cpu_count()
+
+
+def test_threads_and_whatever_else_starts_are_started_too():
+    ran = []
+    thread = threading.Thread(target=lambda: ran.append("thread"))
+
+    class Simulator:
+        def start(self):
+            ran.append("simulator")
+
+    start_proc_mask_signal([thread, Simulator()])
+    thread.join(WAIT_SECS)
+    start_proc_mask_signal(Simulator())
+    assert sorted(ran) == ["simulator", "simulator", "thread"]
+
+
+@pytest.mark.parametrize("wrong", [5, None, "process"])
+def test_nothing_is_started_when_one_cannot_be(wrong):
+    ran = []
+    thread = threading.Thread(target=lambda: ran.append(1))
+    with pytest.raises(ConfigError, match=r"start_proc_mask_signal got proc=.*wanted what has start\(\)"):
+        start_proc_mask_signal([thread, wrong])
+    with pytest.raises(ConfigError, match="start_proc_mask_signal got proc="):
+        start_proc_mask_signal(wrong)
+    assert ran == []

@@ -89,7 +89,7 @@ def test_one_of_several_processes_does_not_train_alone(launched, variables):
 @pytest.mark.parametrize("variables", ALONE, ids=str)
 def test_a_single_process_may_train(launched, variables):
     launched(variables)
-    check_only_process("It")
+    assert check_only_process("It") is None
 
 
 @pytest.mark.parametrize("variables", UNREADABLE, ids=str)

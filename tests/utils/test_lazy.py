@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import tpack
+from tests.helpers.source import assert_none, modules_under
 from tpack.errors import ConfigError
 from tpack.utils.lazy import attach
 
@@ -72,3 +74,44 @@ def test_name_given_twice_raises():
 def test_name_of_a_submodule_raises():
     with pytest.raises(ConfigError, match="'b' of 'a' is also the name of a submodule"):
         attach("package", {"a": ("b",), "b": ("y",)})
+
+
+def test_modules_are_attributes_without_an_import_of_their_own(lazy_package):
+    assert lazy_package.first.hidden == 3
+    assert vars(lazy_package)["first"] is sys.modules["lazy_example.first"]
+    with pytest.raises(AttributeError, match="no attribute 'third'"):
+        _ = lazy_package.third
+    with pytest.raises(AttributeError, match="no attribute '__wrapped__'"):
+        _ = lazy_package.__wrapped__
+
+
+def test_a_package_that_is_not_lazy_gives_its_modules_too(tmp_path, monkeypatch):
+    folder = tmp_path / "eager_example"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "from tpack.utils.lazy import submodules_of\n__getattr__ = submodules_of(__name__)\n"
+    )
+    (folder / "first.py").write_text("value = 5\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    package = importlib.import_module("eager_example")
+    assert "eager_example.first" not in sys.modules
+    assert package.first.value == 5
+    with pytest.raises(AttributeError, match="module 'eager_example' has no attribute 'second'"):
+        _ = package.second
+    del sys.modules["eager_example"], sys.modules["eager_example.first"]
+
+
+def test_every_module_of_tpack_is_an_attribute_of_its_package():
+    assert_none(
+        module.name
+        for module in modules_under("tpack")
+        if module.name not in ("tpack", "tpack.__main__") and reached(module.name) is None
+    )
+
+
+def reached(name):
+    """Return what the attributes of a name give, from ``tpack`` on."""
+    value = tpack
+    for part in name.split(".")[1:]:
+        value = getattr(value, part, None)
+    return value

@@ -38,6 +38,9 @@ from tpack.distribute.values import (
 )
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "AllReduceCrossTowerOps",

@@ -21,6 +21,9 @@ from tpack.estimator.spec import (
 )
 from tpack.estimator.tower_optimizer import TowerOptimizer
 from tpack.estimator.train_and_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "BestExporter",

@@ -21,6 +21,9 @@ from tpack.reduction.functions import (
 from tpack.reduction.wrappers.gradient_packer import GradientPacker
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.getters import OverrideCachingDevice, override_to_local_variable
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "AsyncMultiGPUBuilder",

@@ -8,6 +8,9 @@ from tpack.input_source.queue_input import BatchQueueInput, QueueInput
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import DummyConstantInput, PlaceholderInput, TensorInput
 from tpack.input_source.zmq_input import ZMQInput
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "BatchQueueInput",

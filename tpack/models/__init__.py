@@ -20,6 +20,9 @@ from tpack.models.regularize import (
 )
 from tpack.models.tflayer import rename_tflayer_get_variable
 from tpack.models.variables import VariableHolder
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "AvgPooling",

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.models.variables import Regularizer
-from tpack.tfutils.argscope import complete_arguments, disable_layer_logging, log_shapes
+from tpack.tfutils.argscope import complete_arguments, disable_layer_logging, log_shapes, mark_as_layer
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.getters import CastVariable
@@ -52,6 +52,9 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
         use_scope: True: the layer is called with its name as first argument. None: the name may be left out, and then
             the layer's variables are made in the current scope. False: as None, and a name is taken with a warning.
 
+    Attributes:
+        symbolic_function: of the layer, the function that it was made of.
+
     Example:
         @layer_register(log_shape=True)
         def Scale(x, init=1.0):
@@ -74,7 +77,7 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
             return outputs
 
         layer.use_scope = use_scope  # type: ignore[attr-defined]
-        layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
+        mark_as_layer(layer, function)
         _register(layer.__name__, layer)
         return layer  # type: ignore[return-value]
 

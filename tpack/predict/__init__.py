@@ -8,6 +8,9 @@ from tpack.predict.feedfree import FeedfreePredictor
 from tpack.predict.offline import OfflinePredictor
 from tpack.predict.online import OnlinePredictor
 from tpack.predict.towers import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "DataParallelOfflinePredictor",

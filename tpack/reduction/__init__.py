@@ -43,6 +43,9 @@ from tpack.reduction.wrappers.packers import (
 from tpack.reduction.wrappers.sharding import ShardingReducer
 from tpack.reduction.wrappers.wire import WireDtypeReducer
 from tpack.tower.grads import ReduceOp
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "AggregateSmallTensorPacker",

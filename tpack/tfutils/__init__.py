@@ -22,6 +22,9 @@ from tpack.tfutils.sessinit import (
     get_model_loader,
 )
 from tpack.tower.context import TowerContext, get_current_tower_context
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "ChainInit",

@@ -24,6 +24,7 @@ from tpack.errors import ConfigError
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
+from tpack.utils.checks import check_instance
 
 F = TypeVar("F", bound=Callable[..., Any])
 _IN_FORCE: ContextVar[Mapping[str, Mapping[str, Any]]] = ContextVar("tpack_argscope")
@@ -88,8 +89,7 @@ def complete_arguments(function: Callable[..., Any], args: Iterable[Any], kwargs
     in_force = _IN_FORCE.get({}).get(function.__name__)
     if not in_force:
         return given
-    # A *args has a name too; no argument in force can be meant by it.
-    positional = {name for name, _ in zip(inspect.signature(function).parameters, args, strict=False)}
+    positional = {name for name, _ in zip(_positional_names(function), args, strict=False)}
     return {**{name: value for name, value in in_force.items() if name not in positional}, **given}
 
 
@@ -138,31 +138,74 @@ def enable_argscope_for_function(func: F, log_shape: bool = True) -> F:
             log_shapes(_in_current_scope(str(kwargs["name"])), args[0], outputs)
         return outputs
 
-    wrapper.__argscope_enabled__ = True  # type: ignore[attr-defined]
+    mark_as_layer(wrapper, func)
     return wrapper  # type: ignore[return-value]
+
+
+def mark_as_layer(layer: Callable[..., Any], function: Callable[..., Any]) -> None:
+    """Let a function take default arguments from ``argscope``.
+
+    Args:
+        layer: the function that is called.
+        function: what it calls, which says what the arguments are; scripts find it as ``layer.symbolic_function``.
+    """
+    layer.symbolic_function = function  # type: ignore[attr-defined]
+    layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
 
 
 def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> None:
     """Replace every public function of a module by one that takes default arguments from ``argscope``.
 
+    A module may name what it cannot give, such as one that loads another package for it. That is left out, and logged.
+
     Args:
         module: the module that is changed, for everybody who uses it.
         log_shape: as in ``enable_argscope_for_function``.
+
+    Raises:
+        ConfigError: It is no module, or cannot be loaded.
     """
-    for name, function in inspect.getmembers(module, inspect.isfunction):
-        if not name.startswith("_") and not getattr(function, "__argscope_enabled__", False):
+    check_instance("enable_argscope_for_module", "module", module, ModuleType)
+    try:
+        names = [name for name in dir(module) if not name.startswith("_")]
+    except Exception as error:
+        raise ConfigError(f"enable_argscope_for_module cannot load {module.__name__}: {error}") from error
+    for name in names:
+        try:
+            function = getattr(module, name)
+        except Exception as error:
+            logger.warning(f"{module.__name__}.{name} cannot be loaded and is left out of argscope: {error}")
+            continue
+        if inspect.isfunction(function) and not getattr(function, "__argscope_enabled__", False):
             setattr(module, name, enable_argscope_for_function(function, log_shape))
 
 
 def _known_names(function: Callable[..., Any]) -> list[str] | None:
-    """Return the names that a function can be given an argument by; None if it takes any."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (ValueError, TypeError):
-        return None
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+    """Return the names that a function can be given an argument by; None if it takes any.
+
+    A wrapper made by ``functools.wraps`` shows the arguments of what it wraps, and may take others for itself.
+    """
+    parameters = _parameters(getattr(function, "symbolic_function", function), follow_wrapped=False)
+    if parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
+def _positional_names(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments that a function takes by position, and whatever it wraps behind ``*args``."""
+    own = getattr(function, "symbolic_function", function)
+    parameters = _parameters(own, follow_wrapped=False) or []
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        parameters = _parameters(own, follow_wrapped=True) or []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _parameters(function: Callable[..., Any], *, follow_wrapped: bool) -> list[inspect.Parameter] | None:
+    """Return the parameters of a function; None if it does not tell them, as some that are written in C."""
+    try:
+        return list(inspect.signature(function, follow_wrapped=follow_wrapped).parameters.values())
+    except (ValueError, TypeError):
+        return None
 
 
 def _in_current_scope(name: str) -> str:

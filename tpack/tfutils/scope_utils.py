@@ -5,6 +5,7 @@ made in parts, one for each device, has the name of the whole.
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -52,16 +53,20 @@ def auto_reuse_variable_scope(func: F) -> F:
 def under_name_scope(name_scope: str | None = None) -> Callable[[F], F]:
     """Decorate a function so that its operations are made in a name scope.
 
+    A call can name another scope, by the keyword ``name_scope``, unless the function has an argument of this name.
+
     Args:
         name_scope: the scope; by default the function's name.
     """
 
     def decorate(func: F) -> F:
         name = name_scope or func.__name__
+        has_own = "name_scope" in inspect.signature(func).parameters
 
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with tf.name_scope(name):
+            called = None if has_own else kwargs.pop("name_scope", None)
+            with tf.name_scope(called or name):
                 return func(*args, **kwargs)
 
         return wrapper  # type: ignore[return-value]
@@ -115,12 +120,13 @@ def whole_variable(variable: tf.Variable) -> tf.Variable:
 def writes_summaries() -> bool:
     """Tell whether summaries made here are kept: outside of towers and in the main training tower.
 
-    The first time that they are not, a line in the log says so and why.
+    The first time that those of a training tower are not, a line in the log says so and why.
     """
     context = get_current_tower_context()
     if context is None or context.is_main_training_tower:
         return True
-    log_dropped_summaries()
+    if context.is_training:
+        log_dropped_summaries()
     return False
 
 

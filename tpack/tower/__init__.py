@@ -23,6 +23,9 @@ from tpack.tower.names import op_and_tensor_name, tower_name
 from tpack.tower.recorder import VariableRecorder, pair_variables
 from tpack.tower.rendezvous import call_in_towers
 from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "CollectionSnapshot",

@@ -20,6 +20,9 @@ from tpack.train.trainers import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "DEFAULT_CALLBACKS",

@@ -21,11 +21,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from tpack.errors import ConfigError
 from tpack.types import Session
 from tpack.utils import logger
+from tpack.utils.checks import check_function
 
 __all__ = [
     "DIE",
@@ -274,14 +275,28 @@ def mask_sigint() -> Iterator[bool]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def start_proc_mask_signal(proc: BaseProcess | Iterable[BaseProcess]) -> None:
+class Startable(Protocol):
+    """A process, a thread, or whatever else has ``start()``."""
+
+    def start(self) -> None:
+        """Begin to run."""
+
+
+def start_proc_mask_signal(proc: Startable | Iterable[Startable]) -> None:
     """Start processes that a Ctrl-C on the terminal does not reach, so that the parent alone decides when they end.
 
     Args:
-        proc: a process that is not started, or several of them.
+        proc: a process that is not started, or several of them. Threads may be among them, and other objects with
+            ``start()``; nothing changes for those that run in this process, where the main thread gets the signal.
+
+    Raises:
+        WrongTypeError: One cannot be started; then none is.
     """
+    several = list(proc) if isinstance(proc, Iterable) and not hasattr(proc, "start") else [proc]
+    for each in several:
+        check_function("start_proc_mask_signal", "proc", getattr(each, "start", each), "what has start(), or a list")
     with mask_sigint():
-        for each in [proc] if isinstance(proc, BaseProcess) else proc:
+        for each in several:
             each.start()
 
 

@@ -6,8 +6,9 @@ Python asks for an attribute the package does not have yet.
 """
 
 import importlib
+import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tpack.errors import ConfigError
@@ -37,11 +38,12 @@ def attach(
     """
     home = _invert(package_name, submodules)
     public = sorted(home)
+    load_submodule = submodules_of(package_name, public)
 
     def load(name: str) -> Any:
         """Import ``name`` from its submodule."""
         if name not in home:
-            raise AttributeError(_unknown(package_name, name, public))
+            return load_submodule(name)
         module = importlib.import_module(f"{package_name}.{home[name]}")
         value = getattr(module, name) if submodules[home[name]] else module
         setattr(sys.modules[package_name], name, value)
@@ -52,6 +54,30 @@ def attach(
         return sorted({*vars(sys.modules[package_name]), *public})
 
     return load, list_names, public
+
+
+def submodules_of(package_name: str, public: Sequence[str] = ()) -> Callable[[str], Any]:
+    """Make the ``__getattr__`` of a package that gives its modules as attributes, which are imported on first use.
+
+    After ``import tpack.tfutils``, ``tpack.tfutils.common`` is there without an import of its own.
+
+    Args:
+        package_name: the package's ``__name__``.
+        public: names that the package has, to name those near one that it has not.
+
+    Example:
+        ``__getattr__ = submodules_of(__name__)``
+    """
+
+    def load(name: str) -> Any:
+        """Import the module ``name`` of the package."""
+        full_name = f"{package_name}.{name}"
+        # Names with underscores are asked for by inspect, pickle and others, and none of them is a module.
+        if name.startswith("_") or importlib.util.find_spec(full_name) is None:
+            raise AttributeError(_unknown(package_name, name, public))
+        return importlib.import_module(full_name)
+
+    return load
 
 
 def _invert(package_name: str, submodules: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -67,7 +93,7 @@ def _invert(package_name: str, submodules: Mapping[str, tuple[str, ...]]) -> dic
     return home
 
 
-def _unknown(package_name: str, name: str, public: list[str]) -> str:
+def _unknown(package_name: str, name: str, public: Sequence[str]) -> str:
     """Say that the package has no such name, and which names are near."""
     # Imported here, since it takes longer to import than all that ``import tpack`` needs.
     near = importlib.import_module("difflib").get_close_matches(name, public)

@@ -1,10 +1,12 @@
 """Look at images: boxes, text and intensities drawn, grids of images, and the images of a data flow in files.
 
-What opens windows is not offered: the OpenCV of the extra ``vision`` has none.
+Grids open no windows. `interactive_imshow` does, by an OpenCV that has windows, which that of the extra ``vision`` has
+not.
 """
 
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, Protocol
@@ -12,14 +14,24 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, DependencyError
 from tpack.utils.argtools import shape2d
+from tpack.utils.checks import check_function
 from tpack.utils.fs import atomic_write
 from tpack.utils.optional import import_optional
 
-__all__ = ["draw_boxes", "draw_text", "dump_dataflow_images", "gen_stack_patches", "intensity_to_rgb", "stack_patches"]
+__all__ = [
+    "draw_boxes",
+    "draw_text",
+    "dump_dataflow_images",
+    "gen_stack_patches",
+    "intensity_to_rgb",
+    "interactive_imshow",
+    "stack_patches",
+]
 
 
+_WINDOW = "tpack"
 _BOX_COLOUR = (180, 119, 31)
 
 
@@ -191,6 +203,63 @@ def gen_stack_patches(
     for number in range(math.ceil(len(patches) / (rows * columns))):
         part = patches[number * rows * columns : (number + 1) * rows * columns]
         yield stack_patches(part, rows, columns, gap, pad=True, bgcolor=bgcolor, viz=viz, lclick_cb=lclick_cb)
+
+
+def interactive_imshow(
+    img: np.ndarray,
+    lclick_cb: Callable[[np.ndarray, int, int], object] | None = None,
+    rclick_cb: Callable[[np.ndarray, int, int], object] | None = None,
+    **key_callbacks: Callable[[np.ndarray], object],
+) -> None:
+    """Show an image in a window until a key is pressed.
+
+    The key ``s`` writes it to ``out.png`` and ``x`` ends the program, unless they have callbacks; any other closes the
+    window.
+
+    Args:
+        img: a BGR image in [0, 255].
+        lclick_cb: called with the image, x and y when the left button is clicked.
+        rclick_cb: the same for the right button.
+        **key_callbacks: ``key_cb_a`` is called with the image when ``a`` is pressed, and so on.
+
+    Raises:
+        ConfigError: A keyword names no key, or what is given for it cannot be called.
+        DependencyError: OpenCV is not installed, or has no windows, or there is no screen.
+    """
+    by_key = {name.removeprefix("key_cb_"): callback for name, callback in key_callbacks.items()}
+    for key, name in zip(by_key, key_callbacks, strict=True):
+        if len(key) != 1 or not name.startswith("key_cb_"):
+            raise ConfigError(f"interactive_imshow has no argument {name!r}: wanted key_cb_a for the key 'a'")
+        check_function("interactive_imshow", name, by_key[key])
+    cv2 = import_optional("cv2", "vision")
+    try:
+        cv2.imshow(_WINDOW, _as_canvas(img))
+        cv2.setMouseCallback(_WINDOW, _on_click(cv2, img, lclick_cb, rclick_cb))
+        key = chr(cv2.waitKey(0) & 0xFF)
+        cv2.destroyWindow(_WINDOW)
+    except cv2.error as error:
+        raise DependencyError(
+            "this OpenCV cannot open a window: install opencv-python in place of opencv-python-headless, on a machine "
+            "with a screen, or write the image to a file"
+        ) from error
+    if key in by_key:
+        by_key[key](img)
+    elif key == "s":
+        cv2.imwrite("out.png", img)
+    elif key == "x":
+        sys.exit()
+
+
+def _on_click(cv2: ModuleType, img: np.ndarray, *callbacks: Callable[..., object] | None) -> Callable[..., None]:
+    """Return what OpenCV is to call for each event of the mouse."""
+    by_event = dict(zip((cv2.EVENT_LBUTTONUP, cv2.EVENT_RBUTTONUP), callbacks, strict=True))
+
+    def on_mouse(event: int, x: int, y: int, *_: object) -> None:
+        callback = by_event.get(event)
+        if callback is not None:
+            callback(img, x, y)
+
+    return on_mouse
 
 
 def dump_dataflow_images(

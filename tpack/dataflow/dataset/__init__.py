@@ -8,6 +8,9 @@ from tpack.dataflow.dataset.ilsvrc import ILSVRC12, ILSVRC12Files, ILSVRCMeta
 from tpack.dataflow.dataset.image_lists import Places365Standard, TinyImageNet, check_labels
 from tpack.dataflow.dataset.mnist import FashionMnist, Mnist
 from tpack.dataflow.dataset.svhn import SVHNDigit
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "BSDS500",

@@ -31,9 +31,12 @@ from tpack.dataflow.imgaug.meta import (
 from tpack.dataflow.imgaug.paste import BackgroundFiller, CenterPaste, ConstantBackgroundFiller, RandomPaste
 from tpack.dataflow.imgaug.photometric import ColorSpace, Grayscale, PhotometricAugmentor, ToFloat32, ToUint8
 from tpack.dataflow.imgaug.resize import RandomResize, Resize, ResizeShortestEdge, ResizeTransform
+from tpack.utils.lazy import submodules_of
 
 # The name that scripts know besides.
 Augmentor = ImageAugmentor
+
+__getattr__ = submodules_of(__name__)
 
 __all__ = [
     "Affine",
