@@ -72,6 +72,15 @@ def test_why_summaries_are_dropped_is_said_once(graph: Any, monkeypatch: pytest.
     ]
 
 
+def test_a_prediction_is_told_nothing_of_training(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collections, "_DROPPED", "dropped in a prediction")
+    with captured_log() as lines, PredictTowerContext("infer"):
+        assert add_moving_summary(tf.constant(1.0)) == []
+        tf.summary.scalar("plain", tf.constant(1.0))
+    assert lines == []
+    assert tf.get_collection(tf.GraphKeys.SUMMARIES) == []
+
+
 def test_shared_variables_are_not_the_towers_own(graph: Any) -> None:
     with TrainTowerContext("tower0") as tower:
         with shared_by_towers():

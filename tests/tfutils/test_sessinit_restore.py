@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.checkpoints import make_variables, save_checkpoint
+from tests.helpers.log_lines import captured_log
 from tpack.errors import CheckpointError, ConfigError
 from tpack.tfutils.sessinit import DictRestore, SaverRestore, SaverRestoreRelaxed
 from tpack.utils import logger
@@ -143,3 +144,16 @@ def test_dict_restore_rejects_other_things(obj: Any) -> None:
 def test_dict_restore_rejects_one_name_twice() -> None:
     with pytest.raises(ConfigError, match="twice"):
         DictRestore({"W": W, "W:0": W})
+
+
+def test_what_only_another_training_needs_is_counted(tmp_path: Any, session8: Any, warnings: list[str]) -> None:
+    saved = {
+        **{"net/W": W, "net/W/Adam": W, "net/W/Adam_1": W, "net/W/ExponentialMovingAverage": W, "other": B},
+        **{"global_step": B, "beta1_power": B, "tower/beta2_power_1": B, "learning_rate": B, "loss_scale/scale": B},
+    }
+    prefix = save_checkpoint(tmp_path, saved)
+    make_variables({"net/W": W * 0})
+    with captured_log() as lines:
+        np.testing.assert_array_equal(run_init(SaverRestore(prefix), session8)["net/W"], W)
+    assert warnings == [f"Only in {prefix}, so not used: other"]
+    assert f"8 value(s) in {prefix} that another training needed are not used" in lines

@@ -10,18 +10,19 @@ matches at all is an error.
 """
 
 import os
-import zipfile
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import CheckpointError, ConfigError
+from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.tfutils.checkpoint import CheckpointReader, resolve_checkpoint
 from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
 from tpack.tower.names import join_scope
 from tpack.utils import logger
+from tpack.utils.npz import read_npz
 
 __all__ = [
     "ChainInit",
@@ -33,6 +34,11 @@ __all__ = [
     "SmartInit",
     "get_model_loader",
 ]
+
+# What trainers, optimizers and the scaling of costs count with, in whatever scope.
+_COUNTERS = re.compile(
+    r"(.*/)?(global_step|learning_rate|beta[12]_power|num_updates|loss_scale/(scale|finite_steps|skipped_steps))(_\d+)?"
+)
 
 
 def SmartInit(  # noqa: N802 (scripts use it like a class)
@@ -161,8 +167,12 @@ class NamedValuesInit(SessionInit):
     def _report(self, saved: set[str], in_graph: set[str]) -> None:
         if in_graph - saved:
             logger.warning(f"Only in the graph, so not restored: {', '.join(sorted(in_graph - saved))}")
-        if saved - in_graph:
-            logger.warning(f"Only in {self.source}, so not used: {', '.join(sorted(saved - in_graph))}")
+        unused = saved - in_graph
+        of_training = {name for name in unused if _is_of_training(name, in_graph)}
+        if of_training:
+            logger.info(f"{len(of_training)} value(s) in {self.source} that another training needed are not used")
+        if unused - of_training:
+            logger.warning(f"Only in {self.source}, so not used: {', '.join(sorted(unused - of_training))}")
         if saved and not saved & in_graph and not self._skip_mismatch:
             raise CheckpointError(
                 f"none of the {len(saved)} name(s) in {self.source} is a variable of the graph: it was saved from "
@@ -249,13 +259,9 @@ def load_npz(path: str) -> dict[str, np.ndarray]:
         CheckpointError: The file is missing, damaged, no ``.npz`` file, or holds Python objects.
     """
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise CheckpointError(f"{path} holds one array without a name: wanted a file that numpy.savez wrote")
-        with loaded as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise CheckpointError(f"cannot read arrays from {path}: {error}") from error
+        return read_npz(path)
+    except InputError as error:
+        raise CheckpointError(str(error)) from error
 
 
 def _from_path(path: str, ignore_mismatch: bool) -> SessionInit:
@@ -268,6 +274,14 @@ def _from_path(path: str, ignore_mismatch: bool) -> SessionInit:
 
 def _op_name(name: str) -> str:
     return name.removesuffix(":0")
+
+
+def _is_of_training(name: str, in_graph: set[str]) -> bool:
+    """Tell whether a saved value belongs to a training and not to the model.
+
+    It does if it counts steps, or is what an optimizer, or an average, keeps for a variable of the graph.
+    """
+    return name.rpartition("/")[0] in in_graph or _COUNTERS.fullmatch(name) is not None
 
 
 def _some(names: set[str]) -> str:

@@ -155,13 +155,15 @@ class TowerCollections:
 
     Args:
         policy: what becomes of it.
+        says_dropped: say in the log, once, that summaries are not kept. A prediction is not expected to write any.
     """
 
     _graph: tf.Graph
     _keras_names: KerasNames
 
-    def __init__(self, policy: CollectionPolicy) -> None:
+    def __init__(self, policy: CollectionPolicy, *, says_dropped: bool = True) -> None:
         self._policy = policy
+        self._says_dropped = says_dropped
         self._is_open = False
         self._was_paused = False
         self._around: dict[str, list[Any]] = {}
@@ -194,7 +196,7 @@ class TowerCollections:
                 restore_collection({key: self._around.get(key, []) + own for key, own in self._own.items()})
             kept = {key: [] if key in discarded else self._own.get(key, []) for key in (*isolated, *discarded)}
             restore_collection({key: self._around.get(key, []) + own for key, own in kept.items()})
-        if any(self._own.get(key) for key in SUMMARY_KEYS if key in discarded):
+        if self._says_dropped and any(self._own.get(key) for key in SUMMARY_KEYS if key in discarded):
             log_dropped_summaries()
 
     def added(self, key: str) -> list[Any]:

@@ -90,7 +90,7 @@ class TowerContext:
         # was trained, are called as if it were alone.
         unnamed_scope = tower_name if index == 0 and not reuse else ""
         self.recorder = VariableRecorder(repr(self), self.ownership, unnamed_scope=unnamed_scope, own_scope=tower_name)
-        self.collections = TowerCollections(self.ownership.policy)
+        self.collections = TowerCollections(self.ownership.policy, says_dropped=self.is_training)
         self._reuse = reuse
         self._graph: tf.Graph | None = None
         self.control_flow: object = None

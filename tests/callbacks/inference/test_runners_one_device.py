@@ -3,8 +3,9 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_inference import SIGNATURE, expected_statistics, flow, make_trainer, model, uneven_batches
 from tpack.callbacks.inference.inferencers import BinaryClassificationStats, ClassificationError, ScalarStats
-from tpack.callbacks.inference.runners import InferenceRunner
+from tpack.callbacks.inference.runners import DataParallelInferenceRunner, InferenceRunner
 from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.errors import TowerError
 from tpack.input_source.queue_input import QueueInput
 from tpack.tower.tower_func import TowerFunc
 
@@ -84,3 +85,33 @@ def test_inference_adds_nothing_to_the_training_collections(graph, rng):
         ]
     )
     assert [graph.get_collection(key) for key in keys] == [[], [], []]
+
+
+def test_runners_need_no_names(graph, rng):
+    batches = uneven_batches(rng, 3)
+    runners = [
+        InferenceRunner(flow(batches), ScalarStats("score", prefix="first")),
+        InferenceRunner(flow(batches), ScalarStats("score", prefix="second")),
+        DataParallelInferenceRunner(flow(batches), ScalarStats("score", prefix="third"), 2),
+        DataParallelInferenceRunner(flow(batches), ScalarStats("score", prefix="fourth"), 2),
+        InferenceRunner(flow(batches), ScalarStats("score", prefix="fifth"), tower_name="mine"),
+    ]
+    trainer = make_trainer().train(runners, epochs=(1, 1))
+    values = {trainer.recorder.values(f"{which}_score")[0] for which in ("first", "second", "third", "fourth", "fifth")}
+    assert len(values) == 1
+    assert [tower.name for tower in trainer.tower_func.towers] == [
+        "",
+        "InferenceTower",
+        "InferenceTower_1",
+        "InferenceTower0",
+        "InferenceTower1",
+        "InferenceTower_10",
+        "InferenceTower_11",
+        "mine",
+    ]
+
+
+def test_a_name_that_is_given_twice_is_an_error(graph, rng):
+    runners = [InferenceRunner(flow(uneven_batches(rng, 2)), ClassificationError(), "mine") for _ in range(2)]
+    with pytest.raises(TowerError, match="there is a tower 'mine' already: give this one another name"):
+        make_trainer().setup(runners)

@@ -8,14 +8,16 @@ data, so that the same data give the same statistics on one device and on eight.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import SupportsFloat
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name
+from tpack.tower.tower_func import TowerHandle
 from tpack.utils.stats import BinaryStatistics, RatioCounter
 
 
@@ -36,6 +38,10 @@ class Inferencer(Callback):
     def get_fetches(self) -> list[str]:
         """Return the names of the tensors it wants, with the output index."""
         return [op_and_tensor_name(name)[1] for name in self._get_fetches()]
+
+    def get_tensors(self, tower: TowerHandle) -> list[tf.Tensor]:
+        """Return what is fetched of a tower: the tensors of `get_fetches`; while the graph can be added to."""
+        return tower.get_tensors(self.get_fetches())
 
     def on_fetches(self, results: Sequence[np.ndarray]) -> None:
         """Receive the values for one batch, in the order of `get_fetches`."""
@@ -108,9 +114,16 @@ class ClassificationError(Inferencer):
 
     The rate is exact: wrong ones and all are counted, so that batches of different sizes weigh as they should.
 
+    A label that the model has no class for counts as wrong whatever is predicted, so it is an error where it can be
+    seen: where the vector comes of ``tf.nn.in_top_k``, or of comparing labels with ``tf.argmax``.
+
     Args:
         wrong_tensor_name: a vector with one entry for each sample: 1 (or true) where the prediction is wrong, else 0.
         summary_name: name of the statistic.
+
+    Raises:
+        WrongTypeError: A name is no text.
+        CallbackError: While training: the tensor is no vector of zeros and ones, or there is such a label.
     """
 
     def __init__(self, wrong_tensor_name: str = "incorrect_vector", summary_name: str = "validation_error") -> None:
@@ -124,12 +137,28 @@ class ClassificationError(Inferencer):
     def _get_fetches(self) -> Sequence[str]:
         return [self._wrong_tensor_name]
 
+    def get_tensors(self, tower: TowerHandle) -> list[tf.Tensor]:
+        """Return the vector, and of each vector of labels that it comes of how many of them are no class."""
+        (wrong,) = super().get_tensors(tower)
+        return [wrong, *(_num_outside(labels, scores) for labels, scores in _labels_behind(wrong))]
+
     def _on_fetches(self, results: Sequence[np.ndarray]) -> None:
         wrong = np.asarray(results[0])
+        num_outside = sum(int(count) for count in results[1:])
+        if num_outside:
+            raise CallbackError(
+                f"{num_outside} of the {wrong.size} labels of a batch are no class: '{self._wrong_tensor_name}' "
+                "compares them with predictions of another number of classes"
+            )
         if wrong.ndim != 1:
             raise CallbackError(
                 f"ClassificationError wants '{self._wrong_tensor_name}' to be a vector with one entry for each sample, "
                 f"got shape {wrong.shape}"
+            )
+        if not np.all((wrong == 0) | (wrong == 1)):
+            raise CallbackError(
+                f"ClassificationError wants zeros and ones in '{self._wrong_tensor_name}', got other values among its "
+                f"{wrong.size}"
             )
         self._rate.feed(float(np.sum(wrong, dtype=np.float64)), wrong.size)
 
@@ -184,3 +213,42 @@ class ScalarStats(Inferencer):
 def _add(numbers: Sequence[float]) -> float:
     # Only finite numbers can be added without rounding.
     return math.fsum(numbers) if all(map(math.isfinite, numbers)) else sum(numbers)
+
+
+def _labels_behind(wrong: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+    """Return the labels that a vector of wrong predictions comes of, with the scores of the classes; none if unknown.
+
+    Where anything but the form of the vector was changed since, some labels may have been left out on purpose.
+    """
+    op = _origin(wrong, _SAME_SAMPLES)
+    if op.type in ("InTopK", "InTopKV2"):
+        return [(op.inputs[1], op.inputs[0])]
+    sides = list(op.inputs) if op.type in ("Equal", "NotEqual") else []
+    for predicted, labels in (sides, sides[::-1]) if sides else ():
+        maximum = _origin(predicted, _SAME_VALUES)
+        if maximum.type == "ArgMax" and labels.dtype.is_integer:
+            return [(labels, maximum.inputs[0])]
+    return []
+
+
+_SAME_VALUES = ("Cast", "Identity")
+_SAME_SAMPLES = (*_SAME_VALUES, "LogicalNot", "Sub", "Reshape", "Squeeze")
+
+
+def _origin(tensor: tf.Tensor, passed: Collection[str]) -> tf.Operation:
+    """Return the operation that a tensor comes of, past those of some types, constants aside."""
+    op = tensor.op
+    while op.type in passed:
+        variable = [each for each in op.inputs if each.op.type != "Const"]
+        if op.type == "Reshape" or not variable:
+            variable = list(op.inputs)
+        op = variable[0].op
+    return op
+
+
+def _num_outside(labels: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+    """Return how many of the labels are no number of a class."""
+    with tf.device(labels.device):
+        numbers = tf.cast(labels, tf.int64)
+        is_outside = (numbers < 0) | (numbers >= tf.shape(scores, out_type=tf.int64)[-1])
+        return tf.reduce_sum(tf.cast(is_outside, tf.int64))

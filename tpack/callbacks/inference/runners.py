@@ -7,7 +7,7 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 from tqdm import tqdm
@@ -83,7 +83,7 @@ class InferenceRunnerBase(Callback):
     def _setup_graph(self) -> None:
         self._input_callbacks = Callbacks(self._input.setup(self._tower_func.input_signature))
         towers = self._build_towers()
-        self._fetches = [[tower.get_tensors(inf.get_fetches()) for inf in self._infs] for tower in towers]
+        self._fetches = [[inf.get_tensors(tower) for inf in self._infs] for tower in towers]
         self._check_fetches(towers)
         # What the input says of itself belongs to the inference runs; training would average it with every step.
         with freeze_collection(SUMMARY_KEYS):
@@ -157,7 +157,8 @@ class InferenceRunner(InferenceRunnerBase):
     Args:
         input: an `InputSource`, or a `DataFlow`, which is fed. Its size must be known.
         infs: one `Inferencer` or several.
-        tower_name: name scope of the tower that is built; different for each runner of a training.
+        tower_name: name scope of the tower that is built; ``InferenceTower`` unless given, with a number behind it for
+            all runners of a training but the first.
         tower_func: the model; the trainer's unless given.
         device: a GPU's number or the name of a device.
 
@@ -173,7 +174,7 @@ class InferenceRunner(InferenceRunnerBase):
         self,
         input: InputSource | DataFlow,
         infs: Inferencer | Sequence[Inferencer],
-        tower_name: str = "InferenceTower",
+        tower_name: str | None = None,
         tower_func: TowerFunc | None = None,
         device: int | str = 0,
     ) -> None:
@@ -183,11 +184,8 @@ class InferenceRunner(InferenceRunnerBase):
         self._device = device
 
     def _build_towers(self) -> list[TowerHandle]:
-        return [
-            build_predict_tower(
-                self._tower_func, self._input.get_input_tensors, name=self._tower_name, device=self._device
-            )
-        ]
+        (name,) = _tower_names(self._tower_func, self._tower_name, [""])
+        return [build_predict_tower(self._tower_func, self._input.get_input_tensors, name=name, device=self._device)]
 
 
 class DataParallelInferenceRunner(InferenceRunnerBase):
@@ -201,7 +199,8 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
             size must be known.
         infs: one `Inferencer` or several.
         gpus: number of devices, or the numbers of GPUs.
-        tower_name: name scope of the towers, to which their number is added; different for each runner of a training.
+        tower_name: name scope of the towers, to which their number is added; ``InferenceTower`` unless given, with a
+            number of its own for all runners of a training but the first.
         tower_func: the model; the trainer's unless given.
 
     Creates:
@@ -219,7 +218,7 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         input: InputSource | DataFlow,
         infs: Inferencer | Sequence[Inferencer],
         gpus: int | Sequence[int],
-        tower_name: str = "InferenceTower",
+        tower_name: str | None = None,
         tower_func: TowerFunc | None = None,
     ) -> None:
         self._devices = resolve_devices(gpus)
@@ -232,12 +231,20 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         self._given_tower_func = tower_func
 
     def _build_towers(self) -> list[TowerHandle]:
+        names = _tower_names(self._tower_func, self._tower_name, map(str, range(len(self._devices))))
         return [
-            build_predict_tower(
-                self._tower_func, self._input.get_input_tensors, name=f"{self._tower_name}{index}", device=device
-            )
-            for index, device in enumerate(self._devices)
+            build_predict_tower(self._tower_func, self._input.get_input_tensors, name=name, device=device)
+            for name, device in zip(names, self._devices, strict=True)
         ]
+
+
+def _tower_names(tower_func: TowerFunc, given: str | None, ends: Iterable[str]) -> list[str]:
+    """Return the names of a runner's towers: those that are given, or else some that no other tower has."""
+    ends = list(ends)
+    taken = {tower.name for tower in tower_func.towers}
+    bases = [given] if given else ["InferenceTower", *(f"InferenceTower_{k}" for k in range(1, len(taken) + 1))]
+    choices = [[base + end for end in ends] for base in bases]
+    return next((names for names in choices if not taken.intersection(names)), choices[0])
 
 
 def _known_size(runner: InferenceRunnerBase, source: InputSource) -> int:
