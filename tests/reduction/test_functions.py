@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.log_lines import captured_log
 from tests.helpers.partition_graphs import run_with_devices
 from tests.helpers.tower_grads import cpu_devices, dense_towers, random_towers, run, slices
 from tpack.errors import ConfigError, ReductionError
+from tpack.reduction import modes
 from tpack.reduction.base import ReduceOp
 from tpack.reduction.functions import (
     ColocatedReduction,
@@ -44,7 +46,13 @@ def test_allreduce_grads_gives_every_device_the_result(mode: str, average: bool,
         assert {placed[grad.op.name] for grad in reduced[k]} == {f"/device:CPU:{k}"}
 
 
-def test_allreduce_grads_means_nccl_by_default(graph: Any) -> None:
+def test_allreduce_grads_means_nccl_by_default(session8: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with captured_log() as lines:
+        reduced = allreduce_grads(dense_towers([[np.float32(1)], [np.float32(3)]]), True)
+    assert "no GPUs for NCCL here" in "".join(lines)
+    session8.run(tf.global_variables_initializer())
+    assert session8.run(reduced) == [[2.0], [2.0]]
+    monkeypatch.setattr(modes, "list_gpus", lambda: ["/device:GPU:0"])
     with pytest.raises(ReductionError, match="NCCL needs each tower's gradient on a GPU"):
         allreduce_grads(dense_towers([[np.float32(1)]] * 2), True)
     with pytest.raises(ConfigError, match="got 'mpi'"):

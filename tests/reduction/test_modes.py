@@ -1,7 +1,11 @@
+from typing import Any
+
 import pytest
 
+from tests.helpers.log_lines import captured_log
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ConfigError, ReductionError
+from tpack.reduction import modes
 from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.composite import CompositeReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
@@ -25,7 +29,6 @@ def _gpus(num: int) -> list[str]:
     [
         ("cpu", OneDeviceReducer),
         ("gpu", RoundRobinReducer),
-        ("nccl", NcclReducer),
         ("collective", CollectiveReducer),
         ("hierarchical", HierarchicalReducer),
         ("one_device", OneDeviceReducer),
@@ -43,6 +46,30 @@ def test_each_mode_has_its_reducer(mode: str, kind: type) -> None:
         reducer, reason = reducer_for_mode(mode, cpu_devices(num_towers))
         assert type(reducer) is kind
         assert mode in reason
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        ("nccl", RoundRobinReducer),
+        (("nccl",), RoundRobinReducer),
+        ("nccl/xring", CompositeReducer),
+        ("nccl#2:1024:xring", SplitBySizeReducer),
+    ],
+)
+def test_without_gpus_nccl_stands_for_copies_and_one_line_says_so(mode: Any, kind: type) -> None:
+    with captured_log() as lines:
+        reducer, _ = reducer_for_mode(mode, cpu_devices(4))
+    assert type(reducer) is kind
+    assert "nccl" not in reducer.name
+    (line,) = lines
+    assert f"no GPUs for NCCL here: in mode {mode!r}, towers on CPU devices reduce by copies" in line
+
+
+def test_with_gpus_nccl_is_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(reducer_for_mode("nccl", _gpus(2)).reducer) is NcclReducer
+    monkeypatch.setattr(modes, "list_gpus", lambda: ["/device:GPU:0"])
+    assert type(reducer_for_mode("nccl", cpu_devices(2)).reducer) is NcclReducer
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ fewest bytes over each link that the usual machines have, and is never NCCL.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
@@ -15,7 +16,9 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.choose.by_kind import ReducerChoice, choose_by_kind
 from tpack.reduction.choose.by_measurement import AutoReducer
 from tpack.reduction.names import ALGORITHMS
-from tpack.reduction.spec import AllReduceSpec, SpecEntry, reducer_for_spec
+from tpack.reduction.spec import AllReduceSpec, SpecEntry, parse_all_reduce_spec, reducer_for_spec
+from tpack.tower.devices import list_gpus
+from tpack.utils import logger
 
 ReductionMode: TypeAlias = str | SpecEntry | list[SpecEntry] | Reducer | None
 """What scripts may ask for."""
@@ -30,6 +33,9 @@ _OWN_NAMES: dict[str, Callable[[Sequence[str]], Reducer]] = {
 REDUCTION_MODES = (*_OWN_NAMES, *ALGORITHMS)
 """Every mode of one word that `reducer_for_mode` knows."""
 
+_COPYING = "round_robin"
+"""The algorithm in the place of NCCL where there are no GPUs: what `choose_by_kind` takes for CPU devices."""
+
 _SPEC_MARKS = frozenset("#:/")
 
 
@@ -39,7 +45,8 @@ def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoi
     Args:
         mode: ``"auto"`` (measured when the gradients are known), ``"cpu"`` (sum on the first CPU device), ``"gpu"``
             (towers take turns), the name of an algorithm (see `make_reducer`), an all-reduce spec (see
-            `parse_all_reduce_spec`), a `Reducer`, or None to choose by the devices.
+            `parse_all_reduce_spec`), a `Reducer`, or None to choose by the devices. Where there are no GPUs, CPU
+            devices stand in for them, and copies for ``"nccl"``; a line in the log says so.
         devices: the device of each tower.
 
     Returns:
@@ -68,7 +75,13 @@ def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoi
             f"wanted one of {', '.join(REDUCTION_MODES)}, an all-reduce spec, a Reducer or None as the mode, "
             f"got {mode!r}"
         )
-    return ReducerChoice(reducer_for_spec(mode, devices), reason)
+    entries = parse_all_reduce_spec(mode)
+    if any("nccl" in entry.algorithm for entry in entries) and _stand_in_for_gpus(devices):
+        logger.info(
+            f"There are no GPUs for NCCL here: in mode {mode!r}, towers on CPU devices reduce by copies instead."
+        )
+        entries = tuple(replace(e, algorithm=e.algorithm.replace("nccl", _COPYING)) for e in entries)
+    return ReducerChoice(reducer_for_spec(list(entries), devices), reason)
 
 
 def _is_spec(mode: object) -> bool:
@@ -76,6 +89,11 @@ def _is_spec(mode: object) -> bool:
     if isinstance(mode, str):
         return mode in ALGORITHMS or not _SPEC_MARKS.isdisjoint(mode)
     return isinstance(mode, tuple | list | AllReduceSpec)
+
+
+def _stand_in_for_gpus(devices: Sequence[str]) -> bool:
+    """Tell whether there are no GPUs, neither here nor among the devices of the towers."""
+    return not list_gpus() and all(tf.DeviceSpec.from_string(device).device_type != "GPU" for device in devices)
 
 
 def _first_cpu(devices: Sequence[str]) -> str:
