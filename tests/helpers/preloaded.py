@@ -9,6 +9,8 @@ time. Tests of imports, signals and kills start processes of their own.
 """
 
 import atexit
+import gc
+import importlib
 import json
 import os
 import random
@@ -29,7 +31,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(
-    script: Path, arguments: Sequence[Any] = (), *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    script: Path,
+    arguments: Sequence[Any] = (),
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    module: str = "tensorflow.compat.v1",
 ) -> subprocess.CompletedProcess[str]:
     """Run a script in a process of its own and return its exit code and what it printed.
 
@@ -38,6 +45,7 @@ def run(
         arguments: Its arguments, as text or what becomes text.
         env: Its environment; by default that of the test, in which tpack is found.
         cwd: Its directory; by default that of the test.
+        module: What else is loaded already, such as a module that imports all that the script does.
 
     Raises:
         RuntimeError: The server has ended.
@@ -48,7 +56,7 @@ def run(
         "cwd": str(cwd or Path.cwd()),
     }
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        channel = _server()
+        channel = _server(module)
         socket.send_fds(channel, [json.dumps(request).encode() + b"\n"], [out.fileno(), err.fileno()])
         answer = channel.makefile().readline()
         if not answer:
@@ -59,10 +67,10 @@ def run(
 
 
 @cache
-def _server() -> socket.socket:
-    """Start the server and return the channel to it; it ends when the channel does."""
+def _server(module: str) -> socket.socket:
+    """Start a server and return the channel to it; it ends when the channel does."""
     here, there = socket.socketpair()
-    command = [sys.executable, "-m", "tests.helpers.preloaded", str(there.fileno())]
+    command = [sys.executable, "-m", "tests.helpers.preloaded", str(there.fileno()), module]
     process = subprocess.Popen(command, cwd=ROOT, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL)
     there.close()
     atexit.register(_end, here, process)
@@ -112,8 +120,10 @@ def _become(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import tensorflow.compat.v1  # noqa: F401
-
+    importlib.import_module("tensorflow.compat.v1")
+    importlib.import_module(sys.argv[2])
+    # What is loaded stays; a collection in a fork that looked at all of it would copy the memory that it lies in.
+    gc.freeze()
     script = _serve(socket.socket(fileno=int(sys.argv[1])))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _become(script)

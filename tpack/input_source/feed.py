@@ -86,7 +86,6 @@ class _FeedCallback(Callback):
         if self._points is not None:
             self._points.close()
         self._points = None
-        self._num_taken = self.num_used = 0
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         begin = time.perf_counter()
@@ -103,6 +102,7 @@ class _FeedCallback(Callback):
     def _take(self) -> list[np.ndarray]:
         if self._points is None:
             self._points = iter(self._stream)
+            self._num_taken = self.num_used = 0
         for point in self._points:
             self._num_taken += 1
             return point
