@@ -79,6 +79,15 @@ def test_training_is_what_the_tower_says(graph):
         assert model.training
 
 
+def test_a_model_may_have_an_attribute_training_of_its_own(graph):
+    model = Model()
+    model.training = "mine"
+    with PredictTowerContext("predict"):
+        assert model.training == "mine"
+        assert not Model().training
+    assert not isinstance(Model.training, bool)
+
+
 @pytest.mark.parametrize("method", ["inputs", "build_graph", "optimizer"])
 def test_what_a_subclass_forgot_is_named(method):
     class Empty(ModelDesc):

@@ -1,7 +1,7 @@
 """The description of a model, which a user writes once and every trainer, builder and predictor can use."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import tensorflow.compat.v1 as tf
 
@@ -12,6 +12,19 @@ from tpack.tower.tower_func import InputSignature
 
 _optimizers: PerGraph[list[tuple["ModelDesc", tf.train.Optimizer]]] = PerGraph(list)
 """A graph's optimizers, each with its model."""
+
+
+class _IsTraining:
+    """What models have as ``training``. Unlike a property, it leaves the name to those that set it."""
+
+    @overload
+    def __get__(self, model: None, owner: type) -> "_IsTraining": ...
+
+    @overload
+    def __get__(self, model: object, owner: type) -> bool: ...
+
+    def __get__(self, model: object, owner: type) -> "bool | _IsTraining":
+        return self if model is None else current_tower_context().is_training
 
 
 class ModelDescBase:
@@ -72,10 +85,8 @@ class ModelDescBase:
         """The names of the inputs."""
         return self.get_input_signature().names
 
-    @property
-    def training(self) -> bool:
-        """Whether the tower that is being built is for training."""
-        return current_tower_context().is_training
+    training = _IsTraining()
+    """Whether the tower that is being built is for training; a model may set an attribute of this name to its own."""
 
 
 class ModelDesc(ModelDescBase):
