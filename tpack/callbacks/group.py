@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hooks import CallbackToHook
-from tpack.errors import CallbackError, CheckpointError, StopTraining
+from tpack.errors import CallbackError, CheckpointError, StopTraining, TpackError
 from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.timer import humanize_time_delta
@@ -148,13 +148,16 @@ class Callbacks(Callback):
         return zip(numbered(map(str, own)), own, strict=True)
 
     def _after_train(self) -> None:
-        """Give every member its `after_train`, then raise the first error that one of them had."""
+        """Give every member its `after_train`, log the errors that they have, and raise the first one instead."""
         first: Exception | None = None
         for cb in self.cbs:
             try:
                 cb.after_train()
             except Exception as error:
-                logger.exception(f"after_train of callback {cb} failed; the other callbacks are still finished")
+                if first is not None:
+                    # The words of tpack's errors say enough.
+                    is_known = isinstance(error, TpackError)
+                    logger.error(f"after_train of callback {cb} failed too: {error}", exc_info=not is_known)
                 first = first or error
         if first is not None:
             raise first

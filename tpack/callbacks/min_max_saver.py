@@ -17,7 +17,7 @@ from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_text
 from tpack.utils.dir_lock import DirectoryClaim
-from tpack.utils.fs import atomic_write
+from tpack.utils.fs import atomic_write, why_not_written
 from tpack.utils.serialize import seal_json, unseal_json
 
 
@@ -114,7 +114,7 @@ class MinSaver(Callback):
             with atomic_write(self._best_path) as file:
                 file.write(seal_json({"name": self._stat, "value": value, "global_step": self.global_step}))
         except OSError as error:
-            raise CheckpointError(f"cannot write checkpoint {self._path}: {error}") from error
+            raise CheckpointError(f"cannot write checkpoint {self._path}: {why_not_written(self._path, error)}") from error
         self._best = value
         logger.info(f"Model with {'maximum' if self._reverse else 'minimum'} '{self._stat}' ({value:.5g}) saved.")
 

@@ -4,14 +4,16 @@ import abc
 import glob
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+from google.protobuf.message import DecodeError
 
 from tpack.errors import ConfigError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import ServingInputReceiver
+from tpack.utils import logger
 
 Results = Mapping[str, Any]
 
@@ -229,10 +231,26 @@ class BestExporter(LatestExporter):
         """Return the best of the results in event files, up to a global step, which is that of the current result."""
         best: Results | None = None
         for path in sorted(glob.glob(os.path.join(model_dir, self._pattern or ""))):
-            for event in tf.train.summary_iterator(path):
-                result = {value.tag: value.simple_value for value in event.summary.value}
-                if not result or event.step >= step:
+            for found_at, result in results_in(path):
+                if found_at >= step:
                     continue
                 if best is None or self._is_better(best_eval_result=best, current_eval_result=result):
                     best = result
         return best
+
+
+def results_in(path: str) -> Iterator[tuple[int, Results]]:
+    """Yield the scalars of an event file and the steps that they are of, up to where it is damaged.
+
+    A run that was killed leaves an event file that ends in the middle of an event. A warning says so.
+
+    Args:
+        path: the file.
+    """
+    try:
+        for event in tf.train.summary_iterator(path):
+            result = {value.tag: value.simple_value for value in event.summary.value}
+            if result:
+                yield int(event.step), result
+    except (tf.errors.OpError, DecodeError) as error:
+        logger.warning(f"The event file {path} is damaged, and is not read beyond that place: {error}")

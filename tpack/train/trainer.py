@@ -262,6 +262,16 @@ class Trainer(metaclass=InOwnGraph):
         interruption.end_process()
 
     def _train_and_finish(self, interruption: Interruption) -> None:
+        has_failed = True
+        try:
+            self._train_to_the_end(interruption)
+            has_failed = False
+        finally:
+            interruption.leave()
+            self._finish(has_failed=has_failed)
+
+    def _train_to_the_end(self, interruption: Interruption) -> None:
+        """Train until all epochs are done, a callback wants to stop, or a signal comes."""
         try:
             self._train(interruption)
         except StopTraining as stop:
@@ -273,9 +283,6 @@ class Trainer(metaclass=InOwnGraph):
                 raise
             logger.warning(f"What was broken off ended with {type(error).__name__}: {error}")
             self._end_interrupted(error)
-        finally:
-            interruption.leave()
-            self._finish()
 
     def _end_interrupted(self, error: BaseException) -> None:
         """Find out whether what was trained can be saved, which callbacks then do."""
@@ -351,9 +358,14 @@ class Trainer(metaclass=InOwnGraph):
             if self.hooked_sess.should_stop():
                 raise StopTraining("a callback requested it")
 
-    def _finish(self) -> None:
+    def _finish(self, *, has_failed: bool) -> None:
         try:
             self._callbacks.after_train()
+        except Exception as error:
+            if not has_failed:
+                raise
+            # What training ends with is raised, and this mostly follows from it.
+            logger.error(f"After the error that ends training, callbacks could not be finished: {error}")
         finally:
             self.hooked_sess.close()
 

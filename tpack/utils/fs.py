@@ -106,6 +106,17 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
             os.unlink(temporary)
 
 
+def why_not_written(path: str, error: OSError) -> str:
+    """Return in words why a file could not be written.
+
+    Args:
+        path: the file.
+        error: what came of trying.
+    """
+    directory = os.path.dirname(os.path.abspath(path))
+    return error.strerror or str(error) if os.path.isdir(directory) else f"the directory {directory} is gone"
+
+
 def leftover_of(name: str) -> str | None:
     """Return which file was being written if a file has a name that `atomic_path` gives; None for other names."""
     match = _TEMPORARY.fullmatch(name)

@@ -20,7 +20,7 @@ from tpack.errors import CallbackError
 from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
-from tpack.utils.fs import atomic_write
+from tpack.utils.fs import atomic_write, why_not_written
 
 Entry = dict[str, Any]
 
@@ -144,7 +144,7 @@ class JSONWriter(MonitorBase):
                 with atomic_write(self._path) as file:
                     json.dump(entries, file, allow_nan=False)
             except OSError as error:
-                raise CallbackError(f"cannot write statistics to {self._path}: {error}") from error
+                raise CallbackError(f"cannot write statistics to {self._path}: {why_not_written(self._path, error)}") from error
 
     def _after_train(self) -> None:
         self._trigger()

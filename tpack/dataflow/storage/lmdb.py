@@ -339,6 +339,8 @@ class _LmdbFile:
                     entry = next(entries, None)
                 if entry is None:
                     return
+                if last is not None and entry[0] <= last:
+                    raise InputError(f"the LMDB file {self.path} is damaged: {entry[0]!r} follows {last!r}")
                 last = entry[0]
                 yield entry
 

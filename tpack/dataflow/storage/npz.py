@@ -10,6 +10,7 @@ from tpack.errors import InputError
 from tpack.utils import logger, serialize
 from tpack.utils.checks import check_local_path
 from tpack.utils.fs import atomic_write
+from tpack.utils.npz import read_npz
 from tpack.utils.progress import get_tqdm
 
 
@@ -53,16 +54,10 @@ class NumpySerializer:
             InputError: The file is missing, damaged, or was not written by `save`.
         """
         path = check_local_path(NumpySerializer(), "path", path)
-        try:
-            # Arrays of objects would be unpickled, which runs code.
-            with np.load(path, allow_pickle=False) as content:
-                buffer, ends = content["buffer"], content["ends"]
-        except Exception as error:
-            # What damaged archives raise is of many kinds.
-            raise InputError(
-                f"the file {path} cannot be read as one that NumpySerializer wrote: {type(error).__name__}: {error}"
-            ) from error
-        return _SerializedPoints(path, buffer, ends, shuffle)
+        arrays = read_npz(path)
+        if arrays.keys() != {"buffer", "ends"}:
+            raise InputError(f"the file {path} was not written by NumpySerializer: it has the arrays {sorted(arrays)}")
+        return _SerializedPoints(path, arrays["buffer"], arrays["ends"], shuffle)
 
 
 class _SerializedPoints(IndexedDataFlow):

@@ -1,0 +1,65 @@
+"""Arrays in archives come back as they were, or the archive is refused."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+from tpack.errors import InputError
+from tpack.utils.npz import read_npz
+
+ARRAYS = {"a/b": np.arange(6).reshape(2, 3), "scalar": np.float32(3)}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_arrays_come_back(tmp_path, save):
+    save(tmp_path / "file.npz", **ARRAYS)
+    found = read_npz(tmp_path / "file.npz")
+    assert found.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(found[name], array, strict=True)
+
+
+def test_no_changed_byte_leaves_an_array_out_or_changes_one(tmp_path):
+    path = tmp_path / "file.npz"
+    np.savez(path, **ARRAYS)
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(len(whole)):
+        for value in {0, 255, whole[place] ^ 4} - {whole[place]}:
+            path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
+            try:
+                found = read_npz(path)
+            except InputError:
+                refused += 1
+                continue
+            # An archive says when a file was written, and for which system.
+            assert {name: array.tolist() for name, array in found.items()} == {
+                name: array.tolist() for name, array in ARRAYS.items()
+            }
+    assert refused > len(whole)
+
+
+@pytest.mark.parametrize("size", [0, 10, 22, 200, -22, -1])
+def test_cut_off_file_is_refused(tmp_path, size):
+    path = tmp_path / "file.npz"
+    np.savez(path, **ARRAYS)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(InputError, match=r"cannot read arrays from .*file\.npz"):
+        read_npz(path)
+
+
+def test_what_is_no_array_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "file.npz", "w") as archive:
+        archive.writestr("a.npy", b"text")
+    with pytest.raises(InputError, match="a.* is no array"):
+        read_npz(tmp_path / "file.npz")
+
+
+def test_one_array_and_objects_are_refused(tmp_path):
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    with pytest.raises(InputError, match="holds one array without a name"):
+        read_npz(tmp_path / "one.npy")
+    np.savez(tmp_path / "objects.npz", a=np.array([object()]))
+    with pytest.raises(InputError, match="ValueError: .*allow_pickle"):
+        read_npz(tmp_path / "objects.npz")
