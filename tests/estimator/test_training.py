@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.event_files import scalars_in
 from tests.helpers.log_lines import captured_log
-from tpack.errors import ConfigError, NumericsError
+from tpack.errors import ConfigError, GraphBuildError, NumericsError
 from tpack.estimator.building import ModelParts, build_model
 from tpack.estimator.inputs import Inputs, call_input_fn
 from tpack.estimator.run_config import RunConfig
@@ -206,3 +206,50 @@ def test_input_may_be_tensors(tmp_path):
         built = build_model(parts, "train", lambda: Inputs(tf.constant(2), None))
         train_model(parts, built, TrainLimits(3, None), (), ())
     assert value(tmp_path, "v") == 1.5
+
+
+def not_counting(features, mode):
+    return EstimatorSpec(mode, loss=1.0, train_op=tf.identity(features))
+
+
+def test_a_limit_that_is_never_reached_is_an_error_before_the_first_step(tmp_path):
+    seen = []
+
+    def read(features, mode):
+        return not_counting(tf.py_func(lambda x: seen.append(x) or x, [features], tf.int64), mode)
+
+    with pytest.raises(GraphBuildError, match="nothing in the model increments the global step"):
+        train(tmp_path, numbers(10**9), model=read, last_step=2)
+    assert seen == []
+
+
+def test_a_limit_that_is_not_reached_for_long_is_an_error(tmp_path, monkeypatch):
+    def model(features, mode):
+        tf.assign_add(tf.train.get_global_step(), 1)
+        return not_counting(features, mode)
+
+    monkeypatch.setattr("tpack.estimator.training._STUCK_STEPS", 150)
+    with pytest.raises(GraphBuildError, match="has been 0 for 150 steps, and training is to end when it is 2"):
+        train(tmp_path, numbers(10**9), model=model, last_step=2)
+
+
+def test_a_step_may_be_counted_now_and_then(tmp_path):
+    def model(features, mode):
+        step = tf.train.get_global_step()
+        counted = tf.cond(tf.equal(features % 3, 2), lambda: tf.assign_add(step, 1).op, tf.no_op)
+        return EstimatorSpec(mode, loss=1.0, train_op=counted)
+
+    train(tmp_path, numbers(100), model=model, last_step=2)
+    assert value(tmp_path, "global_step") == 2
+
+
+def test_what_queue_runners_apply_after_the_last_step_is_saved(tmp_path):
+    def model(features, mode):
+        variable = tf.get_variable("x", [], initializer=tf.zeros_initializer())
+        optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=1)
+        loss = tf.square(variable - 1.0) + 0.0 * tf.cast(features, tf.float32)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+        return EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[optimizer.make_session_run_hook(True)])
+
+    train(tmp_path, numbers(1), model=model)
+    assert (value(tmp_path, "global_step"), value(tmp_path, "x")) == (1, 2)

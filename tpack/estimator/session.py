@@ -41,6 +41,23 @@ class SessionPlan:
     input_initializer: tf.Operation | None = None
 
 
+class QueueCoordinator(tf.train.Coordinator):
+    """A coordinator that can be asked whether threads work beside the steps, as those of queue runners do.
+
+    Attributes:
+        has_threads: whether there are any.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_threads = False
+
+    def register_thread(self, thread: threading.Thread) -> None:
+        """Take note of a thread that is to end with the session."""
+        self.has_threads = True
+        super().register_thread(thread)
+
+
 @contextmanager
 def model_session(
     graph: tf.Graph, plan: SessionPlan, hooks: Sequence[tf.train.SessionRunHook]
@@ -67,7 +84,7 @@ def model_session(
         order_sums(graph, creator)
         plan.scaffold.finalize()
         session = creator.create_session()
-    coordinator = tf.train.Coordinator()
+    coordinator = QueueCoordinator()
     threads: list[threading.Thread] = []
     try:
         with graph.as_default(), session.as_default():

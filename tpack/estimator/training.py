@@ -4,16 +4,17 @@ The model's directory gets checkpoints ``model.ckpt-<step>``, and summaries for 
 """
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, DataExhaustedError, NumericsError
+from tpack.errors import ConfigError, DataExhaustedError, GraphBuildError, NumericsError
 from tpack.estimator.building import BuiltModel, ModelParts
 from tpack.estimator.run_config import RunConfig
-from tpack.estimator.session import SessionPlan, add_default_saver, model_session
+from tpack.estimator.session import QueueCoordinator, SessionPlan, add_default_saver, model_session
 from tpack.estimator.spec import operation_of
 from tpack.tfutils.checkpoint import CheckpointSeries
 from tpack.tfutils.step.hooked_session import HookedSession
@@ -24,7 +25,13 @@ from tpack.utils import logger
 
 _STILL_STEPS = 100
 """After how many steps without an increment of the global step a warning says so."""
+_STUCK_STEPS = 10_000
+"""After how many of them training that is to end at a global step ends with an error."""
+_LAST_WORDS_SECS = 5.0
+"""How long a queue runner may take to apply what the last step brought."""
 _CHECKPOINT_NAME = "model.ckpt"
+_READING = frozenset({"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "Identity", "IsVariableInitialized"})
+"""What uses a variable, or the reference to one, and does not change it."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ def train_model(
 
     Raises:
         ConfigError: There are listeners and a hook that writes the checkpoints.
+        GraphBuildError: Training is to end at a global step, which nothing increments.
         NumericsError: The loss is not a number.
         KeyboardInterrupt: The user's own, after a checkpoint of the steps that were done.
     """
@@ -77,17 +85,38 @@ def train_model(
     with event_writer(parts.model_dir) if writes_events else nullcontext() as events:
         if events is not None:
             events.add_graph(graph)
-        with model_session(graph, plan, hooks) as session, session.session.as_default():
+        queues = _Queues()
+        with model_session(graph, plan, [*hooks, queues]) as session, session.session.as_default():
+            if limits.last_step is not None:
+                _check_counted(model.global_step, spec.scaffold.saver)
             start = int(session.session.run(model.global_step))
             writer.begin(session.session, spec.scaffold.saver, start)
             loop = _Loop(session, fetches, _Reports(spec.scaffold.summary_op, events, config, start), writer)
             with _saved_when_interrupted(writer, session.session, model.global_step):
                 loop.run(start, limits.last_step)
+                loop.note_queues(queues, model.global_step)
                 writer.end(session.session, loop.step)
     if loop.step == start:
         logger.warning(f"Training ended at global step {start} without a step.")
     else:
         logger.info(f"Training ended at global step {loop.step} with a loss of {loop.loss:.6g}.")
+
+
+class _Queues(tf.train.SessionRunHook):
+    """Learns, as the last of the hooks, whether queue runners work beside the steps."""
+
+    def __init__(self) -> None:
+        self._coordinator: tf.train.Coordinator | None = None
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Be told of the coordinator, which all threads have been registered with."""
+        self._coordinator = coord
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether there are queue runners, and none of them has failed or ended."""
+        coordinator = self._coordinator
+        return isinstance(coordinator, QueueCoordinator) and coordinator.has_threads and not coordinator.should_stop()
 
 
 class CheckpointWriter:
@@ -221,11 +250,27 @@ class _Loop:
         while not self._session.should_stop() and not self._writer.wants_stop:
             if last_step is not None and self.step >= last_step:
                 return
+            if last_step is not None and self._num_still >= _STUCK_STEPS:
+                raise GraphBuildError(
+                    f"the global step has been {self.step} for {self._num_still} steps, and training is to end when it "
+                    f"is {last_step}: the train_op has to increment it"
+                )
             try:
                 self._run_step()
             except DataExhaustedError:
                 logger.info(f"The data ended at global step {self.step}.")
                 return
+
+    def note_queues(self, queues: _Queues, global_step: tf.Variable) -> None:
+        """Take note of what queue runners did after the last step: `SyncReplicasOptimizer` has them apply gradients.
+
+        Where the last step was not counted yet, they are given some time to do so.
+        """
+        step = int(self._session.session.run(global_step))
+        end = time.monotonic() + _LAST_WORDS_SECS
+        while self._num_still and step == self.step and queues.is_at_work and time.monotonic() < end:
+            step = int(self._session.session.run(global_step))
+        self.step = step
 
     def _run_step(self) -> None:
         if self._reports.wants_summary(self.step + 1):
@@ -247,6 +292,24 @@ class _Loop:
                 "optimizers do that are given global_step=tf.train.get_global_step()"
             )
         self.step = step
+
+
+def _check_counted(global_step: tf.Variable, saver: tf.train.Saver) -> None:
+    """Refuse to train to a global step that nothing in its graph increments, as that would go on for ever."""
+    graph = global_step.graph
+    components = getattr(global_step, "components", [global_step])
+    handles = {component.op for component in components}
+    setting = {component.initializer for component in components}
+    waiting = [graph.get_operation_by_name(saver.as_saver_def().restore_op_name)]
+    while waiting:
+        setting.add(waiting[-1])
+        waiting.extend(op for op in waiting.pop().control_inputs if op not in setting)
+    users = [user for op in handles for output in op.outputs for user in output.consumers()]
+    if not any(user.type not in _READING and user not in setting for user in users):
+        raise GraphBuildError(
+            "nothing in the model increments the global step, at which training is to end: the train_op has to, as "
+            "optimizers do that are given global_step=tf.train.get_global_step()"
+        )
 
 
 @contextmanager
