@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # So many data points are written at a time, and an array in the file is in pieces of about so many bytes.
 _POINTS_AT_A_TIME = 256
 _PIECE_SIZE_BYTES = 1 << 16
+# Of HDF5: from 1.10, of 2016, on, what describes the arrays has checksums too.
+_VERSIONS = ("v110", "v110")
 
 
 class HDF5Data(IndexedDataFlow):
@@ -85,7 +87,7 @@ class HDF5Serializer:
     """Write a flow to an HDF5 file, one array for each component, and read such a file as a flow.
 
     The data points must be lists or tuples of numbers and arrays of numbers, each component of one shape and dtype. The
-    file has a checksum for each piece of an array.
+    file has a checksum for each piece of an array and for what describes it; programs with HDF5 1.10 or newer read it.
     """
 
     @staticmethod
@@ -107,7 +109,7 @@ class HDF5Serializer:
         library = import_optional("h5py", "hdf5")
         df.reset_state()
         count = 0
-        with atomic_path(path) as temporary, library.File(temporary, "w") as file:
+        with atomic_path(path) as temporary, library.File(temporary, "w", libver=_VERSIONS) as file:
             for first_index, columns in _column_chunks(df):
                 if count == 0:
                     _make_arrays(file, columns, data_paths)
