@@ -3,9 +3,12 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks.base import CallbackFactory
+from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.run_op import RunOp, RunUpdateOps
-from tpack.errors import CallbackError
+from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.errors import CallbackError, GraphBuildError
+from tpack.input_source.tensors import TensorInput
+from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 
 
 def count_runs(make_callback, **training):
@@ -66,3 +69,73 @@ def test_run_update_ops_runs_the_collection_every_step(graph, key):
 
 def test_run_update_ops_without_ops_does_nothing(graph):
     assert count_runs(lambda op: RunUpdateOps()) == 0
+
+
+def train_two_towers(make_op, **options):
+    """Return the weights of both towers before each step of two epochs of two, whose steps change nothing."""
+    seen = []
+
+    class Weights(Callback):
+        def _setup_graph(self):
+            self.weights = [tower.get_variable("w") for tower in self.trainer.towers]
+
+        def _trigger_step(self):
+            seen.append(self.trainer.sess.run(self.weights))
+
+    def build_graph(x):
+        with tf.variable_scope("target"):
+            tf.get_variable("w", initializer=1.0, trainable=False)
+        return tf.get_variable("w", initializer=0.0) * x
+
+    with tf.Graph().as_default():
+        trainer = SyncMultiGPUTrainerReplicated(2)
+        trainer.setup_graph(
+            [tf.TensorSpec([], tf.float32, "x")],
+            TensorInput(lambda: [tf.constant(0.0)], size=2),
+            build_graph,
+            lambda: tf.train.GradientDescentOptimizer(0.1),
+        )
+        run = PeriodicTrigger(RunOp(make_op, run_before=False, **options), every_k_steps=1)
+        trainer.train_with_defaults(
+            callbacks=[run, Weights()], monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=2
+        )
+    return seen
+
+
+def named(name):
+    return next(variable for variable in tf.global_variables() if variable.op.name == name)
+
+
+def test_what_changes_the_main_tower_changes_all_towers_at_once():
+    assert train_two_towers(lambda: tf.assign_add(named("w"), 1.0)) == [[1, 1], [2, 2], [3, 3], [4, 4]]
+
+
+def test_copies_that_the_operation_changes_itself_are_left_to_it():
+    def change_both():
+        copy = next(variable for variable in tf.local_variables() if variable.op.name == "tower1/w")
+        return tf.group(tf.assign_add(named("w"), 1.0), tf.assign_add(copy, 10.0))
+
+    # What is copied before an epoch makes them equal again.
+    assert train_two_towers(change_both) == [[1, 10], [2, 20], [3, 12], [4, 22]]
+
+
+@pytest.mark.parametrize("find", [lambda: named("target/w"), lambda: tf.get_default_graph().get_tensor_by_name("w:0")])
+def test_the_handle_of_a_variable_is_taken_as_its_value(find):
+    assert train_two_towers(lambda: named("w").assign(named("target/w") + 0 * find())) == [[1, 1]] * 4
+
+
+def test_a_target_network_is_copied_as_scripts_of_the_field_write_it(graph):
+    network, target = tf.get_variable("w", initializer=3.0), tf.get_variable("target/w", initializer=0.0)
+    seen = []
+    update = RunOp(lambda: target.assign(tf.get_default_graph().get_tensor_by_name("w:0")))
+    reader = CallbackFactory(after_train=lambda cb: seen.append(cb.trainer.sess.run([network, target])))
+    FakeTrainer(tf.no_op()).train([update, reader], steps_per_epoch=1, epochs=(1, 1))
+    assert seen == [[3.0, 3.0]]
+    assert graph.get_tensor_by_name("w:0").dtype == tf.resource
+
+
+def test_a_handle_that_comes_by_another_way_is_an_error_that_says_what_to_write(graph):
+    variable = tf.get_variable("w", initializer=3.0)
+    update = RunOp(lambda: variable.assign(graph.get_operation_by_name("w").outputs[0]))
+    with pytest.raises(GraphBuildError, match=r"the handle of a variable is used as .* its read_value\(\)"):
+        update.setup_graph(FakeTrainer(tf.no_op()))

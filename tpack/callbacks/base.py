@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CallbackError
-from tpack.tower.names import op_and_tensor_name, value_if_variable
+from tpack.tower.names import op_and_tensor_name, value_if_variable, values_by_name
 from tpack.tower.tower_func import TowerHandle, TowerHandles
 from tpack.types import Trainer
 
@@ -80,11 +80,13 @@ class Callback:
     def setup_graph(self, trainer: Trainer) -> None:
         """Remember the trainer and call `_setup_graph` inside `name_scope`.
 
+        There, ``graph.get_tensor_by_name`` gives the value of a variable and not its handle.
+
         Raises:
             CallbackError: the callback already belongs to a training.
         """
         self._join(trainer)
-        with tf.name_scope(self.name_scope):
+        with tf.name_scope(self.name_scope), values_by_name(self.graph):
             self._setup_graph()
 
     def _join(self, trainer: Trainer) -> None:

@@ -184,13 +184,11 @@ def _copies_of(trainer: Trainer, variable: tf.Variable) -> list[tf.Variable]:
         trainer: whose towers are looked at. One without towers has no copies.
         variable: any variable of the graph.
     """
+    return [copy for main, copy in copies_in_towers(trainer) if main is variable]
+
+
+def copies_in_towers(trainer: Trainer) -> list[tuple[tf.Variable, tf.Variable]]:
+    """Return each variable of a trainer's main tower with its copy in each other tower that has its own; often none."""
     contexts = [handle.context for handle in training_towers(trainer)]
-    if not contexts or not any(known is variable for known in contexts[0].recorder.variables):
-        return []
-    pairs = [
-        pair
-        for other in contexts[1:]
-        if other.has_own_variables
-        for pair in pair_variables(contexts[0].recorder, other.recorder)
-    ]
-    return [copy for main, copy in pairs if main is variable]
+    others = [other for other in contexts[1:] if other.has_own_variables]
+    return [pair for other in others for pair in pair_variables(contexts[0].recorder, other.recorder)]

@@ -1,4 +1,8 @@
-"""Run an operation at some times of the training: before it, when triggered, or with every step."""
+"""Run an operation at some times of the training: before it, when triggered, or with every step.
+
+An operation that a user makes knows the variables of the main tower. Where towers have variables of their own, what it
+assigns to one of these is assigned to the copies as well, right after it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,19 @@ from typing import TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
+from tpack.callbacks.hyper_param import copies_in_towers
 from tpack.errors import CallbackError
+from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
 
 Runnable: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
 
 
+_ASSIGNMENTS = ("Assign", "ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSliceAssign")
+
+
 class RunOp(Callback):
-    """Run an operation.
+    """Run an operation, on all towers if it changes a variable of the main one.
 
     Args:
         op: an operation or tensor, or a function without arguments that makes one when the graph is set up; the
@@ -44,11 +53,29 @@ class RunOp(Callback):
         self._runs_as_trigger = run_as_trigger
         self._runs_with_step = run_step
         self._verbose = verbose
+        self._name = ""
         self._fetch: tf.Operation | None = None
 
     def _setup_graph(self) -> None:
-        op = self._op() if callable(self._op) else self._op
-        self._fetch = None if op is None else _as_operation(op)
+        made = self._op() if callable(self._op) else self._op
+        if made is not None:
+            op = _as_operation(made)
+            self._name = op.name
+            self._fetch = self._with_copies(op)
+
+    def _with_copies(self, op: tf.Operation) -> tf.Operation:
+        """Return an operation that also gives copies what this one assigns to variables of the main tower alone."""
+        pairs = copies_in_towers(self.trainer)
+        changed = _changed_by(op) if pairs else set()
+        pairs = [(main, copy) for main, copy in pairs if main.op.name in changed and copy.op.name not in changed]
+        if not pairs:
+            return op
+        with tf.control_dependencies([op]):
+            assignments = []
+            for main, copy in pairs:
+                with tf.device(copy.device):
+                    assignments.append(copy.assign(main.read_value(), read_value=False))
+        return tf.group(op, *assignments, name="on_all_towers")
 
     def _before_train(self) -> None:
         if self._runs_before:
@@ -65,7 +92,7 @@ class RunOp(Callback):
         if self._fetch is None:
             return
         if self._verbose:
-            logger.info(f"Running operation {self._fetch.name} {when}.")
+            logger.info(f"Running operation {self._name} {when}.")
         self.trainer.sess.run(self._fetch)
 
     def implements(self, hook: str) -> bool:
@@ -97,6 +124,15 @@ class RunUpdateOps(RunOp):
             return tf.group(*ops, name="update_ops")
 
         super().__init__(group_updates, run_before=False, run_as_trigger=False, run_step=True)
+
+
+def _changed_by(op: tf.Operation) -> set[str]:
+    """Return the names of the variables that an operation changes, or one that it needs."""
+    return {
+        needed.inputs[0].op.name
+        for needed in ancestors([op])
+        if needed.type.startswith(_ASSIGNMENTS) and len(needed.inputs) and needed.inputs[0].dtype == tf.resource
+    }
 
 
 def _as_operation(item: Runnable) -> tf.Operation:

@@ -25,6 +25,7 @@ from tpack.tower.devices import Device
 from tpack.tower.getters import custom_getter_scope
 from tpack.tower.keras_values import KerasValues, check_own_layers
 from tpack.tower.merging import MergeCall, Merged, merge, part_of_tower
+from tpack.tower.names import check_handle_use
 from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.tower.recorder import Ownership, VariableRecorder, ownership_of
 from tpack.types import Strategy
@@ -242,6 +243,7 @@ class TowerContext:
             logger.warning(f"Leaving {self!r} failed as well: {closing_error}")
         if error is not None:
             check_own_layers(error)
+            check_handle_use(error)
 
     def _initialised_here(self) -> list[tf.Variable]:
         """Return the variables whose first values this tower may set: its own, and those that were there before it."""

@@ -4,10 +4,17 @@ A tensor is called ``op:index``; scripts write both ``"cost"`` and ``"cost:0"`` 
 knows a resource variable's handle by the variable's name, and a handle is of no use to whoever asked for a value.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import ismethod
+
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, GraphBuildError
 from tpack.tower.collections import VARIABLE_KEYS
+
+# What TensorFlow says of a handle in the place of a value.
+_OF_HANDLES = ("with dtype resource:", "has DataType resource not in list of allowed values")
 
 
 def tower_name(index: int) -> str:
@@ -48,3 +55,44 @@ def value_if_variable(tensor: tf.Tensor) -> tf.Tensor:
         return tensor
     variables = (variable for key in VARIABLE_KEYS for variable in tensor.graph.get_collection(key))
     return next((variable.read_value() for variable in variables if variable.op is tensor.op), tensor)
+
+
+@contextmanager
+def values_by_name(graph: tf.Graph) -> Iterator[None]:
+    """Let ``graph.get_tensor_by_name`` give the values of variables in a block, and not their handles.
+
+    Scripts of a time when a variable was its value copy ``graph.get_tensor_by_name("net/w:0")`` to another variable.
+
+    Args:
+        graph: not finalized.
+
+    Raises:
+        GraphBuildError: The block uses a handle that it has by another way as a value.
+    """
+    plain = graph.get_tensor_by_name
+    if not ismethod(plain):
+        # A block around this one gives values already.
+        yield
+        return
+    graph.get_tensor_by_name = lambda name: value_if_variable(plain(name))
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        check_handle_use(error)
+        raise
+    finally:
+        del graph.get_tensor_by_name
+
+
+def check_handle_use(error: BaseException) -> None:
+    """Say what to write if an error of TensorFlow is that the handle of a variable was used as its value.
+
+    Raises:
+        GraphBuildError: It is.
+    """
+    if isinstance(error, TypeError | ValueError) and any(sign in str(error) for sign in _OF_HANDLES):
+        raise GraphBuildError(
+            f"the handle of a variable is used as if it were the value: {error}. graph.get_tensor_by_name('net/w:0') "
+            "gives the handle, as does an operation's outputs[0]. Take the variable, from tf.get_variable or "
+            "tower.get_variable('net/w'), and its read_value()"
+        ) from error
