@@ -364,7 +364,9 @@ def swap_graph_state(graph: tfv1.Graph, state: dict[str, object] | None = None) 
 
 def is_in_variable_store(variable: tfv1.Variable) -> bool:
     """Tell whether ``get_variable`` made a variable of the current graph, and gives it again where it is reused."""
-    return _get_default_variable_store()._vars.get(variable.op.name) is variable
+    # A creator of the user's may have returned anything.
+    operation = getattr(variable, "op", None)
+    return operation is not None and _get_default_variable_store()._vars.get(operation.name) is variable
 
 
 def forget_names(names: Mapping[str, tfv1.Variable]) -> None:

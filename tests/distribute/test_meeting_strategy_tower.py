@@ -7,7 +7,7 @@ from tests.helpers.strategies import devices_of, in_scope
 from tpack.distribute.current import get_tower_context
 from tpack.distribute.meeting import StrategyTower, call_in_strategy_towers
 from tpack.distribute.values import PerDevice
-from tpack.errors import StrategyError
+from tpack.errors import StrategyError, TowerMismatchError
 from tpack.tower.context import current_tower_context
 
 UPDATE_OPS = tf.GraphKeys.UPDATE_OPS
@@ -57,3 +57,40 @@ def test_each_tower_gets_its_part_of_the_arguments_on_its_device(graph):
     for device in devices_of(2):
         assert [seen[0][0].get(device), seen[1]["k"].get(device), seen[2].get(device)] == [device] * 3
     assert seen[0][1] == 1
+
+
+def test_names_that_differ_by_the_number_of_a_tower_are_matched(graph):
+    def tower():
+        index = get_tower_context().tower_id
+        with tf.name_scope(f"part_{index}"):
+            return [tf.Variable(1.0, name=f"a_{index}"), tf.Variable([1.0], name="b"), tf.Variable(1.0, name="b_1")]
+
+    with in_scope(3) as strategy:
+        variables = strategy.call_for_each_tower(tower)
+    assert [variable.op.name for variable in variables] == ["part_0/a_0", "part_0/b", "part_0/b_1"]
+
+
+def test_names_that_differ_by_numbers_and_could_be_several_are_not_matched(graph):
+    def tower():
+        index = get_tower_context().tower_id
+        return [tf.Variable(1.0, name=f"a_{2 * index + k}") for k in range(2)]
+
+    with in_scope() as strategy, pytest.raises(TowerMismatchError, match="creates the variable 'a_2'.*near names: a_"):
+        strategy.call_for_each_tower(tower)
+
+
+def test_a_creator_may_return_anything(graph):
+    def tower():
+        index = get_tower_context().tower_id
+
+        def number(next_creator, **kwargs):
+            return f"{next_creator(**kwargs)} in tower {index}"
+
+        with tf.variable_creator_scope(number):
+            made = tf.Variable([1.0]), tf.Variable(2.0)
+            get_tower_context().merge_call(lambda _: None)
+            return made
+
+    with in_scope() as strategy, tf.variable_creator_scope(lambda _, **kwargs: "no variable"):
+        made = strategy.call_for_each_tower(tower)
+    assert [list(each.index.values()) for each in made] == [["no variable in tower 0", "no variable in tower 1"]] * 2

@@ -9,6 +9,7 @@ tower takes the variables of another one, such as for prediction, a variable tha
 its path instead: the name scopes inside the tower, its name, and how many were made there before.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -328,22 +329,25 @@ class VariablePaths:
             initial_value: what it would hold; its shape is compared if that is known without computing it.
             owner: this tower, for messages.
             made_by: the paths of the other tower, or of several to look through; None for all of the graph that are in
-                the same variable scope.
+                the same variable scope. In one that is given, a path that differs in numbers, such as that of the
+                tower in ``w_1``, is as good where there is no other.
 
         Raises:
             TowerMismatchError: There is none, or it has another shape. The message lists near names.
         """
         path = self.path(name)
+        is_alike_enough = made_by is not None
         if made_by is None:
             made_by = [paths for paths in _paths.here() if paths.variable_scope == self.variable_scope]
         towers = [[(where, made) for where, made in paths._made if not is_in_variable_store(made)] for paths in made_by]
         for made in towers:
-            here = [variable for where, variable in made if where == path]
-            if self._taken[path] < len(here):
-                variable = here[self._taken[path]]
-                _check_shape(variable, initial_value, owner)
-                self._taken[path] += 1
-                return variable
+            for where in (path, self._only_alike(path, made) if is_alike_enough else None):
+                here = [variable for each, variable in made if each == where]
+                if where is not None and self._taken[where] < len(here):
+                    variable = here[self._taken[where]]
+                    _check_shape(variable, initial_value, owner)
+                    self._taken[where] += 1
+                    return variable
         near = get_close_matches(path, {where for made in towers for where, _ in made}, n=5)
         hint = f"; near names: {', '.join(near)}" if near else ""
         raise TowerMismatchError(
@@ -351,6 +355,16 @@ class VariablePaths:
             "the same variables in every tower, in training and in prediction. What tf.Variable and Keras layers make "
             f"is found by its name and its name scopes{hint}"
         )
+
+    def _only_alike(self, path: str, made: Sequence[tuple[str, tf.Variable]]) -> str | None:
+        """Return the path of the one variable, not taken yet, whose path differs in numbers alone, or None."""
+        counts = Counter(where for where, _ in made if _without_numbers(where) == _without_numbers(path))
+        left = [where for where, count in counts.items() if self._taken[where] < count]
+        return left[0] if len(left) == 1 else None
+
+
+def _without_numbers(path: str) -> str:
+    return re.sub(r"_\d+(?=/|$)", "_#", path)
 
 
 _paths: PerGraph[list[VariablePaths]] = PerGraph(list)
@@ -436,7 +450,9 @@ def _check_shape(variable: tf.Variable, initial_value: InitialValue, owner: str)
     if initial_value is None or callable(initial_value):
         return
     shape = initial_value.shape if hasattr(initial_value, "shape") else np.shape(initial_value)
-    if not variable.shape.is_compatible_with(shape):
+    # A creator of the user's may have returned anything.
+    made = getattr(variable, "shape", None)
+    if isinstance(made, tf.TensorShape) and not made.is_compatible_with(shape):
         raise TowerMismatchError(
             f"{owner} wants a variable of shape {tf.TensorShape(shape)} where the main training tower made "
             f"{variable.op.name} of shape {variable.shape}"
