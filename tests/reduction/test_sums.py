@@ -96,6 +96,19 @@ def test_16_bit_floats_are_added_in_float32(dtype: Any, large: float, session8: 
     assert float(total) == large + 4
 
 
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+def test_a_pair_of_16_bit_floats_has_one_sum_in_whichever_type_it_is_added(dtype: Any, rng: Any, session8: Any) -> None:
+    bits = rng.integers(0, 2**16, size=(2, 10**6)).astype(np.uint16)
+    left, right = (tf.placeholder(dtype, [None]) for _ in bits)
+    sums = [tf.bitcast(total, tf.uint16) for total in (add_pair(left, right), sum_tensors([left, right]))]
+    values = bits.view(dtype.as_numpy_dtype)
+    own, widened = session8.run(sums, {left: values[0], right: values[1]})
+    # What is no number has many representations.
+    is_number = np.isfinite(values.astype(np.float32)).all(axis=0)
+    np.testing.assert_array_equal(own[is_number], widened[is_number])
+    assert is_number.sum() > 8 * 10**5
+
+
 def test_a_mean_of_float16_does_not_overflow(session8: Any) -> None:
     column = [source(60000.0, "", dtype=tf.float16) for _ in range(4)]
     total, mean = run(session8, [sum_column(column, op) for op in ReduceOp])

@@ -10,7 +10,9 @@ gradients.
 
 **In which type.** A sum of 16-bit floats that is rounded to 16 bits after each addition soon stands still: 2048 + 1 is
 2048 in float16. Where K of them are there to be added at once, they are added and divided in float32 and rounded once
-(`sum_tensors`). A ring or halving adds pair by pair and sends each sum on in the gradients' own type (`add_pair`).
+(`sum_tensors`). A ring or halving adds pair by pair and sends each sum on in the gradients' own type (`add_pair`): it
+rounds after each pair. Adding the pair in float32 would give the same bits, since the sum of two 16-bit floats is
+rounded correctly either way; only partial sums of 32 bits on the links, twice the bytes, would be more exact.
 
 **Divided when.** After the sum, in the sum's own buffer, so it needs no memory. TensorFlow's optimizer may make it a
 multiplication by 1/K, which differs by one rounding when K is no power of two.
