@@ -20,6 +20,7 @@ from tpack.tfutils.train_state import TrainState, prune_train_states, write_data
 from tpack.utils import logger
 from tpack.utils.checks import check_local_path
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.fs import why_not_written
 
 
 class ModelSaver(Callback):
@@ -101,10 +102,11 @@ class ModelSaver(Callback):
         try:
             write_data_state(prefix, self._data_state(), step)
             write_train_state(prefix, TrainState(*self._position(), step, remembered))
+            self._series.save(self.trainer.sess, step)
+            prune_train_states(self._claim.directory)
         except (OSError, TypeError) as error:
-            raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {error}") from error
-        self._series.save(self.trainer.sess, step)
-        prune_train_states(self._claim.directory)
+            why = why_not_written(prefix, error) if isinstance(error, OSError) else error
+            raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {why}") from error
         logger.info(f"Model saved to {prefix}.")
 
     def _data_state(self) -> dict[str, Any] | None:

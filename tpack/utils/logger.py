@@ -133,7 +133,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
             return
         try:
             path = prepare_log_dir(path, action)
-            handler = logging.FileHandler(os.path.join(path, LOG_FILE), encoding="utf-8")
+            handler = LogFileHandler(os.path.join(path, LOG_FILE), encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"the log directory {path} cannot be used: {error}") from error
         close_logger_dir()
@@ -318,6 +318,21 @@ class StderrHandler(logging.Handler):
             stream.flush()
         except Exception:
             self.handleError(record)
+
+
+class LogFileHandler(logging.FileHandler):
+    """Write each record to the log file; say once, on standard error, that it cannot be written any more."""
+
+    _has_said = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
+        """Say what went wrong with a record: a full disk in one line, and not in a traceback for each."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._has_said and sys.stderr is not None:
+            self._has_said = True
+            sys.stderr.write(f"The log file {self.baseFilename} cannot be written ({error}): lines are missing there.\n")
 
 
 def _mark(level: int) -> tuple[str, str]:
