@@ -231,6 +231,18 @@ def test_tensorflow_sees_a_strategy_in_towers_only(graph: Any) -> None:
     assert seen == [False, True, True, False, True, True]
 
 
+def test_a_function_of_tensorflow_reads_the_components_of_each_tower(session8: Any) -> None:
+    def tower() -> Any:
+        with tf.control_dependencies([variable.assign(tower_number())]):
+            return doubled()
+
+    with in_scope() as strategy:
+        variable = tf.get_variable("v", initializer=0.0, synchronization=ON_READ, use_resource=True)
+        doubled = tf.compat.v2.function(lambda: variable * 2.0)
+        values = strategy.unwrap(strategy.call_for_each_tower(tower))
+    assert started(session8).run(values) == [2.0, 4.0]
+
+
 def test_metrics_are_of_all_towers(session8: Any) -> None:
     def tower() -> Any:
         labels, predictions = ([1.0], [1.0]) if get_tower_context().tower_id == 0 else ([1.0] * 3, [0.0] * 3)

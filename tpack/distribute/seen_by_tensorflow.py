@@ -101,6 +101,8 @@ class SeenStrategy:
 
     num_replicas_in_sync = 1
     _scale_loss_for_estimator = False
+    # A function of ``tf.function`` is built for each tower, since each reads its own components of variables.
+    _retrace_functions_for_each_device = True
 
     def __init__(self, strategy: Any) -> None:
         self._strategy = strategy
