@@ -63,6 +63,29 @@ def test_evaluation_is_of_the_whole_batch(session8, rng):
     assert len(tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)) == 3 * 8
 
 
+def test_metrics_that_towers_make_in_different_orders_are_joined_by_their_names(session8):
+    def make(index):
+        named = [("ones", 1.0), ("twos", 2.0)]
+        metrics = {name: tf.metrics.mean(value, name=name) for name, value in (named[::-1] if index else named)}
+        return EstimatorSpec("eval", loss=1.0, eval_metric_ops=metrics)
+
+    _, spec = join(make, ModeKeys.EVAL, 3)
+    session8.run(tf.local_variables_initializer())
+    session8.run([update for _, update in spec.eval_metric_ops.values()])
+    assert session8.run({name: value for name, (value, _) in spec.eval_metric_ops.items()}) == {
+        "ones": 1.0,
+        "twos": 2.0,
+    }
+
+
+def test_metrics_whose_variables_have_other_names_are_refused(graph):
+    def make(index):
+        return EstimatorSpec("eval", loss=1.0, eval_metric_ops={"m": tf.metrics.mean(1.0, name=f"mean_{index}")})
+
+    with pytest.raises(ConfigError, match=r"same variables of eval_metric_ops: tower 0 has \[mean_0/total, .*mean_1"):
+        join(make, ModeKeys.EVAL)
+
+
 def test_metrics_that_assign_a_variable_are_updated(session8):
     def make(index):
         counter = tf.Variable(0.0, collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES])

@@ -98,10 +98,20 @@ def _join_metrics(towers: Sequence[BuiltTower]) -> dict[str, Any]:
     metrics = [tower.spec.eval_metric_ops for tower in towers]
     _check_same_names("eval_metric_ops", metrics)
     updates = [operation_of(update) for named in metrics for _, update in named.values()]
-    key = tf.GraphKeys.METRIC_VARIABLES
     with tf.control_dependencies(updates):
-        reduced = reduce_metric_variables([tower.context.get_collection_in_tower(key) for tower in towers])
+        reduced = reduce_metric_variables(_metric_variables(towers))
     return {name: (value, reduced) for name, (value, _) in metrics[0].items()}
+
+
+def _metric_variables(towers: Sequence[BuiltTower]) -> list[list[tf.Variable]]:
+    """Return each tower's metric variables, in the order in which the first tower made those of the same names."""
+    towers_named = []
+    for tower in towers:
+        names = {id(variable): name for name, variable in tower.context.recorder.by_name().items()}
+        collected = tower.context.get_collection_in_tower(tf.GraphKeys.METRIC_VARIABLES)
+        towers_named.append({names.get(id(variable), variable.op.name): variable for variable in collected})
+    _check_same_names("variables of eval_metric_ops", towers_named)
+    return [[named[name] for name in towers_named[0]] for named in towers_named]
 
 
 def _join_predictions(predictions: Sequence[Tensors]) -> Tensors:
