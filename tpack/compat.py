@@ -481,7 +481,7 @@ class _StrategyMode:
 def optimizer_that_applies(merge_fn: Callable[..., Any]) -> tfv1.train.Optimizer | None:
     """Return the optimizer that wants to meet by a function to apply gradients as TensorFlow does, or else None."""
     is_it = getattr(merge_fn, "__func__", None) is tfv1.train.Optimizer._distributed_apply
-    return merge_fn.__self__ if is_it else None
+    return getattr(merge_fn, "__self__", None) if is_it else None
 
 
 def _copied(value: object) -> object:

@@ -207,6 +207,15 @@ def test_an_optimizer_in_a_condition_of_a_tower_is_an_error(graph: Any) -> None:
         strategy.call_for_each_tower(tower)
 
 
+def test_an_optimizer_that_asks_for_more_than_a_strategy_has_is_an_error(graph: Any) -> None:
+    def tower() -> Any:
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        return tf.train.experimental.MixedPrecisionLossScaleOptimizer(optimizer, "dynamic").minimize(_losses()[0])
+
+    with in_scope() as strategy, pytest.raises(AttributeError, match="asks for 'call_for_each_replica' of <MirroredS"):
+        strategy.call_for_each_tower(tower)
+
+
 def test_tensorflow_sees_a_strategy_in_towers_only(graph: Any) -> None:
     seen = []
 

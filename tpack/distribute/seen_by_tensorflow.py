@@ -8,7 +8,7 @@ towers and everywhere else they get TensorFlow's default strategy, as without tp
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn, cast
 
 import tensorflow.compat.v1 as tf
 
@@ -29,7 +29,7 @@ def seen_by_tensorflow(fn: Callable[..., Structure]) -> Callable[..., Structure]
 
     @functools.wraps(fn)
     def build(*args: Structure, **kwargs: Structure) -> Structure:
-        seen = SeenTower(tower_context_of(current_frame()))
+        seen = SeenTower(cast(TowerContext, tower_context_of(current_frame())))
         with shown_strategy(seen.strategy, seen):
             return fn(*args, **kwargs)
 
@@ -174,6 +174,9 @@ class SeenStrategy:
     def experimental_local_results(self, value: Value) -> tuple[Any, ...]:
         """Return the values of all devices."""
         return tuple(self._strategy.unwrap(value))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"TensorFlow asks for {name!r} of {self!r}, and tpack's strategies have no such thing")
 
     def __repr__(self) -> str:
         return repr(self._strategy)
