@@ -5,7 +5,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.callbacks import group
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.group import Callbacks, ProxyCallback
-from tpack.errors import CallbackError, StopTraining
+from tpack.errors import CallbackError, StopTraining, WrongTypeError
 
 
 class Named(Callback):
@@ -49,7 +49,7 @@ def test_callback_used_twice_is_an_error_that_names_it(wrap):
 
 
 def test_something_else_than_a_callback_is_an_error():
-    with pytest.raises(CallbackError, match="callbacks are Callback objects, got str: 'x'"):
+    with pytest.raises(WrongTypeError, match=r"Callbacks got cbs\[0\]='x': wanted a Callback"):
         Callbacks(["x"])
 
 

@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import ProxyCallback
-from tpack.errors import CallbackError
+from tpack.errors import WrongTypeError
 
 
 class Inner(Callback):
@@ -97,5 +97,5 @@ def test_subclass_of_proxy_implements_what_it_overrides():
 
 
 def test_proxy_of_something_else_is_an_error():
-    with pytest.raises(CallbackError, match="ProxyCallback wraps a Callback, got int: 3"):
+    with pytest.raises(WrongTypeError, match="ProxyCallback got cb=3: wanted a Callback"):
         ProxyCallback(3)

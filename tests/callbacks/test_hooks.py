@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.base import Callback
 from tpack.callbacks.hooks import CallbackToHook, HookToCallback
-from tpack.errors import CallbackError
+from tpack.errors import WrongTypeError
 
 
 class FullHook(tf.train.SessionRunHook):
@@ -47,7 +47,7 @@ def test_hook_that_does_nothing_around_a_run_costs_nothing():
 
 
 def test_something_else_than_a_hook_is_an_error():
-    with pytest.raises(CallbackError, match="wants a tf.train.SessionRunHook, got int: 1"):
+    with pytest.raises(WrongTypeError, match="HookToCallback got hook=1: wanted a tf.train.SessionRunHook"):
         HookToCallback(1)
 
 

@@ -8,7 +8,7 @@ from tests.helpers.toy_inference import make_trainer
 from tpack.callbacks import tensors
 from tpack.callbacks.tensors import DumpTensors, ProcessTensors, TensorPrinter
 from tpack.callbacks.trigger import PeriodicCallback
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, WrongTypeError
 
 
 def make_steps():
@@ -42,9 +42,9 @@ def test_names_inside_the_training_tower_are_found(graph):
 
 
 def test_misuse_is_an_error():
-    with pytest.raises(CallbackError, match="wants a list of names, got the string 'cost'"):
+    with pytest.raises(WrongTypeError, match="names='cost': wanted a list of text"):
         ProcessTensors("cost", print)
-    with pytest.raises(CallbackError, match="wants a function of the tensors' values, got None"):
+    with pytest.raises(WrongTypeError, match="fn=None: wanted a function"):
         ProcessTensors(["cost"], None)
 
 

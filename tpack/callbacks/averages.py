@@ -11,13 +11,16 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import numbered
-from tpack.errors import CallbackError, ConfigError
+from tpack.errors import CallbackError
 from tpack.tfutils.summary import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY, MovingAverages
 from tpack.tfutils.variable_values import assign_values
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 
+@check_arguments
 class MovingAverageSummary(Callback):
     """Run the operations of a collection together with every step.
 
@@ -96,6 +99,7 @@ class MovingAverageSummary(Callback):
         return super().implements(hook)
 
 
+@check_arguments
 class SimpleMovingAverage(Callback):
     """Fetch scalars together with every step and report, when triggered, their means over the last steps.
 
@@ -110,9 +114,8 @@ class SimpleMovingAverage(Callback):
         ConfigError: ``window_size`` is below 1.
     """
 
-    def __init__(self, tensors: Sequence[str], window_size: int) -> None:
-        if window_size < 1:
-            raise ConfigError(f"SimpleMovingAverage wants a window of at least 1 step, got {window_size}")
+    def __init__(self, tensors: str | Sequence[str], window_size: int) -> None:
+        check_count(self, "window_size", window_size)
         self._names = [tensors] if isinstance(tensors, str) else list(tensors)
         self._windows: list[deque[float]] = [deque(maxlen=window_size) for _ in self._names]
         self._fetches: tf.train.SessionRunArgs | None = None

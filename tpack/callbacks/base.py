@@ -16,6 +16,7 @@ from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name, value_if_variable, values_by_name
 from tpack.tower.tower_func import TowerHandle, TowerHandles
 from tpack.types import Trainer
+from tpack.utils.argument_types import check_arguments
 
 Self = TypeVar("Self", bound="Callback")
 
@@ -295,6 +296,7 @@ class Callback:
         return type(self).__name__
 
 
+@check_arguments
 class CallbackFactory(Callback):
     """Make a callback of functions; each takes the callback itself, and without functions nothing is done.
 

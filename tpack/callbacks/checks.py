@@ -19,6 +19,7 @@ from tpack.callbacks.base import Callback
 from tpack.errors import NumericsError
 from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 
 MAX_NAMED = 5
 """How many of the tensors that are not finite the error names."""
@@ -103,6 +104,7 @@ class CheckCost(Callback):
         return bool(self._costs) if hook in ("before_run", "after_run") else super().implements(hook)
 
 
+@check_arguments
 class CheckNumerics(Callback):
     """Raise an error when a floating point tensor of the step, or a variable, holds NaN or infinity.
 

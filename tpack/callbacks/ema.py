@@ -16,8 +16,11 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.group import ProxyCallback
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_text
 
 
+@check_arguments
 class EMA(Callback):
     """Keep a moving average of each trainable variable, and evaluate on the averages.
 
@@ -53,7 +56,7 @@ class EMA(Callback):
         if not 0 <= decay < 1:
             raise ConfigError(f"EMA wants a decay in [0, 1), got {decay!r}")
         self._decay = decay
-        self._suffix = name
+        self._suffix = check_text(self, "name", name)
         self._num_updates: tf.Variable
         self._update: tf.Operation
         self._request: tf.train.SessionRunArgs | None = None

@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from tpack.callbacks.base import Callback
 from tpack.errors import DependencyError, DeviceError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 from tpack.utils.concurrency import StoppableThread
 from tpack.utils.gpu import NvidiaDevice, NVMLContext
 
@@ -19,6 +21,7 @@ INTERVAL_SECS = 1.0
 """How often the GPUs are asked."""
 
 
+@check_arguments
 class _GPUWatch(Callback):
     """Open NVIDIA's management library for the time of a training; where that fails, warn once and give no numbers.
 
@@ -27,7 +30,7 @@ class _GPUWatch(Callback):
     """
 
     def __init__(self, devices: Sequence[int] | None) -> None:
-        self._wanted = None if devices is None else list(devices)
+        self._wanted = None if devices is None else [check_count(self, "devices", index, 0) for index in devices]
         self._gpus: dict[int, NvidiaDevice] = {}
         self._library = ExitStack()
 

@@ -10,9 +10,11 @@ from tpack.callbacks.base import Callback
 from tpack.compat import chrome_trace
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.fs import atomic_write
 
 
+@check_arguments
 class GraphProfiler(Callback):
     """Trace every step and write what was found to the logger's directory.
 

@@ -24,6 +24,7 @@ from tpack.callbacks.hooks import CallbackToHook
 from tpack.errors import CallbackError, CheckpointError, StopTraining, TpackError
 from tpack.types import Trainer
 from tpack.utils import logger
+from tpack.utils.checks import check_instance, check_instances
 from tpack.utils.timer import humanize_time_delta
 
 SLOW_TRIGGER_SECS = 3.0
@@ -41,13 +42,14 @@ class Callbacks(Callback):
         cbs: the callbacks, in the order in which their hooks are called.
 
     Raises:
-        CallbackError: a member is not a callback, or one object is there twice (bare or inside a proxy).
+        WrongTypeError: a member is not a callback.
+        CallbackError: one object is there twice (bare or inside a proxy).
     """
 
     _chief_only = False
 
     def __init__(self, cbs: Iterable[Callback]) -> None:
-        self.cbs = list(_flatten(cbs))
+        self.cbs = list(_flatten(check_instances(self, "cbs", cbs, Callback)))
         _check_no_repetition(self.all_callbacks())
         self.reads_statistics = any(cb.reads_statistics for cb in self.cbs)
         self.saves_training = any(cb.saves_training for cb in self.cbs)
@@ -192,13 +194,11 @@ class ProxyCallback(Callback):
         cb: the inner callback.
 
     Raises:
-        CallbackError: ``cb`` is not a callback.
+        WrongTypeError: ``cb`` is not a callback.
     """
 
     def __init__(self, cb: Callback) -> None:
-        if not isinstance(cb, Callback):
-            raise CallbackError(f"{type(self).__name__} wraps a Callback, got {type(cb).__name__}: {cb!r}")
-        self.cb = cb
+        self.cb = check_instance(self, "cb", cb, Callback)
         self.reads_statistics = cb.reads_statistics
         self.saves_training = cb.saves_training
         self.adds_variables = cb.adds_variables
@@ -277,10 +277,8 @@ def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:
     for cb in cbs:
         if isinstance(cb, Callbacks):
             yield from cb.cbs
-        elif isinstance(cb, Callback):
-            yield cb
         else:
-            raise CallbackError(f"callbacks are Callback objects, got {type(cb).__name__}: {cb!r}")
+            yield cb
 
 
 def _chain(cb: Callback) -> Iterator[Callback]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.errors import CallbackError
 from tpack.tfutils.step.hooked_session import HookAdapter
+from tpack.utils.checks import check_instance
 
 
 class HookToCallback(Callback):
@@ -19,14 +19,13 @@ class HookToCallback(Callback):
         hook: `begin` is called in `setup_graph`, `after_create_session` before training, `end` after it.
 
     Raises:
-        CallbackError: ``hook`` is no session hook.
+        WrongTypeError: ``hook`` is no session hook.
     """
 
     _chief_only = False
 
     def __init__(self, hook: tf.train.SessionRunHook) -> None:
-        if not isinstance(hook, tf.train.SessionRunHook):
-            raise CallbackError(f"HookToCallback wants a tf.train.SessionRunHook, got {type(hook).__name__}: {hook!r}")
+        check_instance(self, "hook", hook, tf.train.SessionRunHook, "a tf.train.SessionRunHook")
         self._hook = hook
         self._around_runs = HookAdapter(hook)
 
@@ -64,7 +63,7 @@ class CallbackToHook(tf.train.SessionRunHook):
     """
 
     def __init__(self, cb: Callback) -> None:
-        self._cb = cb
+        self._cb = check_instance(self, "cb", cb, Callback)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         """Return the callback's fetches as `SessionRunArgs`."""

@@ -22,6 +22,7 @@ from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name
 from tpack.tower.recorder import pair_variables
 from tpack.types import Trainer
+from tpack.utils.argument_types import check_arguments
 
 
 class HyperParam(ABC):
@@ -52,6 +53,7 @@ class HyperParam(ABC):
         return f"{type(self).__name__}({self.readable_name})"
 
 
+@check_arguments
 class ObjAttrParam(HyperParam):
     """An attribute of a Python object.
 
@@ -87,6 +89,7 @@ class ObjAttrParam(HyperParam):
         return self._readable_name
 
 
+@check_arguments
 class GraphVarParam(HyperParam):
     """A global or local variable; where towers have copies of it, these are set with it, before the next step.
 

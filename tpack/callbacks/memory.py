@@ -9,6 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 
 class HostMemoryTracker(Callback):
@@ -23,6 +25,7 @@ class HostMemoryTracker(Callback):
         self.trainer.monitors.put_scalar("HostFreeMemory (GB)", psutil.virtual_memory().available / 1e9)
 
 
+@check_arguments
 class PeakMemoryTracker(Callback):
     """Report after each epoch the most memory that TensorFlow's tensors took on GPUs, as ``PeakMemory(MB)/gpu:<k>``.
 
@@ -34,7 +37,7 @@ class PeakMemoryTracker(Callback):
     """
 
     def __init__(self, devices: Sequence[int] = (0,)) -> None:
-        self._wanted = list(devices)
+        self._wanted = [check_count(self, "devices", index, 0) for index in devices]
         self._devices: list[int] = []
 
     def _before_train(self) -> None:

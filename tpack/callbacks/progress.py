@@ -12,14 +12,16 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.errors import ConfigError
 from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_number
 from tpack.utils.progress import get_tqdm, get_tqdm_kwargs
 from tpack.utils.timer import humanize_time_delta
 
 
+@check_arguments
 class ProgressBar(Callback):
     """Show how far the epoch is and how fast it goes.
 
@@ -89,6 +91,7 @@ class ProgressBar(Callback):
         return super().implements(hook)
 
 
+@check_arguments
 class ThroughputTracker(Callback):
     """Report the steps, or samples, per second of each epoch.
 
@@ -105,8 +108,8 @@ class ThroughputTracker(Callback):
     _chief_only = False
 
     def __init__(self, samples_per_step: float | None = None) -> None:
-        if samples_per_step is not None and samples_per_step <= 0:
-            raise ConfigError(f"ThroughputTracker wants a positive samples_per_step, got {samples_per_step}")
+        if samples_per_step is not None:
+            check_number(self, "samples_per_step", samples_per_step, 0, is_low_allowed=False)
         self._samples_per_step = samples_per_step
         self._timer = StepTimer()
         self._steps_per_sec: float | None = None
@@ -127,6 +130,7 @@ class ThroughputTracker(Callback):
             self.trainer.monitors.put_scalar("Throughput (samples/sec)", samples_per_sec)
 
 
+@check_arguments
 class EstimatedTimeLeft(Callback):
     """Log after each epoch how long the remaining ones will take, going by the last ones.
 
@@ -139,8 +143,7 @@ class EstimatedTimeLeft(Callback):
     """
 
     def __init__(self, last_k_epochs: int = 5, median: bool = True) -> None:
-        if last_k_epochs < 1:
-            raise ConfigError(f"EstimatedTimeLeft wants at least 1 epoch to go by, got {last_k_epochs}")
+        check_count(self, "last_k_epochs", last_k_epochs)
         self._seconds: deque[float] = deque(maxlen=last_k_epochs)
         self._average = statistics.median if median else statistics.fmean
         self._last = 0.0

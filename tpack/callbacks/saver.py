@@ -18,11 +18,13 @@ from tpack.errors import CallbackError, CheckpointError
 from tpack.tfutils.checkpoint import CheckpointSeries, reason_of
 from tpack.tfutils.train_state import TrainState, prune_train_states, write_data_state, write_train_state
 from tpack.utils import logger
-from tpack.utils.checks import check_local_path
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_local_path, check_number
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import why_not_written
 
 
+@check_arguments
 class ModelSaver(Callback):
     """Save a checkpoint ``model-<global step>`` when triggered, that is after each epoch unless wrapped.
 
@@ -43,6 +45,10 @@ class ModelSaver(Callback):
         checkpoint_dir: where to, on this machine; the logger's directory unless given. No other process may write there
             until training ends.
         var_collections: which variables: the key of a collection or several; all global variables unless given.
+
+    Raises:
+        WrongTypeError: An argument is no such thing.
+        ConfigError: A number is negative.
     """
 
     saves_training = True
@@ -51,15 +57,17 @@ class ModelSaver(Callback):
         self,
         max_to_keep: int = 10,
         keep_checkpoint_every_n_hours: float = 0.5,
-        checkpoint_dir: str | None = None,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
         var_collections: str | Sequence[str] | None = None,
     ) -> None:
         if var_collections is None:
             var_collections = tf.GraphKeys.GLOBAL_VARIABLES
         self._collections = [var_collections] if isinstance(var_collections, str) else list(var_collections)
         self._options = {
-            "max_to_keep": max_to_keep,
-            "keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours,
+            "max_to_keep": check_count(self, "max_to_keep", max_to_keep, 0),
+            "keep_checkpoint_every_n_hours": check_number(
+                self, "keep_checkpoint_every_n_hours", keep_checkpoint_every_n_hours, 0
+            ),
         }
         self._given_dir = checkpoint_dir
         self._claim: DirectoryClaim

@@ -16,8 +16,11 @@ from typing import Any
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_number
 
 
+@check_arguments
 class SendStat(Callback):
     """Run a shell command with the latest values of statistics, when triggered.
 
@@ -41,7 +44,7 @@ class SendStat(Callback):
     def __init__(self, command: str, names: str | Sequence[str], *, timeout_secs: float = 60) -> None:
         self._names = [names] if isinstance(names, str) else list(names)
         self._template = CommandTemplate(command, self._names)
-        self._timeout_secs = timeout_secs
+        self._timeout_secs = check_number(self, "timeout_secs", timeout_secs, 0, is_low_allowed=False)
 
     def _trigger(self) -> None:
         try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.errors import ConfigError
 from tpack.tfutils.summary import STATE_SUMMARIES_KEY
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 
+@check_arguments
 def MergeAllSummaries(  # noqa: N802 (scripts use it like a class)
     period: int = 0, run_alone: bool = False, key: str | None = None
 ) -> Callback:
@@ -26,8 +28,7 @@ def MergeAllSummaries(  # noqa: N802 (scripts use it like a class)
     Raises:
         ConfigError: ``period`` is negative.
     """
-    if period < 0:
-        raise ConfigError(f"MergeAllSummaries wants a period of at least 0 steps, got {period}")
+    check_count("MergeAllSummaries", "period", period, 0)
     kind = _SummariesAlone if run_alone else _SummariesWithStep
     return kind(period, key or tf.GraphKeys.SUMMARIES)
 

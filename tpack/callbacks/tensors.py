@@ -13,9 +13,12 @@ from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
 from tpack.tfutils.summary import encode_png
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_number, check_text
 from tpack.utils.fs import atomic_write
 
 
+@check_arguments
 class ProcessTensors(Callback):
     """Fetch tensors together with every step and give their values to a function.
 
@@ -26,14 +29,10 @@ class ProcessTensors(Callback):
         fn: called with one positional argument for each name.
 
     Raises:
-        CallbackError: ``names`` is one string, or ``fn`` is no function.
+        WrongTypeError: ``names`` is no list of text, or ``fn`` is no function.
     """
 
     def __init__(self, names: Sequence[str], fn: Callable[..., object]) -> None:
-        if isinstance(names, str):
-            raise CallbackError(f"{type(self).__name__} wants a list of names, got the string {names!r}")
-        if not callable(fn):
-            raise CallbackError(f"{type(self).__name__} wants a function of the tensors' values, got {fn!r}")
         self._names = list(names)
         self._fn = fn
         self._fetches: tf.train.SessionRunArgs | None = None
@@ -58,7 +57,7 @@ class DumpTensors(ProcessTensors):
         names: names of tensors, in the graph or in the first training tower.
 
     Raises:
-        CallbackError: ``names`` is one string.
+        WrongTypeError: ``names`` is no list of text.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -92,7 +91,7 @@ class TensorPrinter(ProcessTensors):
         names: names of tensors, in the graph or in the first training tower.
 
     Raises:
-        CallbackError: ``names`` is one string.
+        WrongTypeError: ``names`` is no list of text.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -103,6 +102,7 @@ class TensorPrinter(ProcessTensors):
             logger.info(f"{name}: {value}")
 
 
+@check_arguments
 class DumpTensorAsImage(Callback):
     """Evaluate a tensor when triggered and write it as images to the logger's directory.
 
@@ -130,10 +130,10 @@ class DumpTensorAsImage(Callback):
         map_func: Callable[[np.ndarray], np.ndarray | Sequence[np.ndarray]] | None = None,
         scale: float = 255,
     ) -> None:
-        self._name = tensor_name
+        self._name = check_text(self, "tensor_name", tensor_name)
         self._prefix = prefix or tensor_name.replace("/", "-").replace(":", "-")
         self._map_func = map_func
-        self._scale = scale
+        self._scale = check_number(self, "scale", scale)
         self._dir = ""
         self._tensor: tf.Tensor | None = None
 

@@ -10,8 +10,11 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.callbacks.group import ProxyCallback
 from tpack.errors import CallbackError, ConfigError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 
+@check_arguments
 class PeriodicTrigger(ProxyCallback):
     """Call `trigger()` of a callback every k steps, every k epochs, or both; its other hooks are called as ever.
 
@@ -38,7 +41,7 @@ class PeriodicTrigger(ProxyCallback):
         super().__init__(triggerable)
         if not triggerable.implements("trigger"):
             raise CallbackError(f"PeriodicTrigger calls trigger(), and {triggerable} does not override _trigger")
-        _check_periods(every_k_steps, every_k_epochs)
+        _check_periods(self, every_k_steps=every_k_steps, every_k_epochs=every_k_epochs)
         if every_k_steps is None and every_k_epochs is None and not before_train:
             raise ConfigError("PeriodicTrigger wants every_k_steps, every_k_epochs or before_train, got none of them")
         self._every_k_steps = every_k_steps
@@ -71,6 +74,7 @@ class PeriodicTrigger(ProxyCallback):
         return f"PeriodicTrigger-{self.cb}"
 
 
+@check_arguments
 class EnableCallbackIf(ProxyCallback):
     """Call a callback's hooks of steps and epochs only while a condition holds.
 
@@ -128,6 +132,7 @@ class EnableCallbackIf(ProxyCallback):
         return f"{type(self).__name__}-{self.cb}"
 
 
+@check_arguments
 class PeriodicCallback(EnableCallbackIf):
     """Call a callback's hooks of steps and epochs only in every k-th step or epoch.
 
@@ -141,7 +146,7 @@ class PeriodicCallback(EnableCallbackIf):
     """
 
     def __init__(self, callback: Callback, every_k_steps: int | None = None, every_k_epochs: int | None = None) -> None:
-        _check_periods(every_k_steps, every_k_epochs)
+        _check_periods(self, every_k_steps=every_k_steps, every_k_epochs=every_k_epochs)
         if every_k_steps is None and every_k_epochs is None:
             raise ConfigError("PeriodicCallback wants every_k_steps or every_k_epochs, got neither")
         super().__init__(callback, PeriodicCallback.predicate)
@@ -161,7 +166,7 @@ def _is_due(number: int, period: int | None) -> bool:
     return period is not None and number % period == 0
 
 
-def _check_periods(*periods: int | None) -> None:
-    for period in periods:
-        if period is not None and (not isinstance(period, int) or isinstance(period, bool) or period < 1):
-            raise ConfigError(f"a period is an integer of at least 1, got {period!r}")
+def _check_periods(owner: Callback, **periods: int | None) -> None:
+    for name, period in periods.items():
+        if period is not None:
+            check_count(owner, name, period)

@@ -8,7 +8,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
-from tpack.errors import CallbackError, ConfigError
+from tpack.errors import CallbackError, ConfigError, WrongTypeError
 
 
 class Keeper(MonitorBase):
@@ -136,7 +136,7 @@ def test_monitors_cost_a_step_nothing(keepers):
 
 
 def test_something_else_than_a_monitor_is_an_error(keepers):
-    with pytest.raises(CallbackError, match="monitors are MonitorBase objects, got CallbackFactory"):
+    with pytest.raises(WrongTypeError, match=r"Monitors got monitors\[[0-9]\]=a CallbackFactory: wanted a MonitorBase"):
         Monitors([CallbackFactory()])
     with pytest.raises(CallbackError, match="Keeper is there twice"):
         Monitors([keepers[0], keepers[0]])

@@ -135,3 +135,17 @@ def test_what_came_in_an_epoch_is_sent_after_it(graph, tmp_path):
 def test_another_name_in_the_command_is_an_error():
     with pytest.raises(ConfigError, match="uses eror"):
         SendMonitorData("echo {eror}", "error")
+
+
+def test_two_files_of_one_second_have_two_names(graph, log_dir, monkeypatch):
+    suffixes = []
+    make = tf.summary.FileWriter
+
+    def note(*args, filename_suffix=None, **kwargs):
+        suffixes.append(filename_suffix)
+        return make(*args, filename_suffix=filename_suffix, **kwargs)
+
+    monkeypatch.setattr(tf.summary, "FileWriter", note)
+    FakeTrainer().train([], monitors=[TFEventWriter(), TFEventWriter(split_files=True)], epochs=(1, 2))
+    assert len(set(suffixes)) == len(suffixes) == 4
+    assert len(list(log_dir.glob("events.*"))) == 4

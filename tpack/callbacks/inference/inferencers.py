@@ -18,6 +18,7 @@ from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name
 from tpack.tower.tower_func import TowerHandle
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.stats import BinaryStatistics, RatioCounter
 
 
@@ -81,6 +82,7 @@ class Inferencer(Callback):
         return None
 
 
+@check_arguments
 class BinaryClassificationStats(Inferencer):
     """Compute precision and recall of binary predictions, from counts over the whole set.
 
@@ -109,6 +111,7 @@ class BinaryClassificationStats(Inferencer):
         return {f"{self._prefix}_precision": self._counts.precision, f"{self._prefix}_recall": self._counts.recall}
 
 
+@check_arguments
 class ClassificationError(Inferencer):
     """Count how many predictions were wrong, of how many.
 
@@ -166,6 +169,7 @@ class ClassificationError(Inferencer):
         return {self._summary_name: self._rate.ratio}
 
 
+@check_arguments
 class ScalarStats(Inferencer):
     """Average tensors over all batches.
 

@@ -27,9 +27,12 @@ from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import resolve_devices
 from tpack.tower.tower_func import TowerFunc, TowerHandle
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_instances
 from tpack.utils.progress import get_tqdm
 
 
+@check_arguments
 class InferenceRunnerBase(Callback):
     """Run inferencers over all data when triggered; a subclass builds the towers.
 
@@ -41,16 +44,16 @@ class InferenceRunnerBase(Callback):
         infs: one `Inferencer` or several.
 
     Raises:
-        ConfigError: the size of the input is unknown or 0.
-        CallbackError: something else than an `Inferencer` is given, or none.
+        WrongTypeError: an argument is something else.
+        ConfigError: the size of the input is unknown or 0, or there is no inferencer.
     """
 
     _given_tower_func: TowerFunc | None = None
 
     def __init__(self, input: InputSource, infs: Inferencer | Sequence[Inferencer]) -> None:
-        self._infs = [infs] if isinstance(infs, Inferencer) else list(infs)
-        if not self._infs or not all(isinstance(inf, Inferencer) for inf in self._infs):
-            raise CallbackError(f"{type(self).__name__} wants Inferencer objects, got {infs!r}")
+        self._infs = (
+            [infs] if isinstance(infs, Inferencer) else check_instances(self, "infs", infs, Inferencer, least=1)
+        )
         self._input = input
         self._size = _known_size(self, input)
         self._hooks: list[Callback] = []
@@ -151,6 +154,7 @@ class InferenceRunnerBase(Callback):
         self._input_callbacks.let_go()
 
 
+@check_arguments
 class InferenceRunner(InferenceRunnerBase):
     """Run inferencers over all data on one device, with the current variables of the main training tower.
 
@@ -166,8 +170,8 @@ class InferenceRunner(InferenceRunnerBase):
         One prediction tower.
 
     Raises:
-        ConfigError: the size of the input is unknown or 0.
-        CallbackError: something else than an `Inferencer` is given, or none.
+        WrongTypeError: an argument is something else.
+        ConfigError: the size of the input is unknown or 0, or there is no inferencer.
     """
 
     def __init__(
@@ -188,6 +192,7 @@ class InferenceRunner(InferenceRunnerBase):
         return [build_predict_tower(self._tower_func, self._input.get_input_tensors, name=name, device=self._device)]
 
 
+@check_arguments
 class DataParallelInferenceRunner(InferenceRunnerBase):
     """Run inferencers over all data on several devices, each of which takes every K-th batch.
 
@@ -207,10 +212,10 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         K prediction towers.
 
     Raises:
-        ConfigError: the size of the input is unknown or 0, ``gpus`` makes no sense, or several devices are to share a
-            `FeedInput`.
+        WrongTypeError: an argument is something else.
+        ConfigError: the size of the input is unknown or 0, there is no inferencer, ``gpus`` makes no sense, or several
+            devices are to share a `FeedInput`.
         DeviceError: there is no such GPU.
-        CallbackError: something else than an `Inferencer` is given, or none.
     """
 
     def __init__(

@@ -19,6 +19,7 @@ from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import CallbackError
 from tpack.tfutils.summary import create_image_summary, create_scalar_summary
+from tpack.utils.checks import check_instances, shown
 
 _TOWER_PREFIX = re.compile(r"^tower\d+/")
 
@@ -32,14 +33,12 @@ class Monitors(ProxyCallback):
         monitors: any number of `MonitorBase`.
 
     Raises:
-        CallbackError: one of them is no monitor, or is there twice.
+        WrongTypeError: one of them is no monitor.
+        CallbackError: one is there twice.
     """
 
     def __init__(self, monitors: Iterable[MonitorBase]) -> None:
-        self.monitors = list(monitors)
-        for monitor in self.monitors:
-            if not isinstance(monitor, MonitorBase):
-                raise CallbackError(f"monitors are MonitorBase objects, got {type(monitor).__name__}: {monitor!r}")
+        self.monitors = check_instances(self, "monitors", monitors, MonitorBase)
         self._history = _ScalarHistory()
         self._receivers = [*self.monitors, self._history]
         super().__init__(Callbacks(self._receivers))
@@ -115,7 +114,7 @@ class Monitors(ProxyCallback):
 def _as_number(name: str, val: SupportsFloat) -> float:
     array = np.asarray(val)
     if array.size != 1 or array.dtype.kind not in "biuf":
-        raise CallbackError(f"statistic '{name}' must be one number, got {val!r}")
+        raise CallbackError(f"statistic '{name}' must be one number, got {shown(val)}")
     number = array.item()
     return int(number) if isinstance(number, bool) else number
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.send_stat import CommandTemplate, run_command
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_number
 
 
+@check_arguments
 class TFEventWriter(MonitorBase):
     """Write summaries, events and the graph to TensorFlow event files.
 
@@ -27,13 +32,16 @@ class TFEventWriter(MonitorBase):
     """
 
     def __init__(
-        self, logdir: str | None = None, max_queue: int = 10, flush_secs: int = 120, split_files: bool = False
+        self,
+        logdir: str | os.PathLike[str] | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        split_files: bool = False,
     ) -> None:
-        self._logdir = logdir
-        self._max_queue = max_queue
-        self._flush_secs = flush_secs
+        self._logdir = None if logdir is None else os.fspath(logdir)
+        self._max_queue = check_count(self, "max_queue", max_queue)
+        self._flush_secs = check_count(self, "flush_secs", flush_secs)
         self._split_files = split_files
-        self._num_files = 0
         self._writer: tf.summary.FileWriter | None = None
         self._early: list[tf.Summary] = []
         self._has_begun = False
@@ -57,10 +65,9 @@ class TFEventWriter(MonitorBase):
         self._early.clear()
 
     def _open_file(self) -> tf.summary.FileWriter:
-        # A file's name has its time in seconds: without the number two files of one second would be one
+        # A file's name has its time in seconds: of two in one second the later one would take the place of the other
         # (tensorflow/tensorflow#33595).
-        suffix = f".{self._num_files}" if self._split_files else None
-        self._num_files += 1
+        suffix = f".{time.time_ns()}"
         # A session being the default one does not make its graph so, and outside a graph there is no FileWriter.
         with self.graph.as_default():
             try:
@@ -96,6 +103,7 @@ class TFEventWriter(MonitorBase):
             writer.close()
 
 
+@check_arguments
 class ScalarPrinter(MonitorBase):
     """Log the scalars that came since the last time, sorted by name.
 
@@ -104,6 +112,10 @@ class ScalarPrinter(MonitorBase):
         enable_epoch: log after each epoch.
         whitelist: regular expressions; only names that match one at their beginning are logged. All unless given.
         blacklist: regular expressions; names that match one at their beginning are not logged.
+
+    Raises:
+        WrongTypeError: an argument is no such thing.
+        ConfigError: something is no regular expression.
     """
 
     def __init__(
@@ -115,9 +127,17 @@ class ScalarPrinter(MonitorBase):
     ) -> None:
         self._logs_steps = enable_step
         self._logs_epochs = enable_epoch
-        self._whitelist = [re.compile(pattern) for pattern in ([""] if whitelist is None else whitelist)]
-        self._blacklist = [re.compile(pattern) for pattern in blacklist or ()]
+        self._whitelist = self._compiled("whitelist", [""] if whitelist is None else whitelist)
+        self._blacklist = self._compiled("blacklist", blacklist or ())
         self._values: dict[str, float] = {}
+
+    def _compiled(self, argument: str, patterns: Sequence[str]) -> list[re.Pattern[str]]:
+        try:
+            return [re.compile(pattern) for pattern in patterns]
+        except re.error as error:
+            raise ConfigError(
+                f"{self} got {argument} with {error.pattern!r}, no regular expression: {error}"
+            ) from error
 
     def process_scalar(self, name: str, val: float) -> None:
         """Remember the value until it is logged."""
@@ -144,6 +164,7 @@ class ScalarPrinter(MonitorBase):
         return super().implements(hook)
 
 
+@check_arguments
 class SendMonitorData(MonitorBase):
     """Run a shell command with the scalars that came in an epoch, after it.
 
@@ -161,7 +182,7 @@ class SendMonitorData(MonitorBase):
     def __init__(self, command: str, names: str | Sequence[str], *, timeout_secs: float = 60) -> None:
         self._names = [names] if isinstance(names, str) else list(names)
         self._template = CommandTemplate(command, self._names)
-        self._timeout_secs = timeout_secs
+        self._timeout_secs = check_number(self, "timeout_secs", timeout_secs, 0, is_low_allowed=False)
         self._values: dict[str, float] = {}
         self._has_warned = False
 
