@@ -17,7 +17,7 @@ from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_text
 from tpack.utils.dir_lock import DirectoryClaim
-from tpack.utils.fs import atomic_write, why_not_written
+from tpack.utils.fs import atomic_write, remove_leftovers, why_not_written
 from tpack.utils.serialize import seal_json, unseal_json
 
 
@@ -64,7 +64,8 @@ class MinSaver(Callback):
         self._direction.log()
         self._claim = claim_checkpoint_dir(self, self._given_dir)
         self._path = os.path.join(self._claim.directory, self._filename)
-        _remove_leftovers(self._path)
+        _finish_or_remove(self._path)
+        remove_leftovers(self._best_path)
         self._saver = make_saver(self, [tf.GraphKeys.GLOBAL_VARIABLES], max_to_keep=1)
 
     def _before_train(self) -> None:
@@ -138,7 +139,7 @@ class MaxSaver(MinSaver):
         super().__init__(monitor_stat, reverse=True, filename=filename, checkpoint_dir=checkpoint_dir)
 
 
-def _remove_leftovers(path: str) -> None:
+def _finish_or_remove(path: str) -> None:
     """Bring to its end what a killed process was doing to a checkpoint, or remove what it left of it."""
     aside = f"{path}.aside"
     if os.path.exists(f"{aside}.index"):

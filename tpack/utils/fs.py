@@ -106,6 +106,18 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
             os.unlink(temporary)
 
 
+def remove_leftovers(path: str) -> None:
+    """Remove what killed processes left of writing a file. Only for whom nobody else writes it.
+
+    Args:
+        path: the file; its directory must exist.
+    """
+    directory, name = os.path.split(os.path.abspath(path))
+    for found in os.listdir(directory):
+        if leftover_of(found) == name:
+            os.remove(os.path.join(directory, found))
+
+
 def why_not_written(path: str, error: OSError) -> str:
     """Return in words why a file could not be written.
 

@@ -332,7 +332,7 @@ class LogFileHandler(logging.FileHandler):
             super().handleError(record)
         elif not self._has_said and sys.stderr is not None:
             self._has_said = True
-            sys.stderr.write(f"The log file {self.baseFilename} cannot be written ({error}): lines are missing there.\n")
+            sys.stderr.write(f"The log file {self.baseFilename} cannot be written ({error}): it lacks lines.\n")
 
 
 def _mark(level: int) -> tuple[str, str]:

@@ -162,6 +162,15 @@ def test_without_a_directory_nothing_is_written(graph):
     assert lines == ["JSONWriter writes nothing: the logger's directory is not set"]
 
 
+def test_what_a_killed_process_left_of_writing_the_file_is_removed(graph, log_dir):
+    left, other = log_dir / f".{JSONWriter.FILENAME}.0a1b2c3d.tmp", log_dir / ".mine.json.0a1b2c3d.tmp"
+    left.touch()
+    other.touch()
+    FakeTrainer().train([], monitors=[JSONWriter()])
+    assert not left.exists()
+    assert other.exists()
+
+
 def test_directory_that_another_process_writes_to_is_an_error(graph, log_dir):
     with claimed_elsewhere(log_dir) as pid, pytest.raises(ConfigError, match=f"in use: process {pid} on "):
         FakeTrainer().train([], monitors=[JSONWriter()])

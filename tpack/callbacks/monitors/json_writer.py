@@ -20,7 +20,7 @@ from tpack.errors import CallbackError
 from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
-from tpack.utils.fs import atomic_write, why_not_written
+from tpack.utils.fs import atomic_write, remove_leftovers, why_not_written
 
 Entry = dict[str, Any]
 
@@ -96,6 +96,7 @@ class JSONWriter(MonitorBase):
             return
         self._path = self._path_in(None)
         self._claim = DirectoryClaim(os.path.dirname(self._path))
+        remove_leftovers(self._path)
 
     def _before_train(self) -> None:
         if self._path is None:
