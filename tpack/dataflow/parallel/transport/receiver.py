@@ -165,6 +165,7 @@ class Receiver:
         """Close the channel. Arrays that were handed out stay as they are."""
         self._sock.close()
         self._records.clear()
+        self._generation = _Generation(0)
         while self._descriptors:
             os.close(self._descriptors.popleft())
 

@@ -12,6 +12,7 @@ neither an orderly exit nor a resource tracker is needed, and there is no moment
 """
 
 import contextlib
+import ctypes
 import mmap
 import os
 import tempfile
@@ -33,6 +34,7 @@ _FIRST_SLOTS = 4
 
 _BUDGET_BYTES = 96 * 1024 * 1024
 _PAGE_BYTES = 4096
+_MAP_FAILED = ctypes.c_void_p(-1).value
 _Key = tuple[int, int]
 
 
@@ -47,7 +49,27 @@ class Block:
     def __init__(self, descriptor: int, size_bytes: int) -> None:
         self.size_bytes = size_bytes
         # The array keeps the mapping, and each array made of it keeps the mapping too.
-        self.memory: np.ndarray = np.frombuffer(mmap.mmap(descriptor, size_bytes), np.uint8)
+        self.memory: np.ndarray = np.frombuffer(_map(descriptor, size_bytes), np.uint8)
+
+
+def _map(descriptor: int, size_bytes: int) -> ctypes.Array[ctypes.c_uint8]:
+    """Map a file into memory for as long as the result, or an array made of it, is there.
+
+    Python's own ``mmap`` keeps a copy of the descriptor for as long, and a process may have only so many. Since Python
+    3.13 it can be told not to.
+    """
+    if os.fstat(descriptor).st_size < size_bytes:
+        raise ValueError(f"wanted to map {size_bytes:,} bytes of a file that has {os.fstat(descriptor).st_size:,}")
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    address = libc.mmap(None, size_bytes, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+    if address == _MAP_FAILED:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    memory = (ctypes.c_uint8 * size_bytes).from_address(address)
+    weakref.finalize(memory, libc.munmap, address, size_bytes).atexit = False
+    return memory
 
 
 def create_block(size_bytes: int) -> tuple[Block, int]:
