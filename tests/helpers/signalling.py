@@ -50,10 +50,21 @@ class Plan:
     faster: float = 1.0
 
     @property
+    def _is_before(self) -> bool:
+        """Whether training has not begun: what signals do then is up to Python."""
+        return self.phase in ("graph", "session", "restoring")
+
+    @property
     def limit_secs(self) -> float:
-        """How long the training may live after the last signal; before training begins, the signals are Python's."""
-        is_second = len(self.signals) > 1 and self.phase not in ("graph", "session", "restoring")
-        return 1.0 if is_second else 25.0 / self.faster
+        """How long the training may live after the last signal."""
+        return 1.0 if len(self.signals) > 1 and not self._is_before else 25.0 / self.faster
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The exit codes that are right."""
+        # A second Ctrl-C comes while Python ends for the first one.
+        both = (1,) if len(self.signals) > 1 and self._is_before else ()
+        return (*_CODES[self.signals[0]], *_CODES[self.signals[-1]], *both)
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,7 @@ def try_plan(plan: Plan, directory: Path) -> Outcome:
     code = run.finish()
     secs = time.monotonic() - sent_at
     faults = []
-    if came and code not in _CODES[plan.signals[0]] + _CODES[plan.signals[-1]]:
+    if came and code not in plan.codes:
         faults.append(f"exit code {code}")
     if came and secs > plan.limit_secs + 1.0:
         faults.append(f"ended after {secs:.1f} s")

@@ -297,15 +297,19 @@ class _End:
 
     def __init__(self, signum: int) -> None:
         self._cancelled = threading.Event()
+        self._hurries = False
         self._timers: list[ExitTimer] = []
         self._exit_after(END_SECS, signum)
 
     def hurry(self, signum: int) -> None:
-        """Let the end come soon."""
+        """Let the end come soon; nothing cancels it any more."""
+        self._hurries = True
         self._exit_after(HURRY_SECS, signum)
 
     def cancel(self) -> None:
-        """Let the process live."""
+        """Let the process live, unless it is to end soon."""
+        if self._hurries:
+            return
         self._cancelled.set()
         for timer in self._timers:
             timer.cancel()
