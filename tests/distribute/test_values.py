@@ -153,3 +153,10 @@ def test_operators_on_numbers_give_numbers(graph):
     assert graph.get_operations() == []
     with pytest.raises(TypeError):
         seven + None
+
+
+def test_a_device_that_stands_in_for_a_gpu_of_the_index_finds_its_value():
+    value = PerDevice({"/cpu:0": "cpu", "/gpu:0": "gpu"})
+    assert [value.get(device) for device in ("/cpu:0", "/gpu:0", "/cpu:1")] == ["cpu", "gpu", "gpu"]
+    assert not value.on_device("/cpu:2")
+    assert PerDevice({"/gpu:1": 1}).get("/cpu:1") == 1

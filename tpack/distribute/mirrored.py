@@ -1,9 +1,9 @@
 """Mirror every variable on all devices, and keep the mirrors the same by reducing what the towers bring.
 
 An optimizer keeps slots for each variable and may count its steps. Where variables are mirrored, so is that state:
-every device has a clone of the optimizer, which sees the mirrors of its device only and makes its slots there. All
-clones apply the same gradients, so their states stay equal, and what belongs together becomes one mirrored variable:
-it is saved once, under the name that the user's own optimizer gave it, and restored on all devices.
+every device has a clone of the optimizer, which sees the mirrors of its device only. The first one makes each slot and
+counter as one mirrored variable, under the name that TensorFlow 1 gave it, and the others take it; so it is saved once,
+and restored on all devices. All clones apply the same gradients, so the mirrors stay equal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ class MirroredStrategy(DeviceListStrategy):
         devices: Sequence[str] | None = None,
         num_gpus: int | None = None,
         cross_tower_ops: CrossTowerOps | None = None,
-        prefetch_on_device: int | None = None,
+        prefetch_on_device: bool | int | None = None,
         *,
         num_gpus_per_worker: int | None = None,
     ) -> None:
@@ -129,7 +129,7 @@ class CollectiveAllReduceStrategy(MirroredStrategy):
         *,
         devices: Sequence[str] | None = None,
         all_reduce_merge_scope: int = 32,
-        prefetch_on_device: int | None = None,
+        prefetch_on_device: bool | int | None = None,
     ) -> None:
         names = worker_devices_of(num_gpus_per_worker, devices)
         super().__init__(

@@ -21,10 +21,12 @@ from tpack.tfutils.scope_utils import whole_variable
 class DistributedOptimizer(ProxyOptimizer):
     """Reduce gradients over the towers and update every mirror, in ``apply_gradients`` and ``minimize``.
 
-    To be used in a tower or cross-tower context; outside of every strategy it does what the optimizer inside does. Each
-    tower makes its own, and that of the first tower does the work. In ``compute_gradients``, gradients are those of the
-    tower alone. Where a strategy updates variables with reduced gradients already, it does what the optimizer inside
-    does, so it can be wrapped or be given to `StrategyTrainer` without harm.
+    An optimizer of TensorFlow does so by itself in a tower. This one does it across towers as well, and around
+    optimizers that wrap others, which then get the reduced gradients, where by itself an optimizer inside of them would
+    be the one to reduce. Outside of every strategy it does what the optimizer inside does. Each tower makes its own,
+    and that of the first tower does the work. In ``compute_gradients``, gradients are those of the tower alone. Where a
+    strategy updates variables with reduced gradients already, it does what the optimizer inside does, so it can be
+    wrapped or be given to `StrategyTrainer` without harm.
 
     Args:
         optimizer: any ``tf.train.Optimizer``.
@@ -34,13 +36,14 @@ class DistributedOptimizer(ProxyOptimizer):
 
     Example:
         def tower_fn(x, y):
-            optimizer = DistributedOptimizer(tf.train.AdamOptimizer())
+            clipped = apply_grad_processors(tf.train.AdamOptimizer(), [GlobalNormClip(1.0)])
+            optimizer = DistributedOptimizer(clipped)
             return optimizer.minimize(loss(x, y))
 
         train_op = strategy.group(strategy.call_for_each_tower(tower_fn, *iterator.get_next()))
 
     Source:
-        Optimizers of TensorFlow 1 did this by themselves.
+        What optimizers of TensorFlow 1 did in towers.
     """
 
     def __init__(self, optimizer: tf.train.Optimizer) -> None:

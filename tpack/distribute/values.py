@@ -18,7 +18,7 @@ from tpack.distribute.contexts import UpdateContext, tower_context_of
 from tpack.errors import ConfigError, StrategyError, TowerMismatchError
 from tpack.reduction.sums import on_device
 from tpack.tower.context import current_frame
-from tpack.tower.devices import device_key, resolve_device
+from tpack.tower.devices import device_key, resolve_device, resolve_together
 from tpack.tower.grads import ReduceOp
 
 TensorOrSlices: TypeAlias = tf.Tensor | tf.IndexedSlices
@@ -160,6 +160,10 @@ class DistributedValues:
         key = device_key(device)
         if key in self._index:
             return key
+        if any("GPU" in own for own in self._index):
+            # Named by the user: a tower's device may stand in for the one that it is called here.
+            stand_ins = dict(zip(resolve_together(self._index), self._index, strict=True))
+            return stand_ins.get(key)
         if tf.DeviceSpec.from_string(key).device_type == "GPU":
             key = device_key(resolve_device(key))
         return key if key in self._index else None
