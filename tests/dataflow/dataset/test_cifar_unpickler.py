@@ -113,3 +113,10 @@ def test_damaged_pickles_are_refused(tmp_path, rng):
 def test_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="FileNotFoundError"):
         load_arrays(str(tmp_path / "gone"))
+
+
+def test_place_that_would_take_gigabytes_is_refused(tmp_path):
+    content = pickle.dumps({"labels": [3, 1]}, protocol=2)
+    for place in (b"r" + (1 << 30).to_bytes(4, "little"), b"p1073741824\n"):
+        with pytest.raises(InputError, match="UnpicklingError: it puts an object at place 1073741824"):
+            load_arrays(write(tmp_path, content[:-1] + place + b"."))

@@ -49,12 +49,18 @@ def test_files_that_the_library_wrote_are_right(tmp_path, sizes, compact):
 
 
 def test_file_with_a_database_inside_is_right(tmp_path):
-    check_pages(write(tmp_path / "file.lmdb", [], inner=True))
+    path = write(tmp_path / "file.lmdb", [], inner=True)
+    check_pages(path)
+    assert len(LMDBData(path, shuffle=False)) == 1
 
 
 def test_pages_are_looked_at_in_parts(tmp_path, monkeypatch):
+    path = write(tmp_path / "file.lmdb", KINDS["small"], compact=True)
     monkeypatch.setattr(lmdb_pages, "_PAGES_AT_A_TIME", 3)
-    check_pages(write(tmp_path / "file.lmdb", KINDS["small"]))
+    check_pages(path)
+    damaged(path, find(path, "leaf") * PAGE + 12, 60000)
+    with pytest.raises(InputError, match="the header of page"):
+        check_pages(path)
 
 
 def test_file_is_checked_again_when_it_is_another_one(tmp_path):

@@ -9,9 +9,11 @@ else, is called before all is checked.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import pickle
+import pickletools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -242,7 +244,9 @@ def load_arrays(path: str) -> dict[str, Any]:
     """
     try:
         with open(path, "rb") as file:
-            found = _ArrayUnpickler(file, encoding="bytes").load()
+            content = file.read()
+        _check_places(content)
+        found = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:
         # Damaged pickles raise almost anything.
         text = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS]
@@ -250,6 +254,13 @@ def load_arrays(path: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(f"{path} holds a {type(found).__name__}: wanted a dict")
     return {_as_text(key): _as_array(path, key, value) for key, value in found.items()}
+
+
+def _check_places(content: bytes) -> None:
+    """Refuse a pickle that puts an object at a place beyond its size, up to which Python would make room: gigabytes."""
+    for code, argument, _ in pickletools.genops(content):
+        if code.name in ("PUT", "LONG_BINPUT") and not 0 <= (argument or 0) <= len(content):
+            raise pickle.UnpicklingError(f"it puts an object at place {argument}")
 
 
 class _ArrayUnpickler(pickle.Unpickler):
