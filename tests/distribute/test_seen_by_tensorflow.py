@@ -278,6 +278,33 @@ def test_a_moving_average_is_of_the_mean_over_towers(session8: Any) -> None:
     np.testing.assert_allclose(session8.run(average.components), [0.75, 0.75])
 
 
+def test_a_layer_of_keras_synchronises_its_statistics(session8: Any) -> None:
+    rows = np.array([[1.0, 2.0], [3.0, 5.0], [4.0, 8.0], [8.0, 1.0]], dtype="float32")
+
+    def tower() -> Any:
+        inputs = tf.constant(rows[2 * get_tower_context().tower_id :][:2])
+        return tf.keras.layers.BatchNormalization(synchronized=True, epsilon=1e-3)(inputs, training=True)
+
+    with in_scope() as strategy:
+        outputs = strategy.unwrap(strategy.call_for_each_tower(tower))
+    wanted = (rows - rows.mean(0)) / np.sqrt(rows.var(0) + 1e-3)
+    np.testing.assert_allclose(np.concatenate(started(session8).run(outputs)), wanted, rtol=1e-5)
+
+
+def test_values_of_towers_are_reduced_and_so_are_their_gradients(session8: Any) -> None:
+    def tower() -> Any:
+        number = tower_number()
+        total, (mean, count) = (
+            tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, number),
+            tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, (number**2, 1.0)),
+        )
+        return total, mean, count, tf.gradients(total * tower_number() + mean, number)[0]
+
+    with in_scope() as strategy:
+        parts = [strategy.unwrap(part) for part in strategy.call_for_each_tower(tower)]
+    assert started(session8).run(parts) == [[3.0, 3.0], [2.5, 2.5], [1.0, 1.0], [2.0, 4.0]]
+
+
 def test_what_tensorflow_asks_of_a_strategy(session8: Any) -> None:
     def meet(seen: Any, number: Any, variable: Any) -> Any:
         reduced = seen.extended.reduce_to(tf.distribute.ReduceOp.SUM, number, variable)

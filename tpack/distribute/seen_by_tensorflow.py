@@ -75,6 +75,20 @@ class SeenTower:
 
         return self._context.merge_call(merge, *args, **(kwargs or {}))
 
+    def all_reduce(self, reduce_op: Any, value: Structure, options: object = None) -> Structure:
+        """Sum or average the values of all towers, as layers do that synchronise their statistics.
+
+        Args:
+            reduce_op: a ``tf.distribute.ReduceOp``.
+            value: numbers, tensors, or a structure of them.
+            options: hints to TensorFlow's own strategies.
+        """
+
+        def merge(strategy: Any, values: list[Value]) -> list[Value]:
+            return list(strategy.batch_reduce(_aggregation(reduce_op), [(each, None) for each in values]))
+
+        return tf.nest.pack_sequence_as(value, self._context.merge_call(merge, tf.nest.flatten(value)))
+
     @property
     def num_replicas_in_sync(self) -> int:
         """See `SeenStrategy`."""

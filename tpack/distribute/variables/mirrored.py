@@ -81,7 +81,8 @@ class MirroredVariable(DistributedVariable, Mirrored):
         if self.aggregation == tf.VariableAggregation.NONE:
             raise StrategyError(
                 f"a tower calls {method} of {self.op.name}, which is mirrored: make it with an aggregation, such as "
-                "tf.VariableAggregation.MEAN, that says what becomes of the towers' values"
+                "tf.VariableAggregation.MEAN, that says what becomes of the towers' values, or wrap the optimizer that "
+                "does it in a DistributedOptimizer"
             )
         if method not in TO_AGGREGATE and self.aggregation != tf.VariableAggregation.ONLY_FIRST_TOWER:
             raise StrategyError(
