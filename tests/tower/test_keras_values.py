@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+import tf_keras
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import GraphBuildError
@@ -109,6 +110,22 @@ def test_of_a_checkpoint_and_keras_the_last_counts(session8, tmp_path, checkpoin
         for step in steps if not checkpoint_is_last else steps[::-1]:
             step()
     assert (initialised(session8) == (5.0 if checkpoint_is_last else 7.0)).all()
+
+
+@pytest.mark.parametrize("around", ["graph", "session8"])
+def test_what_tf_keras_keeps_in_its_session_is_a_first_value(around, request):
+    request.getfixturevalue(around)
+    towers = [TrainTowerContext(f"tower{k}", "tower1" * k, index=k, total=2) for k in range(2)]
+    for tower in towers:
+        with tower:
+            layer = tf_keras.layers.Dense(2, name="fc")
+            layer.build([None, 3])
+            layer.set_weights([np.full([3, 2], 5.0 + tower.index), np.zeros(2)])
+    kernels = [variable for tower in towers for variable in tower.recorder.variables if "kernel" in variable.name]
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        assert [value.mean() for value in session.run(kernels)] == [5.0, 6.0]
+        assert session.run(kernels[0].initial_value).mean() == 5.0
 
 
 def test_a_prediction_tower_on_the_weights_of_training_changes_none(session8):

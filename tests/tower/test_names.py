@@ -3,8 +3,9 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
-from tpack.tower.names import join_scope, op_and_tensor_name, tower_name, value_if_variable
+from tpack.errors import ConfigError, GraphBuildError
+from tpack.tower.context import TowerContext
+from tpack.tower.names import join_scope, op_and_tensor_name, tower_name, value_if_variable, values_by_name
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,29 @@ def test_any_other_tensor_stays_what_it_is(graph):
         assert value_if_variable(tensor) is tensor
     handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[])
     assert value_if_variable(handle) is handle
+
+
+def test_variables_are_found_by_name_as_values_in_a_block(session8):
+    variable = tf.get_variable("w", initializer=3.0)
+    session8.run(tf.global_variables_initializer())
+    graph = session8.graph
+    with values_by_name(graph):
+        with values_by_name(graph):
+            assert session8.run(graph.get_tensor_by_name("w:0")) == 3.0
+        assert graph.get_tensor_by_name("w:0").dtype == tf.float32
+        with pytest.raises(KeyError, match="'x:0'"):
+            graph.get_tensor_by_name("x:0")
+    assert graph.get_tensor_by_name("w:0") is variable.handle
+
+
+def test_a_block_of_values_keeps_errors_and_explains_those_of_handles(graph):
+    variable = tf.get_variable("w", initializer=3.0)
+    for error in (ValueError("wrong"), TypeError("wrong"), KeyError("wrong")):
+        with pytest.raises(type(error), match="wrong"), values_by_name(graph):
+            raise error
+    for use in (lambda: variable.handle * 2.0, lambda: variable.assign(variable.handle)):
+        wanted = "the handle of a variable is used as .* its read_value"
+        with pytest.raises(GraphBuildError, match=wanted), values_by_name(graph):
+            use()
+    with pytest.raises(GraphBuildError, match="the handle of a variable is used as"), TowerContext("", True):
+        graph.get_tensor_by_name("w:0") * 2.0

@@ -3,13 +3,14 @@
 Loading a model or its weights, or setting them, assigns to variables. In a graph, Keras 3 makes operations of that
 which nobody runs, and pretrained weights would be lost. What is assigned outside of a layer's call, and can be known
 before anything runs, becomes what the variable is initialised with: in every replica, and in a predictor that has no
-checkpoint. A checkpoint is restored after variables are initialised, so it goes before.
+checkpoint. So do values that ``tf_keras`` assigned in a session of its own. A checkpoint is restored after variables
+are initialised, so it goes before.
 
 An assignment in a layer's call is an update, such as that of a moving average, which is to run with every step.
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
 from typing import NamedTuple
 
@@ -103,6 +104,7 @@ class KerasValues:
                 set_initial_value(part, value)
                 if handle == whole.handle.name:
                     whole._initial_value = value
+        _keep_values_of_tf_keras([variables.part for variables in parts.values()])
 
     def _given_last(self, parts: Mapping[str, "_Part"]) -> dict[str, tf.Operation]:
         """Return, for handles of variables that were given values, the operation that gave the last."""
@@ -135,6 +137,22 @@ def _parts(variables: Iterable[tf.Variable]) -> dict[str, _Part]:
         for part in getattr(whole, "components", [whole])
         if hasattr(part, "handle")
     }
+
+
+def _keep_values_of_tf_keras(variables: Sequence[BaseVariable]) -> None:
+    """Let variables be initialised with what ``tf_keras`` gave them, which it keeps in a session of its own."""
+    backend = sys.modules.get("tf_keras.src.backend")
+    # The mark that it leaves on a variable to which it assigns; it initialises all in its session.
+    given = [variable for variable in variables if hasattr(variable, "_assign_placeholder")]
+    if backend is None or not given:
+        return
+    values = backend.get_session().run(given)
+    for variable, value in zip(given, values, strict=True):
+        with tf.init_scope(), tf.device(variable.device), tf.name_scope(f"{variable.op.name}/given/"):
+            initial_value = tf.constant(value)
+            # The session has run the initialiser, and would not run again if that were changed.
+            variable._initializer_op = variable.assign(initial_value, read_value=False)
+            variable._initial_value = initial_value
 
 
 def _known_value(op: tf.Operation) -> tf.Tensor | None:
