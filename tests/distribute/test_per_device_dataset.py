@@ -99,9 +99,15 @@ def test_reading_is_on_the_host_and_elements_on_their_devices(session8: Any) -> 
 
 
 def test_arguments_are_checked(graph: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a tf.data.Dataset, got 3"):
+    with pytest.raises(ConfigError, match="got dataset=3: wanted a tf.data.Dataset"):
         PerDeviceDataset(3, cpu_devices(2))
-    with pytest.raises(ConfigError, match="wanted one device or more to give data to"):
+    with pytest.raises(ConfigError, match="got devices with 0 entries"):
         PerDeviceDataset(_numbers(4), [])
-    with pytest.raises(ConfigError, match="wanted 0 elements or more to wait on each device, got -1"):
+    with pytest.raises(ConfigError, match="got prefetch_on_device=-1: wanted an integer of at least 0"):
         PerDeviceDataset(_numbers(4), cpu_devices(2), prefetch_on_device=-1)
+
+
+def test_elements_wait_or_not(graph):
+    dataset = tf.data.Dataset.range(4)
+    for wanted, number in ((True, 2), (False, 0), (3, 3), (None, 0)):
+        assert PerDeviceDataset(dataset, ["/cpu:0", "/cpu:1"], prefetch_on_device=wanted)._prefetch == number

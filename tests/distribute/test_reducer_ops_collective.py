@@ -54,8 +54,8 @@ def test_values_that_collectives_cannot_sum_are_refused(graph: Any) -> None:
     ("arguments", "message"),
     [
         ((2,), "inside one process: wanted 1 worker, got 2"),
-        ((1, -1), "wanted 0 GPUs per worker or more, got -1"),
-        ((1, 0, 0), "wanted an all_reduce_merge_scope of 1 or more, got 0"),
+        ((1, -1), "got num_gpus_per_worker=-1"),
+        ((1, 0, 0), "got all_reduce_merge_scope=0"),
     ],
 )
 def test_arguments_are_checked(arguments: Any, message: str) -> None:

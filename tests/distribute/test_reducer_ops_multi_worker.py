@@ -61,12 +61,12 @@ def test_values_of_other_devices_are_refused(workers: list[str], num_gpus: int, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], 1), "wanted a list of the devices of different workers, got"),
+        (([], 1), "worker_devices|wanted a list of the devices of different workers"),
         (("/job:worker", 1), "wanted a list of the devices"),
         (([*WORKERS, "/job:worker/task:1"], 1), "different workers, got"),
-        ((WORKERS, -1), "wanted 0 GPUs per worker or more, got -1"),
+        ((WORKERS, -1), "got num_gpus_per_worker=-1"),
         ((WORKERS, 1, "quick"), "entry 0 .*got 'quick'"),
-        ((WORKERS, 1, ("xring",), -2), "of 0 or more, got -2"),
+        ((WORKERS, 1, ("xring",), -2), "got num_packs=-2"),
     ],
 )
 def test_arguments_are_checked(arguments: Any, message: str) -> None:

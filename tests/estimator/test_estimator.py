@@ -10,7 +10,7 @@ from tests.helpers.claims import claimed_elsewhere
 from tests.helpers.event_files import scalars_in
 from tests.helpers.log_lines import captured_log
 from tests.helpers.replicated_models import batch, devices, regression, train
-from tpack.errors import CheckpointError, ConfigError
+from tpack.errors import CheckpointError, ConfigError, DataPointError, WrongTypeError
 from tpack.estimator.building import WarmStartSettings
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import build_raw_serving_input_receiver_fn
@@ -202,7 +202,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path):
     [
         (lambda: Estimator(lambda x: x), "must take the argument features"),
         (lambda: Estimator(regression, "a", RunConfig(model_dir="b")), "given twice, as 'a' and in the config as 'b'"),
-        (lambda: Estimator(regression, "a", {"seed": 1}), "must be a tpack RunConfig"),
+        (lambda: Estimator(regression, "a", {"seed": 1}), "got config=a dict of 1: wanted a tpack RunConfig"),
         (lambda: Estimator(regression, "a", warm_start_from=3), "a path or WarmStartSettings"),
         (lambda: Estimator(regression, "a").train(input_fn, steps=1, max_steps=1), "steps or max_steps"),
         (
@@ -212,7 +212,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path):
         (lambda: Estimator(regression, "a").train(input_fn, steps=62.5), "steps must be positive, and a whole number"),
         (lambda: Estimator(regression, "a").evaluate(input_fn, steps="3"), "a whole number, got '3'"),
         (lambda: Estimator(regression, "a").train(input_fn, max_steps=-1), "max_steps must be positive"),
-        (lambda: Estimator(regression, "a").train(input_fn, hooks=[1]), "hooks must be"),
+        (lambda: Estimator(regression, "a").train(input_fn, hooks=[1]), r"got hooks\[0\]=1"),
         (lambda: Estimator(regression, "a").evaluate(input_fn, steps=0), "steps must be positive"),
     ],
 )
@@ -276,3 +276,36 @@ def test_one_of_several_processes_does_not_train_alone(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="Estimator.train trains on the devices of one machine, and WORLD_SIZE says"):
         Estimator(regression, str(directory)).train(input_fn, steps=1)
     assert not directory.exists()
+
+
+def odd_input():
+    return tf.data.Dataset.from_tensor_slices(DATA).batch(4)
+
+
+def test_a_batch_that_does_not_fit_the_towers_is_told_in_words(tmp_path):
+    estimator = Estimator(replicate_model_fn(regression, devices=devices(3)), str(tmp_path))
+    with pytest.raises(DataPointError, match="divisible by the number of towers, 3; that of .* in the features or"):
+        estimator.train(odd_input, steps=2)
+
+
+@pytest.mark.parametrize("given", [[], "/cpu:0", 5, [5]])
+def test_towers_are_on_devices_with_names(given):
+    with pytest.raises(ConfigError, match="replicate_model_fn got devices"):
+        replicate_model_fn(regression, devices=given)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda e: e.train(input_fn, hooks=5), "got hooks=5: wanted a list of tf.train.SessionRunHook"),
+        (lambda e: e.train(input_fn, steps=1, saving_listeners=5), "got saving_listeners=5"),
+        (lambda e: e.train(lambda: None, steps=1), "input_fn returned None"),
+        (lambda e: e.evaluate(input_fn, checkpoint_path=5), "got checkpoint_path=5: wanted a path"),
+        (lambda e: e.evaluate(input_fn, name=5), "got name=5: wanted text"),
+        (lambda e: e.get_variable_value(5), "got name=5: wanted text"),
+        (lambda e: Estimator(regression, 5), "got model_dir=5: wanted a path"),
+    ],
+)
+def test_arguments_of_methods_are_checked(tmp_path, call, message):
+    with pytest.raises(WrongTypeError if "returned" not in message else ConfigError, match=message):
+        call(Estimator(regression, str(tmp_path)))

@@ -66,7 +66,7 @@ def test_towers_of_a_strategy_take_turns(session8):
         session8.run(parts)
     endless = call_distributed_input_fn(lambda: make(3)().repeat(), "train", strategy, params=None, config=None)
     assert session8.run(endless.num_left) == -1
-    with pytest.raises(ConfigError, match="under a distribution strategy an input_fn must return a tf.data.Dataset"):
+    with pytest.raises(ConfigError, match="under a distribution strategy input_fn must return a tf.data.Dataset"):
         call_distributed_input_fn(lambda: tf.zeros([1]), "train", strategy, params=None, config=None)
 
 
@@ -74,9 +74,9 @@ def test_what_cannot_be_is_refused(graph):
     with pytest.raises(ConfigError, match="input_fn must be a function"):
         call(np.zeros(3))
     for number in (1, 3):
-        with pytest.raises(ConfigError, match=f"a pair of features and labels; got {number}"):
+        with pytest.raises(ConfigError, match=f"a pair of features and labels; it returned a tuple of {number}"):
             call(lambda number=number: (tf.zeros([1]),) * number)
-    with pytest.raises(ConfigError, match="a pair of features and labels; got 0"):
+    with pytest.raises(ConfigError, match=r"a pair of features and labels; it returned \(\)"):
         call(lambda: (), "infer")
 
 
@@ -96,3 +96,9 @@ def test_input_without_an_end_is_warned_of(graph, kind):
         warn_if_endless(call(make), "the evaluation")
     assert [line for line in lines if "does not end, and the evaluation goes on for ever" in line] == lines
     assert len(lines) == (kind == "tensors")
+
+
+@pytest.mark.parametrize("returned", [None, (None, 1), tf.data.Dataset])
+def test_an_input_fn_that_returns_nothing_is_told_so(graph, returned):
+    with pytest.raises(ConfigError, match="input_fn returned None|input_fn must be a function"):
+        call_input_fn(5 if returned is tf.data.Dataset else lambda: returned, "train", params=None, config=None)

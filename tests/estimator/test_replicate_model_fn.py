@@ -173,7 +173,7 @@ def test_what_is_no_model_fn_is_refused():
 
 def test_batch_that_is_not_divisible_is_refused(graph, rng):
     features, labels = batch(rng, 6)
-    with pytest.raises(ConfigError, match="divisible by 4"):
+    with pytest.raises(ConfigError, match="divisible by the number of towers, 4"):
         replicate_model_fn(regression, devices=devices(4))(features, labels, mode=ModeKeys.EVAL)
 
 

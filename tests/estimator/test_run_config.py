@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.strategies import mirrored
 from tpack.distribute.current import DEFAULT_STRATEGY
+from tpack.distribute.strategy import DistributeConfig
 from tpack.errors import ConfigError
 from tpack.estimator.run_config import RunConfig, number_of_steps
 
@@ -43,11 +45,18 @@ def test_one_process_that_does_everything():
     ("options", "message"),
     [
         ({"save_checkpoints_steps": 1, "save_checkpoints_secs": 2}, "by steps or by seconds, got"),
-        ({"save_summary_steps": -1}, "save_summary_steps of a RunConfig must not be below zero, got -1"),
+        ({"save_summary_steps": -1}, "RunConfig got save_summary_steps=-1: wanted an integer of at least 0"),
         ({"keep_checkpoint_max": -2}, "keep_checkpoint_max"),
-        ({"session_config": {}}, "must be a tf.ConfigProto, got {}"),
-        ({"train_distribute": 2}, "train_distribute must be a tpack DistributionStrategy with devices, got 2"),
-        ({"eval_distribute": DEFAULT_STRATEGY}, "eval_distribute must be a tpack DistributionStrategy with devices"),
+        ({"session_config": {}}, "got session_config=a dict of 0: wanted a ConfigProto"),
+        ({"train_distribute": 2}, "got train_distribute=2: wanted a tpack DistributionStrategy"),
+        ({"eval_distribute": DEFAULT_STRATEGY}, "eval_distribute of a RunConfig must be a strategy with devices"),
+        ({"model_dir": 5}, "RunConfig got model_dir=5: wanted a path"),
+        ({"save_checkpoints_secs": float("nan")}, "got save_checkpoints_secs=nan"),
+        ({"device_fn": "/cpu:0"}, "got device_fn='/cpu:0': wanted a function"),
+        ({"experimental_distribute": 5}, "got experimental_distribute=5: wanted a DistributeConfig"),
+        ({"experimental_distribute": DistributeConfig(5)}, "got train_distribute=5"),
+        ({"experimental_distribute": DistributeConfig(remote_cluster={"worker": ["a:1"]})}, "is of one process"),
+        ({"experimental_distribute": DistributeConfig(), "train_distribute": mirrored()}, "strategies are given twice"),
     ],
 )
 def test_what_cannot_be_is_refused(options, message):
@@ -76,3 +85,10 @@ def test_none_is_no_number():
 def test_anything_else_is_refused(value):
     with pytest.raises(ConfigError, match="max_steps must be positive, and a whole number, got"):
         number_of_steps("max_steps", value)
+
+
+def test_strategies_may_come_together():
+    both = DistributeConfig(mirrored(), mirrored(1))
+    config = RunConfig(experimental_distribute=both)
+    assert (config.train_distribute, config.eval_distribute) == both[:2]
+    assert config.replace(model_dir="d").train_distribute is both.train_distribute

@@ -67,7 +67,7 @@ def elsewhere():
             lambda: spec.checked_export_outputs(dict.fromkeys("ab", PredictOutput(tf.constant(1.0))), None, "infer"),
             "must be called 'serving_default', got only a, b",
         ),
-        (lambda: spec.checked_hooks("training_hooks", [1]), "training_hooks must be .* got 1"),
+        (lambda: spec.checked_hooks("training_hooks", [1]), r"got training_hooks\[0\]=1"),
         (lambda: spec.checked_scaffold(1), "tf.train.Scaffold, got 1"),
     ],
 )

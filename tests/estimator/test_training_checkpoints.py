@@ -101,5 +101,5 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_what_is_no_listener_is_refused():
-    with pytest.raises(ConfigError, match="saving_listeners must be .* got 1"):
+    with pytest.raises(ConfigError, match=r"got saving_listeners\[0\]=1: wanted a CheckpointSaverListener"):
         CheckpointWriter("dir", RunConfig(), [1])

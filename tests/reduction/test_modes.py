@@ -87,7 +87,6 @@ def test_mode_cpu_sums_on_the_first_cpu_of_the_towers_machine(device: str, owner
     [
         (cpu_devices(8), RoundRobinReducer, "CPU devices share memory"),
         (cpu_devices(1), RoundRobinReducer, "CPU devices share memory"),
-        ([], RoundRobinReducer, "CPU devices share memory"),
         (_gpus(2), RoundRobinReducer, r"links of 2 GPU"),
         ([*_gpus(7), "/device:CPU:0"], RoundRobinReducer, "CPU devices"),
     ],
@@ -138,3 +137,8 @@ def test_an_all_reduce_spec_is_a_mode(mode: object, kind: type) -> None:
 def test_a_spec_that_cannot_be_read_says_where() -> None:
     with pytest.raises(ConfigError, match="entry 1 of the all-reduce spec"):
         reducer_for_mode("xring:1024:sring", cpu_devices(2))
+
+
+def test_a_mode_for_no_devices_is_refused() -> None:
+    with pytest.raises(ConfigError, match="reducer_for_mode got devices with 0 entries"):
+        reducer_for_mode("cpu", [])

@@ -96,3 +96,9 @@ def test_numbers_of_towers_are_checked_at_once() -> None:
         make_reducer("hierarchical", cpu_devices(3))
     with pytest.raises(ReductionError, match="equal numbers of towers on all workers, got 2, 1"):
         make_reducer("nccl/xring", [f"/job:worker/task:{task}/device:GPU:0" for task in (0, 0, 1)])
+
+
+@pytest.mark.parametrize("name", ["one_device", "xring", "nccl", "pscpu/pscpu"])
+def test_a_reducer_of_no_devices_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="make_reducer got devices with 0 entries"):
+        make_reducer(name, [])

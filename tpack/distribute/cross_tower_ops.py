@@ -32,6 +32,7 @@ from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import concat_slices, divide, on_device, sum_column, sum_tensors
 from tpack.tower.devices import device_key, resolve_device, resolve_together
 from tpack.tower.grads import ReduceOp, gradient_parts, is_sparse, map_gradient_parts
+from tpack.utils.checks import check_function, check_text
 
 AccumulationFn: TypeAlias = Callable[[Sequence[tf.Tensor]], tf.Tensor]
 
@@ -159,8 +160,10 @@ class ReductionToOneDeviceCrossTowerOps(CrossTowerOps):
     """
 
     def __init__(self, reduce_to_device: str | None = None, accumulation_fn: AccumulationFn | None = None) -> None:
-        self._reduce_to_device = None if reduce_to_device is None else resolve_device(reduce_to_device)
-        self._accumulation_fn = accumulation_fn
+        if reduce_to_device is not None:
+            reduce_to_device = resolve_device(check_text(self, "reduce_to_device", reduce_to_device))
+        self._reduce_to_device = reduce_to_device
+        self._accumulation_fn = accumulation_fn and check_function(self, "accumulation_fn", accumulation_fn)
 
     def _reduce(
         self, aggregation: Aggregation, per_device_value: DistributedValues, destinations: Destinations

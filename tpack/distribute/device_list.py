@@ -13,7 +13,7 @@ from tpack.distribute.cross_tower_ops import (
 )
 from tpack.distribute.meeting import call_in_strategy_towers
 from tpack.distribute.multi_step import MultiStepContext, run_steps
-from tpack.distribute.per_device_dataset import PerDeviceDataset
+from tpack.distribute.per_device_dataset import PerDeviceDataset, checked_prefetch
 from tpack.distribute.seen_by_tensorflow import seen_by_tensorflow
 from tpack.distribute.strategy import DatasetFn, DistributionStrategy, StepFn, takes_first_tower
 from tpack.distribute.values import (
@@ -33,7 +33,7 @@ from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.gradients import check_columns
 from tpack.tower.devices import resolve_device, resolve_devices, resolve_together
 from tpack.tower.grads import ReduceOp, map_gradient_values
-from tpack.utils.checks import check_count, check_instances, shown
+from tpack.utils.checks import check_count, check_instance, check_instances, shown
 
 
 class DeviceListStrategy(DistributionStrategy):
@@ -52,10 +52,14 @@ class DeviceListStrategy(DistributionStrategy):
         all towers.
     """
 
-    def __init__(self, cross_tower_ops: CrossTowerOps | None = None, *, prefetch_on_device: int | None = None) -> None:
+    def __init__(
+        self, cross_tower_ops: CrossTowerOps | None = None, *, prefetch_on_device: bool | int | None = None
+    ) -> None:
         super().__init__()
+        if cross_tower_ops is not None:
+            check_instance(self, "cross_tower_ops", cross_tower_ops, CrossTowerOps)
         self._cross_tower_ops = cross_tower_ops
-        self._prefetch_on_device = prefetch_on_device
+        self._prefetch_on_device = None if prefetch_on_device is None else checked_prefetch(self, prefetch_on_device)
 
     @property
     def cross_tower_ops(self) -> CrossTowerOps:

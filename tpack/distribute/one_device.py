@@ -9,6 +9,7 @@ from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.strategy import VariableCreator
 from tpack.distribute.values import Aggregation, Destinations, MapOutput, Mirrored, PerDevice, Value, Variable
 from tpack.tower.devices import device_key, resolve_device
+from tpack.utils.checks import check_text
 
 
 class OneDeviceStrategy(DeviceListStrategy):
@@ -26,9 +27,9 @@ class OneDeviceStrategy(DeviceListStrategy):
         The one-device strategy that belongs to the seed ``distribute``.
     """
 
-    def __init__(self, device: str, *, prefetch_on_device: int | None = None) -> None:
+    def __init__(self, device: str, *, prefetch_on_device: bool | int | None = None) -> None:
         super().__init__(prefetch_on_device=prefetch_on_device)
-        self._device = device_key(resolve_device(device))
+        self._device = device_key(resolve_device(check_text(self, "device", device)))
         self._default_device = self._device
 
     @property

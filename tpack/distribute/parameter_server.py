@@ -54,7 +54,7 @@ class ParameterServerStrategy(DeviceListStrategy):
         devices: Sequence[str] | None = None,
         parameter_devices: Sequence[str] | None = None,
         cross_tower_ops: CrossTowerOps | None = None,
-        prefetch_on_device: int | None = None,
+        prefetch_on_device: bool | int | None = None,
     ) -> None:
         super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device)
         self._worker_devices = worker_devices_of(num_gpus_per_worker, devices)

@@ -14,11 +14,13 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_multi_device_iterator
 from tpack.distribute.values import Structure, regroup
-from tpack.errors import ConfigError, StrategyError
+from tpack.errors import StrategyError
 from tpack.reduction.sums import on_device
 from tpack.tower.devices import resolve_together
+from tpack.utils.checks import check_count, check_instance, check_instances
 
 _HOST = "/device:CPU:0"
+_USUAL_PREFETCH = 2
 
 
 class PerDeviceDataset:
@@ -27,32 +29,33 @@ class PerDeviceDataset:
     Args:
         dataset: the stream.
         devices: the device of each tower.
-        prefetch_on_device: how many elements wait on each device; None for 2, and for 0 where all devices are CPUs,
-            whose memory is the host's.
+        prefetch_on_device: how many elements wait on each device; True for 2 and False for none; None for 2, and for
+            none where all devices are CPUs, whose memory is the host's.
 
     Raises:
-        ConfigError: It is no dataset, there is no device, or the number is negative.
+        WrongTypeError: An argument is of another type, such as no dataset.
+        ConfigError: There is no device, or the number is negative.
 
     Source:
         The class of this name in TensorFlow's ``contrib.distribute``.
     """
 
     def __init__(
-        self, dataset: tf.compat.v2.data.Dataset, devices: Sequence[str], *, prefetch_on_device: int | None = None
+        self,
+        dataset: tf.compat.v2.data.Dataset,
+        devices: Sequence[str],
+        *,
+        prefetch_on_device: bool | int | None = None,
     ) -> None:
-        if not isinstance(dataset, tf.compat.v2.data.Dataset):
-            raise ConfigError(f"wanted a tf.data.Dataset, got {dataset!r}")
+        self._dataset = check_instance(self, "dataset", dataset, tf.compat.v2.data.Dataset, "a tf.data.Dataset")
         names = [devices] if isinstance(devices, str) else devices
+        wanted = "a list of names of devices"
+        names = check_instances(self, "devices", names, str, least=1, wanted=wanted)
         self._devices = list(dict.fromkeys(resolve_together(names)))
-        if not self._devices:
-            raise ConfigError("wanted one device or more to give data to, got none")
         if prefetch_on_device is None:
             kinds = {tf.DeviceSpec.from_string(device).device_type for device in self._devices}
-            prefetch_on_device = 0 if kinds == {"CPU"} else 2
-        if prefetch_on_device < 0:
-            raise ConfigError(f"wanted 0 elements or more to wait on each device, got {prefetch_on_device}")
-        self._prefetch = prefetch_on_device
-        self._dataset = dataset
+            prefetch_on_device = kinds != {"CPU"}
+        self._prefetch = checked_prefetch(self, prefetch_on_device)
 
     @property
     def devices(self) -> list[str]:
@@ -77,6 +80,22 @@ class PerDeviceDataset:
             with on_device(_HOST):
                 return _HostIterator(tf.data.make_initializable_iterator(self._dataset), self._devices)
         return _DeviceIterator(self._dataset, self._devices, self._prefetch)
+
+
+def checked_prefetch(owner: object, prefetch_on_device: bool | int) -> int:
+    """Return how many elements are to wait on each device.
+
+    Args:
+        owner: whose argument it is.
+        prefetch_on_device: the number, or whether there are to be any.
+
+    Raises:
+        WrongTypeError: It is something else.
+        ConfigError: It is negative.
+    """
+    if isinstance(prefetch_on_device, bool):
+        return _USUAL_PREFETCH if prefetch_on_device else 0
+    return check_count(owner, "prefetch_on_device", prefetch_on_device, minimum=0)
 
 
 class PerDeviceIterator(abc.ABC):

@@ -39,6 +39,7 @@ from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer,
 from tpack.tower.devices import canonical_device
 from tpack.tower.grads import ReduceOp
 from tpack.utils import logger
+from tpack.utils.checks import check_count, check_instance, check_instances, shown
 
 _SEED_NAMES = {"hierarchical_copy": "hierarchical"}
 DEFAULT_SPEC = ("pscpu/pscpu", 2, -1)
@@ -61,7 +62,7 @@ class ReducerCrossTowerOps(CrossTowerOps):
     """
 
     def __init__(self, reducer: Reducer) -> None:
-        self._reducer = reducer
+        self._reducer = check_instance(self, "reducer", reducer, Reducer, "a Reducer; make_reducer makes one")
 
     @property
     def name(self) -> str:
@@ -178,10 +179,10 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
     ) -> None:
         if num_workers != 1:
             raise ConfigError(f"CollectiveAllReduce reduces inside one process: wanted 1 worker, got {num_workers}")
-        if num_gpus_per_worker < 0:
-            raise ConfigError(f"wanted 0 GPUs per worker or more, got {num_gpus_per_worker}")
-        if all_reduce_merge_scope < 1:
-            raise ConfigError(f"wanted an all_reduce_merge_scope of 1 or more, got {all_reduce_merge_scope}")
+        check_count(self, "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
+        check_count(self, "all_reduce_merge_scope", all_reduce_merge_scope)
+        if collective_keys is not None:
+            check_instance(self, "collective_keys", collective_keys, CollectiveKeys)
         super().__init__(CollectiveReducer(keys=PROCESS_KEYS if collective_keys is None else collective_keys))
         self._num_gpus = num_gpus_per_worker
         self._merge_scope = all_reduce_merge_scope
@@ -238,11 +239,12 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
         agg_small_grads_max_bytes: int = 0,
         agg_small_grads_max_group: int = 10,
     ) -> None:
-        workers = [] if isinstance(worker_devices, str) else [_task_of(device) for device in worker_devices]
-        if not workers or len(set(workers)) < len(workers):
-            raise ConfigError(f"wanted a list of the devices of different workers, got {worker_devices!r}")
-        if num_gpus_per_worker < 0:
-            raise ConfigError(f"wanted 0 GPUs per worker or more, got {num_gpus_per_worker}")
+        wanted = "a list of the devices of different workers"
+        names = check_instances(self, "worker_devices", worker_devices, str, least=1, wanted=wanted)
+        workers = [_task_of(device) for device in names]
+        if len(set(workers)) < len(workers):
+            raise ConfigError(f"wanted {wanted}, got {shown(names)}")
+        check_count(self, "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
         self._workers = workers
         self._towers_per_worker = max(num_gpus_per_worker, 1)
         self._spec = parse_all_reduce_spec(all_reduce_spec)
@@ -321,11 +323,9 @@ class _Packing:
     small_max_group: int
 
     def __post_init__(self) -> None:
-        if min(self.num_packs, self.small_max_bytes, self.small_max_group) < 0:
-            raise ConfigError(
-                "wanted num_packs, agg_small_grads_max_bytes and agg_small_grads_max_group of 0 or more, got "
-                f"{self.num_packs}, {self.small_max_bytes} and {self.small_max_group}"
-            )
+        check_count("the packing", "num_packs", self.num_packs, minimum=0)
+        check_count("the packing", "agg_small_grads_max_bytes", self.small_max_bytes, minimum=0)
+        check_count("the packing", "agg_small_grads_max_group", self.small_max_group, minimum=0)
 
     def wrap(self, reducer: Reducer) -> Reducer:
         """Return a reducer that packs for another one, or that one itself."""

@@ -29,7 +29,7 @@ from tpack.estimator.training import TrainLimits, train_model
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint, resolve_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
-from tpack.utils.checks import check_local_path
+from tpack.utils.checks import check_instance, check_local_path, check_path, check_text
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.env import check_only_process
 
@@ -70,14 +70,13 @@ class Estimator:
     ) -> None:
         check_model_fn(model_fn, params)
         config = RunConfig() if config is None else config
-        if not isinstance(config, RunConfig):
-            raise ConfigError(f"config must be a tpack RunConfig, got {config!r}")
+        check_instance(self, "config", config, RunConfig, "a tpack RunConfig")
         if None not in (model_dir, config.model_dir) and model_dir != config.model_dir:
             raise ConfigError(
                 f"model_dir is given twice, as {model_dir!r} and in the config as {config.model_dir!r}: wanted one"
             )
         self._warm_start = make_warm_start_settings(warm_start_from)
-        directory = model_dir or config.model_dir
+        directory = config.model_dir if model_dir is None else model_dir
         if directory is None:
             directory = tempfile.mkdtemp(prefix="tpack-estimator-")
             logger.warning(f"The Estimator has no model_dir and uses a temporary one: {directory}")
@@ -191,13 +190,14 @@ class Estimator:
         """
         steps = number_of_steps("steps", steps)
         hooks = checked_hooks("hooks", hooks)
+        directory = self.eval_dir(name)
         checkpoint = self._existing_checkpoint(checkpoint_path)
         with tf.Graph().as_default():
             model = self._build(input_fn, ModeKeys.EVAL)
             if steps is None:
                 warn_if_endless(model.inputs, "the evaluation")
             results = evaluation.evaluate_model(self._parts, model, checkpoint, steps, hooks)
-        evaluation.report(self.eval_dir(name), results)
+        evaluation.report(directory, results)
         return results
 
     def predict(
@@ -278,6 +278,8 @@ class Estimator:
 
     def eval_dir(self, name: str | None = None) -> str:
         """Return where the results of an evaluation with this name go."""
+        if name is not None:
+            check_text(self, "name", name)
         return evaluation.evaluation_dir(self.model_dir, name)
 
     def get_variable_names(self) -> list[str]:
@@ -297,7 +299,8 @@ class Estimator:
         Raises:
             CheckpointError: There is no checkpoint, or no such variable in it.
         """
-        return CheckpointReader(self._existing_checkpoint(None)).read(name.removesuffix(":0"))
+        name = check_text(self, "name", name).removesuffix(":0")
+        return CheckpointReader(self._existing_checkpoint(None)).read(name)
 
     def _build(self, input_fn: InputFn, mode: str) -> BuiltModel:
         """Build input and model into the current graph, under the strategy of the config if it has one for the mode."""
@@ -309,6 +312,8 @@ class Estimator:
         return build_model(parts, mode, lambda: call_input_fn(input_fn, mode, params=parts.params, config=config))
 
     def _existing_checkpoint(self, path: str | None) -> str:
+        if path is not None:
+            path = check_path(self, "checkpoint_path", path)
         prefix = self.latest_checkpoint() if path is None else resolve_checkpoint(path)
         if prefix is None:
             raise CheckpointError(f"wanted a trained model, and {self.model_dir} has no checkpoint: train it first")

@@ -14,10 +14,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.strategy import DistributionStrategy
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import AnyTensor, ModeKeys, Tensors
 from tpack.utils import logger
+from tpack.utils.checks import shown
 
 InputFn = Callable[..., Any]
 _RECEIVER_NAME = "input"
@@ -188,7 +189,7 @@ def call_distributed_input_fn(
         dataset = _call(input_fn, mode, params=params, config=config)
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(
-                f"under a distribution strategy an input_fn must return a tf.data.Dataset, got {dataset!r}"
+                f"under a distribution strategy input_fn must return a tf.data.Dataset, it returned {shown(dataset)}"
             )
         size = tf.data.experimental.cardinality(dataset)
         num_left = tf.where(size < 0, tf.constant(-1, size.dtype), size % strategy.num_towers)
@@ -236,16 +237,22 @@ def required_arguments(fn: Callable[..., Any]) -> list[str]:
 
 def _call(input_fn: InputFn, mode: str, *, params: object, config: RunConfig) -> object:
     if not callable(input_fn):
-        raise ConfigError(f"input_fn must be a function that returns a Dataset or tensors, got {input_fn!r}")
+        raise WrongTypeError(
+            f"input_fn must be a function that returns a Dataset or tensors, got {shown(input_fn)}: before a Dataset, "
+            "write lambda:"
+        )
     return call_with_accepted(input_fn, {"mode": mode, "params": params, "config": config})
 
 
 def _parted(result: object, initializer: tf.Operation | None, mode: str) -> Inputs:
     """Return features and labels of what an input_fn or its Dataset gave."""
+    if result is None or (isinstance(result, tuple | list) and len(result) > 0 and result[0] is None):
+        what = "None" if result is None else "None as the features"
+        raise ConfigError(f"input_fn returned {what}: wanted a Dataset, features, or a pair of features and labels")
     if isinstance(result, tuple | list) and result and mode == ModeKeys.PREDICT:
         result = result[0]
     if not isinstance(result, tuple | list):
         return Inputs(result, None, initializer)
     if len(result) != 2:
-        raise ConfigError(f"an input_fn gives features, or a pair of features and labels; got {len(result)}: {result}")
+        raise ConfigError(f"input_fn gives features, or a pair of features and labels; it returned {shown(result)}")
     return Inputs(result[0], result[1], initializer)

@@ -22,7 +22,7 @@ from tpack.estimator.replicated import (
     replication_over,
 )
 from tpack.estimator.run_config import RunConfig
-from tpack.estimator.spec import AnyTensor, EstimatorSpec, ModeKeys
+from tpack.estimator.spec import ODD_BATCH, AnyTensor, EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer, sum_tower_gradients
 from tpack.types import GradsAndVars
 
@@ -238,15 +238,12 @@ def _check_known_size(leaf: AnyTensor, num_shards: int) -> None:
         raise ConfigError(f"{leaf!r} has no batch dimension, and is to be split over {num_shards} towers")
     size = shape[0] if shape.rank else None
     if size is not None and size % num_shards:
-        raise ConfigError(
-            f"a batch must be divisible by the number of towers, and {leaf!r} with its {size} example(s) is not "
-            f"divisible by {num_shards}"
-        )
+        raise ConfigError(f"{ODD_BATCH}, {num_shards}: {leaf.op.name} in the features or labels has {size} example(s)")
 
 
 def _guards(size: tf.Tensor, shape: tf.TensorShape, num_shards: int, name: str) -> list[tf.Operation]:
     """Return the check that is left for when the graph runs."""
     if shape.rank is not None and shape[0] is not None:
         return []
-    message = f"a batch must be divisible by the number of towers, {num_shards}; the size of {name} is not"
+    message = f"{ODD_BATCH}, {num_shards}; that of {name} in the features or labels is not"
     return [tf.debugging.assert_equal(size % num_shards, tf.zeros([], size.dtype), message=message)]

@@ -15,9 +15,10 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tower.context import TowerContext, get_current_tower_context
-from tpack.tower.devices import VARIABLE_OP_TYPES, list_gpus, resolve_device
+from tpack.tower.devices import VARIABLE_OP_TYPES, list_gpus, resolve_together
 from tpack.tower.rendezvous import call_in_towers
 from tpack.utils import logger
+from tpack.utils.checks import check_choice, check_instances
 
 
 class VariablePlacement(enum.Enum):
@@ -83,14 +84,20 @@ def replication_over(
     """Plan towers on these devices.
 
     Args:
-        devices: names; none means all GPUs of this machine, or its CPU if it has no GPU.
+        devices: names; None means all GPUs of this machine, or its CPU if it has no GPU.
         placement: where variables go.
 
     Raises:
         DeviceError: There are GPUs, and one that is asked for is not among them.
-        ConfigError: A name cannot be read.
+        ConfigError: A name cannot be read, or the list is empty or something else.
     """
-    resolved = tuple(resolve_device(device) for device in devices or list_gpus() or ["/device:CPU:0"])
+    check_choice("replicate_model_fn", "variable_placement", placement, tuple(VariablePlacement))
+    if devices is None:
+        devices = list_gpus() or ["/device:CPU:0"]
+    wanted = "a list of names of devices, or None for all GPUs"
+    resolved = tuple(
+        resolve_together(check_instances("replicate_model_fn", "devices", devices, str, least=1, wanted=wanted))
+    )
     is_one_gpu = len(resolved) == 1 and "GPU" in resolved[0].upper()
     consolidation = resolved[0] if is_one_gpu else "/device:CPU:0"
     variable_devices = resolved if placement is VariablePlacement.ROUND_ROBIN else (consolidation,)

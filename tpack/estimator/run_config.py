@@ -2,16 +2,46 @@
 
 import dataclasses
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.distribute.strategy import DistributionStrategy
+from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
 from tpack.errors import ConfigError
+from tpack.utils.checks import check_count, check_function, check_instance, check_number, check_path, shown
 
 _UNSET: Any = "unset"
 _DEFAULT_SAVE_SECS = 600
+
+
+def _at_least_zero(owner: object, name: str, value: object) -> int:
+    return check_count(owner, name, value, minimum=0)
+
+
+def _not_negative(owner: object, name: str, value: object) -> float:
+    return check_number(owner, name, value, low=0)
+
+
+def _a_strategy(owner: object, name: str, value: object) -> DistributionStrategy:
+    return check_instance(owner, name, value, DistributionStrategy, "a tpack DistributionStrategy")
+
+
+_CHECKS: Mapping[str, Callable[[object, str, Any], Any]] = {
+    "model_dir": check_path,
+    "tf_random_seed": lambda owner, name, value: check_count(owner, name, value, minimum=-(2**63)),
+    "save_summary_steps": _at_least_zero,
+    "save_checkpoints_steps": _at_least_zero,
+    "save_checkpoints_secs": _not_negative,
+    "session_config": lambda owner, name, value: check_instance(owner, name, value, tf.ConfigProto),
+    "keep_checkpoint_max": _at_least_zero,
+    "keep_checkpoint_every_n_hours": _not_negative,
+    "log_step_count_steps": _at_least_zero,
+    "train_distribute": _a_strategy,
+    "eval_distribute": _a_strategy,
+    "device_fn": check_function,
+}
+"""How each option is checked, if it is not None."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,10 +64,12 @@ class RunConfig:
         device_fn: a device function for models that are under no strategy; None leaves it to TensorFlow.
         eval_distribute: a ``DistributionStrategy`` on whose K devices models are evaluated, K batches in a step. At the
             end, batches for fewer than K towers are dropped.
+        experimental_distribute: a `DistributeConfig`, which holds both strategies, in place of the other two options.
 
     Raises:
-        ConfigError: Checkpoints are wanted by steps and by seconds, or a number is below zero, or ``session_config``
-            or a strategy is something else.
+        ConfigError: Checkpoints are wanted by steps and by seconds, an option is out of range, or strategies are given
+            twice, or for a cluster.
+        WrongTypeError: An option is of another type.
 
     Source:
         ``tf.estimator.RunConfig`` of TensorFlow 1, less what it has for clusters.
@@ -55,20 +87,36 @@ class RunConfig:
     train_distribute: DistributionStrategy | None = None
     device_fn: Callable[[tf.Operation], str] | None = None
     eval_distribute: DistributionStrategy | None = None
+    experimental_distribute: DistributeConfig | None = None
 
     def __post_init__(self) -> None:
         """Check the options, and choose when to save."""
         self._choose_when_to_save()
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name.startswith(("save_", "keep_", "log_")) and value is not None and value < 0:
-                raise ConfigError(f"{field.name} of a RunConfig must not be below zero, got {value!r}")
-        if self.session_config is not None and not isinstance(self.session_config, tf.ConfigProto):
-            raise ConfigError(f"session_config must be a tf.ConfigProto, got {self.session_config!r}")
+        self._take_strategies()
+        for name, check in _CHECKS.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, check(self, name, value))
         for name in ("train_distribute", "eval_distribute"):
             strategy = getattr(self, name)
-            if strategy is not None and (not isinstance(strategy, DistributionStrategy) or strategy.is_default):
-                raise ConfigError(f"{name} must be a tpack DistributionStrategy with devices, got {strategy!r}")
+            if strategy is not None and strategy.is_default:
+                raise ConfigError(f"{name} of a RunConfig must be a strategy with devices, got the default one")
+
+    def _take_strategies(self) -> None:
+        """Take over the strategies of the other form of these options, as it is known from TensorFlow 1.11."""
+        both = self.experimental_distribute
+        if both is None:
+            return
+        check_instance(self, "experimental_distribute", both, DistributeConfig)
+        if self.train_distribute is not None or self.eval_distribute is not None:
+            raise ConfigError(
+                "the strategies are given twice: wanted experimental_distribute, or the other two options"
+            )
+        if both.remote_cluster is not None:
+            raise ConfigError(f"an Estimator is of one process, got remote_cluster={shown(both.remote_cluster)}")
+        object.__setattr__(self, "train_distribute", both.train_distribute)
+        object.__setattr__(self, "eval_distribute", both.eval_distribute)
+        object.__setattr__(self, "experimental_distribute", None)
 
     def _choose_when_to_save(self) -> None:
         is_unset = self.save_checkpoints_steps is _UNSET, self.save_checkpoints_secs is _UNSET

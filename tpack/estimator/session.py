@@ -4,6 +4,7 @@ While it is open, the steps are those of a `HookedSession`: hooks say what they 
 as one callable.
 """
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,12 +13,14 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import CheckpointError, ConfigError
+from tpack.errors import CheckpointError, ConfigError, DataPointError
 from tpack.estimator.run_config import RunConfig
+from tpack.estimator.spec import ODD_BATCH
 from tpack.tfutils.checkpoint import CheckpointReader
 from tpack.tfutils.initialize import order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.step.hooked_session import HookAdapter, HookedSession
+from tpack.types import Fetches
 from tpack.utils import logger
 
 _STOP_GRACE_SECS = 30
@@ -58,6 +61,24 @@ class QueueCoordinator(tf.train.Coordinator):
         super().register_thread(thread)
 
 
+class _ModelSession(HookedSession):
+    """A session that says in tpack's words which batch does not fit."""
+
+    def run(self, fetches: Fetches, *args: Any, **kwargs: Any) -> Any:
+        """Run a step, as `HookedSession` does.
+
+        Raises:
+            DataPointError: A batch cannot be split over the towers.
+        """
+        try:
+            return super().run(fetches, *args, **kwargs)
+        except tf.errors.InvalidArgumentError as error:
+            found = re.search(rf"{ODD_BATCH}[^\]\n]*", error.message)
+            if found is None:
+                raise
+            raise DataPointError(found.group()) from error
+
+
 @contextmanager
 def model_session(
     graph: tf.Graph, plan: SessionPlan, hooks: Sequence[tf.train.SessionRunHook]
@@ -93,7 +114,7 @@ def model_session(
                 threads = tf.train.start_queue_runners(session, coordinator)
             for hook in hooks:
                 hook.after_create_session(session, coordinator)
-        yield HookedSession(session, [HookAdapter(hook) for hook in hooks])
+        yield _ModelSession(session, [HookAdapter(hook) for hook in hooks])
         coordinator.raise_requested_exception()
         with graph.as_default(), session.as_default():
             for hook in hooks:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.utils.checks import check_instances
 
 AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor
 Tensors: TypeAlias = AnyTensor | Mapping[str, AnyTensor]
@@ -33,6 +34,9 @@ class ModeKeys:
     EVAL = "eval"
     PREDICT = "infer"
 
+
+ODD_BATCH = "a batch must be divisible by the number of towers"
+"""What is said of one that is not, where its size is known and where it is found out in a step."""
 
 MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
 
@@ -244,11 +248,8 @@ def operation_of(item: Runnable) -> tf.Operation:
 
 def checked_hooks(what: str, hooks: Iterable[tf.train.SessionRunHook] | None) -> tuple[tf.train.SessionRunHook, ...]:
     """Return session hooks as a tuple; refuse anything else."""
-    hooks = tuple(hooks or ())
-    for hook in hooks:
-        if not isinstance(hook, tf.train.SessionRunHook):
-            raise ConfigError(f"{what} must be tf.train.SessionRunHook objects, got {hook!r}")
-    return hooks
+    wanted = "a list of tf.train.SessionRunHook objects"
+    return tuple(check_instances("an Estimator", what, hooks or (), tf.train.SessionRunHook, wanted=wanted))
 
 
 def check_mode(mode: object) -> None:

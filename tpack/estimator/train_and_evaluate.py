@@ -14,6 +14,7 @@ from tpack.estimator.inputs import InputFn
 from tpack.estimator.run_config import number_of_steps
 from tpack.estimator.spec import checked_hooks
 from tpack.utils import logger
+from tpack.utils.checks import check_number, check_text
 
 
 class _EvalFields(NamedTuple):
@@ -61,9 +62,10 @@ class EvalSpec(_EvalFields):
         _check_input_fn("an EvalSpec", input_fn)
         steps = number_of_steps("steps of an EvalSpec", steps)
         for what, secs in (("start_delay_secs", start_delay_secs), ("throttle_secs", throttle_secs)):
-            if secs < 0:
-                raise ConfigError(f"{what} of an EvalSpec must not be below zero, got {secs!r}")
-        hooks = checked_hooks("hooks of an EvalSpec", hooks)
+            check_number("an EvalSpec", what, secs, low=0)
+        if name is not None:
+            check_text("an EvalSpec", "name", name)
+        hooks = checked_hooks("hooks", hooks)
         exporters = _checked_exporters(exporters)
         return super().__new__(cls, input_fn, steps, name, hooks, exporters, start_delay_secs, throttle_secs)
 
@@ -100,7 +102,7 @@ class TrainSpec(_TrainFields):
         """Check the arguments."""
         _check_input_fn("a TrainSpec", input_fn)
         max_steps = number_of_steps("max_steps of a TrainSpec", max_steps)
-        return super().__new__(cls, input_fn, max_steps, checked_hooks("hooks of a TrainSpec", hooks))
+        return super().__new__(cls, input_fn, max_steps, checked_hooks("hooks", hooks))
 
 
 def train_and_evaluate(

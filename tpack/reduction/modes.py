@@ -19,6 +19,7 @@ from tpack.reduction.names import ALGORITHMS
 from tpack.reduction.spec import AllReduceSpec, SpecEntry, parse_all_reduce_spec, reducer_for_spec
 from tpack.tower.devices import list_gpus
 from tpack.utils import logger
+from tpack.utils.checks import check_instances
 
 ReductionMode: TypeAlias = str | SpecEntry | list[SpecEntry] | Reducer | None
 """What scripts may ask for."""
@@ -63,6 +64,7 @@ def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoi
         The modes of tensorpack's ``SyncMultiGPUTrainerReplicated``, and the specs of TensorFlow's
         ``MultiWorkerAllReduce``.
     """
+    check_instances("reducer_for_mode", "devices", devices, object, least=1, wanted="a list of names of devices")
     if isinstance(mode, Reducer):
         return ReducerChoice(mode, f"the reducer {mode.name} was given")
     if mode is None:

@@ -16,6 +16,7 @@ from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import Reducer
 from tpack.reduction.wrappers.sharding import ShardingReducer
+from tpack.utils.checks import check_instances
 
 _WHOLE: dict[str, Callable[[], Reducer]] = {
     "one_device": OneDeviceReducer,
@@ -70,7 +71,7 @@ def make_reducer(name: str, devices: Sequence[str], num_shards: int | None = Non
         devices: K names, one for each tower.
 
     Raises:
-        ConfigError: There is no such algorithm, or ``num_shards`` is not a positive whole number.
+        ConfigError: There is no such algorithm, no device, or ``num_shards`` is not a positive whole number.
         ReductionError: ``"hierarchical"`` cannot serve this number of towers, or two levels are wanted and workers
             have different numbers of towers.
 
@@ -78,6 +79,7 @@ def make_reducer(name: str, devices: Sequence[str], num_shards: int | None = Non
         The algorithms of TensorFlow's ``MultiWorkerAllReduce`` and of tensorpack's replicated training.
     """
     check_algorithm(name)
+    check_instances("make_reducer", "devices", devices, str, least=1, wanted="a list of names of devices")
     inner, slash, outer = name.partition("/")
     if slash:
         check_equal_groups(group_by_worker(devices))
