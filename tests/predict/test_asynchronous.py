@@ -164,10 +164,10 @@ def test_an_output_without_rows_is_an_error(towers):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"predictors": []}, "predictors must be a list of OnlinePredictor, not empty"),
-        ({"predictors": [3]}, r"predictors must be a list of OnlinePredictor, not empty, got \[3\]"),
-        ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
-        ({"batch_size": True}, "batch_size must be an integer of at least 1, got True"),
+        ({"predictors": []}, "predictors with 0 entries: wanted at least 1"),
+        ({"predictors": [3]}, r"predictors\[0\]=3: wanted an OnlinePredictor"),
+        ({"batch_size": 0}, "batch_size=0: wanted an integer of at least 1"),
+        ({"batch_size": True}, "batch_size=True: wanted an integer"),
     ],
 )
 def test_what_cannot_work_is_refused(towers, options, message):

@@ -63,18 +63,20 @@ def test_the_graph_is_a_new_one_or_the_default_one(graph):
     [
         ({}, "wanted a model, a TowerFunc, or a function"),
         ({"tower_func": identity}, "wanted a model, a TowerFunc, or a function"),
-        ({"model": 3}, "model must be a ModelDescBase, got 3"),
+        ({"model": 3}, "PredictConfig got model=3: wanted a ModelDescBase"),
         ({"model": Line(), "tower_func": identity}, "tower function and signature in one"),
         (
             {"tower_func": TowerFunc(identity, SIGNATURE), "input_signature": SIGNATURE[:1]},
             "has a signature already, and another was given",
         ),
-        ({"model": Line(), "output_names": None}, "output_names must be a list of tensor names, not empty, got None"),
-        ({"model": Line(), "output_names": []}, "output_names must be a list of tensor names, not empty"),
-        ({"model": Line(), "output_names": "cost"}, "output_names must be a list .*'cost'"),
-        ({"model": Line(), "input_names": [1]}, r"input_names must be a list .*\[1\]"),
+        ({"model": Line(), "output_names": None}, "output_names=None: wanted a list of tensor names"),
+        ({"model": Line(), "output_names": []}, "output_names with 0 entries: wanted at least 1"),
+        ({"model": Line(), "output_names": "cost"}, "output_names='cost': wanted a list of tensor names"),
+        ({"model": Line(), "input_names": [1]}, r"input_names\[0\]=1: wanted a str"),
         ({"model": Line(), "precision": "int8"}, "precision must be one of float32, bfloat16, float16, got 'int8'"),
-        ({"model": Line(), "session_init": "model.npz"}, "session_init must be a SessionInit, got 'model.npz'"),
+        ({"model": Line(), "session_init": "model.npz"}, "session_init='model.npz': wanted a SessionInit; SmartInit"),
+        ({"model": Line(), "session_creator": 5}, "session_creator=5: wanted an object with create_session"),
+        ({"model": Line(), "return_input": "no"}, "return_input='no': wanted True or False"),
     ],
 )
 def test_what_cannot_work_is_refused(arguments, message):

@@ -39,7 +39,7 @@ def test_a_data_point_that_does_not_fit_ends_it():
 
 
 def test_what_cannot_work_is_refused():
-    with pytest.raises(ConfigError, match="SimpleDatasetPredictor wants a PredictConfig, got 3"):
+    with pytest.raises(ConfigError, match="SimpleDatasetPredictor got config=3: wanted a PredictConfig"):
         SimpleDatasetPredictor(3, DataFromList(POINTS))
     with pytest.raises(ConfigError, match=r"SimpleDatasetPredictor wants a DataFlow, got \[\]"):
         SimpleDatasetPredictor(make_config(), [])

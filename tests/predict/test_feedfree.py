@@ -79,8 +79,8 @@ def test_a_source_that_cannot_start_leaves_nothing_behind():
 @pytest.mark.parametrize(
     ("config", "source", "error", "message"),
     [
-        (lambda: None, SOURCES["queue"], ConfigError, "FeedfreePredictor wants a PredictConfig, got None"),
-        (make_config, flow, ConfigError, "input_source must be an InputSource, got"),
+        (lambda: None, SOURCES["queue"], ConfigError, "FeedfreePredictor got config=None: wanted a PredictConfig"),
+        (make_config, flow, ConfigError, "input_source=a DataFromList: wanted an InputSource"),
         (lambda: make_config(return_input=True), SOURCES["queue"], ConfigError, "never sees its input"),
         (lambda: make_config(output_names=["score"]), SOURCES["queue"], TowerError, "near names: scores"),
     ],

@@ -73,7 +73,32 @@ def test_inputs_that_do_not_fit_are_errors(tensors, dp, message):
 
 def test_only_tensors_can_be_used(tensors):
     inputs, outputs = tensors
-    with pytest.raises(ConfigError, match="an input of OnlinePredictor must be a tensor, got 'x'"):
+    with pytest.raises(ConfigError, match=r"input_tensors\[0\]='x': wanted a Tensor"):
         OnlinePredictor(["x"], outputs)
-    with pytest.raises(ConfigError, match="an output of OnlinePredictor must be a tensor"):
+    with pytest.raises(ConfigError, match=r"output_tensors\[\d\]=.*: wanted a Tensor"):
         OnlinePredictor(inputs, [outputs[0].op])
+
+
+def test_a_session_that_was_closed_and_inputs_that_are_missing_are_named(graph):
+    x, z = tf.placeholder(tf.float32, [], "x"), tf.placeholder(tf.float32, [], "z")
+    with_default = tf.placeholder_with_default(1.0, [], "with_default")
+    session = tf.Session()
+    predict = OnlinePredictor([x], [x + with_default], sess=session)
+    unused = OnlinePredictor([x], [x * 2.0], sess=session)
+    assert predict(2.0) == [3.0]
+    session.close()
+    for closed in (predict, predict, unused):
+        with pytest.raises(ConfigError, match="the session of this OnlinePredictor was closed: make a new one"):
+            closed(2.0)
+    with pytest.raises(ConfigError, match="the outputs total need the input z too: the inputs are x"):
+        OnlinePredictor([x], [tf.add(x, z, name="total")])
+    # What is fed itself needs nothing.
+    total = tf.add(x, z)
+    assert OnlinePredictor([total], [total * 2.0, total]).output_tensors[1] is total
+
+
+@pytest.mark.parametrize("arguments", [{"return_input": "no"}, {"sess": 5}])
+def test_other_arguments_are_checked_too(graph, arguments):
+    x = tf.placeholder(tf.float32, [], "x")
+    with pytest.raises(ConfigError, match=f"OnlinePredictor got {next(iter(arguments))}="):
+        OnlinePredictor([x], [x + 1.0], **arguments)

@@ -120,5 +120,5 @@ def test_models_that_cannot_be_split_are_refused(options, message):
 
 
 def test_only_a_config_will_do():
-    with pytest.raises(ConfigError, match="DataParallelOfflinePredictor wants a PredictConfig, got None"):
+    with pytest.raises(ConfigError, match="DataParallelOfflinePredictor got config=None: wanted a PredictConfig"):
         DataParallelOfflinePredictor(None, 2)

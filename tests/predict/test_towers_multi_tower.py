@@ -57,7 +57,7 @@ def test_predictors_are_given_out_in_turn(predictor):
 
 
 def test_the_input_can_be_returned_and_towers_be_chosen():
-    predictor = MultiTowerOfflinePredictor(make_config(return_input=True, input_names=["image"]), [2, 0])
+    predictor = MultiTowerOfflinePredictor(make_config(return_input=True, input_names=["factor", "image"]), [2, 0])
     with predictor.sess:
         operations = [predictor.graph.get_operation_by_name(f"tower{k}/MatMul") for k in range(2)]
         assert [op.device for op in operations] == ["/device:CPU:2", "/device:CPU:0"]
@@ -84,7 +84,7 @@ def test_variables_without_get_variable_are_named_as_if_the_tower_were_alone(gra
 
 
 def test_what_cannot_work_is_refused():
-    with pytest.raises(ConfigError, match="MultiTowerOfflinePredictor wants a PredictConfig, got 3"):
+    with pytest.raises(ConfigError, match="MultiTowerOfflinePredictor got config=3: wanted a PredictConfig"):
         MultiTowerOfflinePredictor(3, 2)
     with pytest.raises(ConfigError, match="wanted at least one tower, got 0"):
         MultiTowerOfflinePredictor(make_config(), 0)

@@ -60,26 +60,27 @@ def test_new_session_lacking_a_device_is_closed_again(graph: Any, monkeypatch: p
 
 
 def test_new_session_rejects_other_configs() -> None:
-    with pytest.raises(ConfigError, match=r"wanted a tf\.ConfigProto as config, got dict"):
+    with pytest.raises(ConfigError, match=r"config=a dict of 1: wanted a tf.ConfigProto"):
         NewSessionCreator(config={"CPU": 8})
 
 
-def test_reused_session_is_the_one_given() -> None:
-    session = object()
+def test_reused_session_is_the_one_given(session8: Any) -> None:
+    session = session8
     assert ReuseSessionCreator(session).create_session() is session
 
 
-def test_adapter_passes_the_session_through_the_function() -> None:
-    session = object()
+def test_adapter_passes_the_session_through_the_function(session8: Any) -> None:
+    session = session8
     assert SessionCreatorAdapter(ReuseSessionCreator(session), lambda sess: ("wrapped", sess)).create_session() == (
         "wrapped",
         session,
     )
 
 
-@pytest.mark.parametrize("creator", [NewSessionCreator(), ReuseSessionCreator(None), SessionCreatorAdapter(None, id)])
-def test_all_are_session_creators_of_tensorflow(creator: Any) -> None:
-    assert isinstance(creator, tf.train.SessionCreator)
+def test_all_are_session_creators_of_tensorflow(session8: Any) -> None:
+    new, reuse = NewSessionCreator(), ReuseSessionCreator(session8)
+    for creator in (new, reuse, SessionCreatorAdapter(new, id)):
+        assert isinstance(creator, tf.train.SessionCreator)
 
 
 def test_default_config_places_softly_and_lets_memory_grow() -> None:
@@ -94,5 +95,15 @@ def test_default_config_places_softly_and_lets_memory_grow() -> None:
 
 @pytest.mark.parametrize("fraction", [0, -0.5, 1.01])
 def test_default_config_rejects_fractions_outside_of_0_to_1(fraction: float) -> None:
-    with pytest.raises(ConfigError, match=r"in \(0, 1\], got mem_fraction="):
+    with pytest.raises(ConfigError, match=r"mem_fraction=.*: wanted a number greater than 0 and of at most 1"):
         get_default_sess_config(fraction)
+
+
+@pytest.mark.parametrize("wrong", [5, None, "session", NewSessionCreator])
+def test_what_makes_no_sessions_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="SessionCreatorAdapter got session_creator=.*: wanted an object with create"):
+        SessionCreatorAdapter(wrong, id)
+    with pytest.raises(ConfigError, match="SessionCreatorAdapter got func=5: wanted a function"):
+        SessionCreatorAdapter(NewSessionCreator(), 5)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="ReuseSessionCreator got sess=5: wanted a session"):
+        ReuseSessionCreator(5)

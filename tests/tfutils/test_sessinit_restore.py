@@ -157,3 +157,18 @@ def test_what_only_another_training_needs_is_counted(tmp_path: Any, session8: An
         np.testing.assert_array_equal(run_init(SaverRestore(prefix), session8)["net/W"], W)
     assert warnings == [f"Only in {prefix}, so not used: other"]
     assert f"8 value(s) in {prefix} that another training needed are not used" in lines
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SaverRestore(None), "SaverRestore got model_path=None: wanted a path"),
+        (lambda: SaverRestore(""), "SaverRestore got model_path='': wanted a path that is not empty"),
+        (lambda: SaverRestore(5), "SaverRestore got model_path=5: wanted a path"),
+        (lambda: DictRestore([1, 2]), r"DictRestore got variable_dict=\[1, 2\]: wanted a dict"),
+        (lambda: DictRestore({}, ignore_mismatch="no"), "DictRestore got ignore_mismatch='no': wanted True or False"),
+    ],
+)
+def test_arguments_that_cannot_be_are_named(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import psutil
 import pytest
+import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_training import Line, Recorder, line_input, points
 from tpack.callbacks.base import Callback
@@ -74,11 +75,89 @@ def test_batches_are_staged_on_several_gpus_only():
 
 def test_wrong_arguments_are_errors():
     config = TrainConfig(model=Line(), data=line_input())
-    with pytest.raises(ConfigError, match="trainer must be a SingleCostTrainer"):
+    with pytest.raises(ConfigError, match="trainer=a Trainer: wanted a SingleCostTrainer"):
         launch_train_with_config(config, Trainer())
-    with pytest.raises(ConfigError, match="config must be a TrainConfig, got 3"):
+    with pytest.raises(ConfigError, match="config=3: wanted a TrainConfig"):
         launch_train_with_config(3, SimpleTrainer())
-    with pytest.raises(ConfigError, match="needs a ModelDesc as its model, got None"):
+    with pytest.raises(ConfigError, match="config.model=None: wanted a ModelDesc"):
         launch_train_with_config(TrainConfig(data=line_input()), SimpleTrainer())
-    with pytest.raises(ConfigError, match="needs a ModelDesc as its model"):
+    with pytest.raises(ConfigError, match="config.model=a ModelDescBase: wanted a ModelDesc"):
         launch_train_with_config(TrainConfig(model=ModelDescBase(), data=line_input()), SimpleTrainer())
+
+
+class Odd(Line):
+    """A model one of whose methods is wrong."""
+
+    def __init__(self, inputs=None, rate=0.1):
+        self._inputs, self._rate = inputs, rate
+
+    def inputs(self):
+        return super().inputs() if self._inputs is None else self._inputs[0]
+
+    def optimizer(self):
+        return tf.train.MomentumOptimizer(self._rate, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (None, r"Odd.inputs\(\) returned None: wanted a list of tf.TensorSpec"),
+        (tf.TensorSpec([], tf.float32, "x"), r"Odd.inputs\(\) returned a TensorSpec: wanted a list"),
+        ([tf.TensorSpec([], tf.float32, "my x!"), tf.TensorSpec([], tf.float32, "y")], "has the name 'my x!': wanted"),
+        ([tf.TensorSpec([], tf.float32, "x")], r"1 inputs \(x\), and the function .*build_graph takes .*argument: 'y'"),
+    ],
+)
+def test_inputs_that_cannot_be_are_errors_before_anything_is_built(inputs, message):
+    trainer = SimpleTrainer()
+    with pytest.raises(ConfigError, match=message):
+        launch_train_with_config(TrainConfig(model=Odd([inputs]), data=line_input(), monitors=[]), trainer)
+    assert not trainer.graph.get_operations()
+
+
+@pytest.mark.parametrize("rate", [None, "0.1", float("nan"), float("inf"), -0.1, True, [0.1]])
+def test_a_learning_rate_that_cannot_be_is_an_error(rate):
+    config = TrainConfig(model=Odd(rate=rate), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
+    with pytest.raises(ConfigError, match="MomentumOptimizer got learning_rate=.*: wanted a number of at least 0"):
+        launch_train_with_config(config, SimpleTrainer())
+
+
+@pytest.mark.parametrize(
+    "rate", [0, np.float32(0.1), np.array(0.1), lambda: 0.1, lambda: tf.constant(0.1), lambda: tf.Variable(0.1)]
+)
+def test_other_learning_rates_train(rate):
+    class Rated(Line):
+        def optimizer(self):
+            made = rate() if callable(rate) else rate
+            return tf.train.AdamOptimizer(made)
+
+    config = TrainConfig(model=Rated(), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
+    trainer = SimpleTrainer()
+    launch_train_with_config(config, trainer)
+    assert trainer.global_step == 1
+
+
+def test_a_trainer_is_used_once():
+    trainer = SimpleTrainer()
+    config = TrainConfig(model=Line(), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
+    launch_train_with_config(config, trainer)
+    again = TrainConfig(model=Line(), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
+    with pytest.raises(ConfigError, match="this SimpleTrainer was used before: make a new one, in a graph of its own"):
+        launch_train_with_config(again, trainer)
+    with pytest.raises(ConfigError, match="this SimpleTrainer has trained already: make a new one"):
+        trainer.train_with_defaults(steps_per_epoch=1)
+
+
+def test_a_script_may_override_the_loop_with_its_three_numbers():
+    calls = []
+
+    class Mine(SimpleTrainer):
+        def main_loop(self, steps_per_epoch, starting_epoch, max_epoch):
+            calls.append((steps_per_epoch, starting_epoch, max_epoch))
+            super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
+
+    config = TrainConfig(model=Line(), data=line_input(), monitors=[], max_epoch=2, steps_per_epoch=3)
+    config.starting_step = 1
+    trainer = Mine()
+    launch_train_with_config(config, trainer)
+    assert calls == [(3, 1, 2)]
+    assert trainer.global_step == 5

@@ -122,14 +122,14 @@ def test_the_cost_is_scaled_in_float16_and_computed_in_float32():
 
 
 def test_wrong_arguments_are_errors():
-    with pytest.raises(ConfigError, match="builder must be a GraphBuilder, got 3"):
+    with pytest.raises(ConfigError, match="builder=3: wanted a GraphBuilder"):
         BuilderTrainer(3)
     trainer = SimpleTrainer()
-    with pytest.raises(ConfigError, match="input must be an InputSource, got 4"):
+    with pytest.raises(ConfigError, match="input=4: wanted an InputSource"):
         trainer.setup_graph([], 4, lambda: None, lambda: None)
-    with pytest.raises(ConfigError, match="a tower function must be callable, got 5"):
+    with pytest.raises(ConfigError, match="TowerFunc got tower_fn=5: wanted a function"):
         BuilderTrainer(SimpleBuilder(), precision="float16").setup_graph([], line_input(), 5, lambda: None)
-    with pytest.raises(ConfigError, match="get_opt_fn must be a function"):
+    with pytest.raises(ConfigError, match="get_opt_fn=.*: wanted a function that returns the optimizer"):
         trainer.setup_graph([], line_input(), lambda: None, tf.train.GradientDescentOptimizer(0.1))
     with pytest.raises(GraphBuildError, match="wanted a tf.compat.v1.train.Optimizer"):
         launch_with_optimizer(BuilderTrainer(SimpleBuilder(), precision="float16"), lambda: 3)

@@ -5,10 +5,11 @@ from typing import Any, overload
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.tower.context import current_tower_context
 from tpack.tower.per_graph import PerGraph
 from tpack.tower.tower_func import InputSignature
+from tpack.utils.checks import shown
 
 _optimizers: PerGraph[list[tuple["ModelDesc", tf.train.Optimizer]]] = PerGraph(list)
 """A graph's optimizers, each with its model."""
@@ -76,7 +77,7 @@ class ModelDescBase:
         if signature is None:
             # Placeholders are a way to write a signature; they must not end up in the graph that is trained.
             with tf.Graph().as_default():
-                signature = InputSignature(_as_spec(item) for item in self.inputs())
+                signature = InputSignature(_as_specs(type(self).__name__, self.inputs()))
             self._input_signature = signature
         return InputSignature(signature)
 
@@ -132,9 +133,19 @@ class ModelDesc(ModelDescBase):
         return optimizer
 
 
+def _as_specs(model: str, inputs: object) -> list[tf.TensorSpec]:
+    """Return what `inputs` returned as specs."""
+    if not isinstance(inputs, (list, tuple)) or isinstance(inputs, tf.TensorSpec):
+        raise WrongTypeError(
+            f"{model}.inputs() returned {shown(inputs)}: wanted a list of tf.TensorSpec, such as "
+            "[tf.TensorSpec([None, 28, 28], tf.float32, 'image')]"
+        )
+    return [_as_spec(item) for item in inputs]
+
+
 def _as_spec(item: object) -> tf.TensorSpec:
     if isinstance(item, tf.TensorSpec):
         return item
     if isinstance(item, tf.Tensor) and item.op.type == "Placeholder":
         return tf.TensorSpec(item.shape, item.dtype, item.op.name)
-    raise ConfigError(f"inputs() must return tf.TensorSpec objects or placeholders, got {item!r}")
+    raise ConfigError(f"inputs() must return tf.TensorSpec objects or placeholders, got {shown(item)}")

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.predict.online import OnlinePredictor
+from tpack.utils.checks import check_count, check_instances
 from tpack.utils.concurrency import StoppableThread
 
 _QUEUE_SIZE_FOR_EACH = 100
@@ -40,12 +41,10 @@ class MultiThreadAsyncPredictor:
     """
 
     def __init__(self, predictors: Sequence[OnlinePredictor], batch_size: int = 5) -> None:
-        if not predictors or not all(isinstance(predictor, OnlinePredictor) for predictor in predictors):
-            raise ConfigError(f"predictors must be a list of OnlinePredictor, not empty, got {predictors!r}")
+        predictors = check_instances(self, "predictors", predictors, OnlinePredictor, least=1)
         if any(predictor.return_input for predictor in predictors):
             raise ConfigError("predictors must not return their input: whoever puts a data point has it already")
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-            raise ConfigError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
+        check_count(self, "batch_size", batch_size)
         self._tasks: queue.Queue[_Task] = queue.Queue(maxsize=_QUEUE_SIZE_FOR_EACH * len(predictors))
         self._threads = [
             _PredictThread(number, predictor, self._tasks, batch_size) for number, predictor in enumerate(predictors)

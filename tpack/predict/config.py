@@ -8,10 +8,11 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
-from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
-from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
+from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
+from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.tower.per_graph import new_graph
 from tpack.tower.tower_func import TowerFunc
+from tpack.utils.checks import check_bool, check_instance, check_instances
 
 
 class PredictConfig:
@@ -64,12 +65,13 @@ class PredictConfig:
         self.input_signature = self.tower_func.input_signature
         self.input_names = self.tower_func.input_names if input_names is None else _check_names("input", input_names)
         self.output_names = _check_names("output", output_names)
-        if session_init is not None and not isinstance(session_init, SessionInit):
-            raise ConfigError(f"session_init must be a SessionInit, got {session_init!r}; SmartInit makes one")
-        self.session_creator = NewSessionCreator() if session_creator is None else session_creator
+        check_session_init(self, session_init)
+        self.session_creator = (
+            NewSessionCreator() if session_creator is None else check_session_creator(self, session_creator)
+        )
         self.session_init = JustCurrentSession() if session_init is None else session_init
-        self.return_input = bool(return_input)
-        self.create_graph = bool(create_graph)
+        self.return_input = check_bool(self, "return_input", return_input)
+        self.create_graph = check_bool(self, "create_graph", create_graph)
 
     def make_graph(self) -> tf.Graph:
         """Return the graph that a predictor is to be built in."""
@@ -84,8 +86,7 @@ def _as_tower_func(
     if model is not None:
         if tower_func is not None or input_signature is not None:
             raise ConfigError("a model is tower function and signature in one: got tower_func or input_signature too")
-        if not isinstance(model, ModelDescBase):
-            raise ConfigError(f"model must be a ModelDescBase, got {model!r}")
+        check_instance("PredictConfig", "model", model, ModelDescBase)
         return TowerFunc(model.build_graph, model.get_input_signature())
     if isinstance(tower_func, TowerFunc):
         if input_signature is not None and list(input_signature) != tower_func.input_signature:
@@ -104,7 +105,4 @@ def _in_precision(tower_func: TowerFunc, precision: str | PrecisionPolicy) -> To
 
 
 def _check_names(kind: str, names: Sequence[str] | None) -> list[str]:
-    is_list = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-    if not is_list or not names:
-        raise ConfigError(f"{kind}_names must be a list of tensor names, not empty, got {names!r}")
-    return list(names)
+    return check_instances("PredictConfig", f"{kind}_names", names, str, least=1, wanted="a list of tensor names")

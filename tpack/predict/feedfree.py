@@ -11,6 +11,7 @@ from tpack.predict.offline import check_config, create_predict_session
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.context import PredictTowerContext
 from tpack.types import Trainer
+from tpack.utils.checks import check_instance
 
 
 class FeedfreePredictor(PredictorBase):
@@ -40,14 +41,14 @@ class FeedfreePredictor(PredictorBase):
             results = [predict() for _ in range(len(dataflow))]
     """
 
-    # Callbacks of an input ask whether there are training steps.
+    # Callbacks of an input ask whether there are training steps, and whether a signal has ended them.
     train_op = None
+    interrupted = False
 
     def __init__(self, config: PredictConfig, input_source: InputSource) -> None:
         if check_config(config, self).return_input:
             raise ConfigError("FeedfreePredictor never sees its input: it cannot return it, as return_input asks for")
-        if not isinstance(input_source, InputSource):
-            raise ConfigError(f"input_source must be an InputSource, got {input_source!r}")
+        check_instance(self, "input_source", input_source, InputSource)
         self.graph = config.make_graph()
         with self.graph.as_default():
             self._callbacks = input_source.setup(config.input_signature)

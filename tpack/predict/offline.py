@@ -2,12 +2,12 @@
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.config import PredictConfig
 from tpack.predict.online import OnlinePredictor
 from tpack.tfutils.initialize import create_initialized_session, order_sums
 from tpack.tower.context import PredictTowerContext
+from tpack.utils.checks import check_instance
 
 
 class OfflinePredictor(OnlinePredictor):
@@ -42,7 +42,8 @@ class OfflinePredictor(OnlinePredictor):
                 tower_func(*source.get_input_tensors())
             tower = tower_func.towers[0]
             inputs, outputs = tower.get_tensors(config.input_names), tower.get_tensors(config.output_names)
-            super().__init__(inputs, outputs, config.return_input, create_predict_session(config))
+            super().__init__(inputs, outputs, config.return_input)
+            self.sess = create_predict_session(config)
 
 
 def check_config(config: PredictConfig, predictor: object) -> PredictConfig:
@@ -51,9 +52,7 @@ def check_config(config: PredictConfig, predictor: object) -> PredictConfig:
     Raises:
         ConfigError: It is something else.
     """
-    if not isinstance(config, PredictConfig):
-        raise ConfigError(f"{type(predictor).__name__} wants a PredictConfig, got {config!r}")
-    return config
+    return check_instance(predictor, "config", config, PredictConfig)
 
 
 def create_predict_session(config: PredictConfig) -> tf.Session:

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.component import Component, Misfit
 from tpack.predict.base import PredictorBase, make_predict_function
+from tpack.tfutils.dependency import ancestors
+from tpack.utils.checks import check_bool, check_function, check_instances
 
 
 class OnlinePredictor(PredictorBase):
@@ -21,7 +23,8 @@ class OnlinePredictor(PredictorBase):
         sess: the session; None means the one that is the default when the predictor is called.
 
     Raises:
-        ConfigError: Something is not a tensor; in a call, there is no session.
+        ConfigError: Something is not a tensor, or an output needs a placeholder that is no input; in a call, there is
+            no session, or it was closed.
         DataPointError: In a call, the number of inputs is wrong, or the rank, shape or dtype of one.
     """
 
@@ -32,9 +35,12 @@ class OnlinePredictor(PredictorBase):
         return_input: bool = False,
         sess: tf.Session | None = None,
     ) -> None:
-        self.input_tensors = _check_tensors("input", input_tensors)
-        self.output_tensors = _check_tensors("output", output_tensors)
-        self.return_input = return_input
+        self.input_tensors = check_instances(self, "input_tensors", input_tensors, tf.Tensor)
+        self.output_tensors = check_instances(self, "output_tensors", output_tensors, tf.Tensor)
+        self.return_input = check_bool(self, "return_input", return_input)
+        if sess is not None:
+            check_function(self, "sess", getattr(sess, "run", sess), "a session")
+        check_that_inputs_suffice(self.input_tensors, self.output_tensors)
         self.sess = sess
         self._components = input_components(self.input_tensors, [tensor.op.name for tensor in self.input_tensors])
         self._compiled: tuple[tf.Session, Callable[..., list[np.ndarray]]] | None = None
@@ -48,10 +54,15 @@ class OnlinePredictor(PredictorBase):
             )
         # Looked at and replaced as one thing, since other threads may have other sessions.
         compiled = self._compiled
-        if compiled is None or compiled[0] is not session:
-            function = make_predict_function(session, self.input_tensors, self.output_tensors)
-            self._compiled = compiled = (session, function)
-        return compiled[1](*feeds)
+        try:
+            if compiled is None or compiled[0] is not session:
+                function = make_predict_function(session, self.input_tensors, self.output_tensors)
+                self._compiled = compiled = (session, function)
+            return compiled[1](*feeds)
+        except (RuntimeError, tf.errors.CancelledError) as error:
+            if "closed" not in str(error):
+                raise
+            raise ConfigError(f"the session of this {type(self).__name__} was closed: make a new one") from error
 
 
 def input_components(tensors: Sequence[tf.Tensor], names: Sequence[str]) -> list[Component]:
@@ -81,8 +92,20 @@ def convert_inputs(predictor: str, components: Sequence[Component], dp: Sequence
     return [array.astype(item.dtype, copy=False) for array, item in zip(arrays, components, strict=True)]
 
 
-def _check_tensors(role: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    for tensor in tensors:
-        if not isinstance(tensor, tf.Tensor):
-            raise ConfigError(f"an {role} of OnlinePredictor must be a tensor, got {tensor!r}")
-    return list(tensors)
+def check_that_inputs_suffice(inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> None:
+    """Refuse outputs that need a placeholder which nobody feeds.
+
+    Raises:
+        ConfigError: There is such a placeholder.
+    """
+    # Behind an input nothing is computed.
+    needed = ancestors(outputs, up_to=inputs)
+    missing = sorted(op.name for op in needed if op.type == "Placeholder")
+    if missing:
+        raise ConfigError(
+            f"the outputs {_names(outputs)} need the input {', '.join(missing)} too: the inputs are {_names(inputs)}"
+        )
+
+
+def _names(tensors: Sequence[tf.Tensor]) -> str:
+    return ", ".join(tensor.op.name for tensor in tensors) or "none"

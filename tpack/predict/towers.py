@@ -11,7 +11,7 @@ from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.base import PredictorBase, make_predict_function
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import check_config, create_predict_session
-from tpack.predict.online import OnlinePredictor, convert_inputs, input_components
+from tpack.predict.online import OnlinePredictor, check_that_inputs_suffice, convert_inputs, input_components
 from tpack.tower.context import PredictTowerContext
 from tpack.tower.devices import resolve_devices
 from tpack.tower.names import tower_name
@@ -52,8 +52,10 @@ class MultiTowerOfflinePredictor(PredictorBase):
             tensors = [
                 (each.get_tensors(config.input_names), each.get_tensors(config.output_names)) for each in handles
             ]
+            self._predictors = [OnlinePredictor(*each, config.return_input) for each in tensors]
             self.sess = create_predict_session(config)
-        self._predictors = [OnlinePredictor(*each, config.return_input, self.sess) for each in tensors]
+        for predictor in self._predictors:
+            predictor.sess = self.sess
 
     def get_predictor(self, n: int) -> OnlinePredictor:
         """Return the predictor of tower ``n``; beyond the last one, they are given out again from the first on."""
@@ -105,6 +107,7 @@ class DataParallelOfflinePredictor(PredictorBase):
             self._outputs = [handle.get_tensors(config.output_names) for handle in handles]
             self._is_split = _check_inputs(self._inputs[0])
             _check_outputs(self._outputs[0])
+            check_that_inputs_suffice(self._inputs[0], self._outputs[0])
             self.sess = create_predict_session(config)
         self._components = input_components(self._inputs[0], config.input_names)
         self._callables: dict[int, Callable[..., list[np.ndarray]]] = {}

@@ -46,20 +46,22 @@ def dependency_of_fetches(fetches: Fetches, op: GraphElement) -> bool:
     return dependency_of_targets(leaves, op)
 
 
-def ancestors(targets: Iterable[GraphElement]) -> set[tf.Operation]:
+def ancestors(targets: Iterable[GraphElement], up_to: Iterable[tf.Tensor] = ()) -> set[tf.Operation]:
     """Return the operations of the targets, and all that they need, through control inputs too.
 
     Args:
         targets: operations, tensors or variables.
+        up_to: tensors that are fed, so that what computes them is not needed.
 
     Raises:
         ConfigError: Something is none of these.
     """
-    waiting = [_operation(target) for target in targets]
+    fed = {tensor.name for tensor in up_to}
+    waiting = [_operation(target) for target in targets if getattr(target, "name", None) not in fed]
     found = set(waiting)
     while waiting:
         op = waiting.pop()
-        for needed in [*(tensor.op for tensor in op.inputs), *op.control_inputs]:
+        for needed in [*(tensor.op for tensor in op.inputs if tensor.name not in fed), *op.control_inputs]:
             if needed not in found:
                 found.add(needed)
                 waiting.append(needed)

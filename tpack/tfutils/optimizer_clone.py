@@ -8,9 +8,12 @@ wrapping optimizer is cloned together with what it wraps.
 import copy
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tpack.compat import BaseVariable
 from tpack.errors import GraphBuildError
+from tpack.utils.checks import check_number
 
 # What tf.train.Optimizer fills in while it builds: slots, beta powers, and values waiting for slots still to come.
 _STATE_ATTRIBUTES = ("_slots", "_non_slot_dict", "_deferred_slot_restorations")
@@ -39,6 +42,7 @@ def check_optimizer(optimizer: object) -> tf.train.Optimizer:
 
     Raises:
         GraphBuildError: It is not a ``tf.train.Optimizer``.
+        ConfigError: Its learning rate is no number, tensor or function, or negative or not finite.
     """
     if not isinstance(optimizer, tf.train.Optimizer):
         kind = type(optimizer)
@@ -46,7 +50,19 @@ def check_optimizer(optimizer: object) -> tf.train.Optimizer:
             f"wanted a tf.compat.v1.train.Optimizer, got {kind.__module__}.{kind.__qualname__}. Keras optimizers "
             "cannot run in a graph session: use one such as tf.compat.v1.train.AdamOptimizer"
         )
+    _check_learning_rate(optimizer)
     return optimizer
+
+
+def _check_learning_rate(optimizer: tf.train.Optimizer) -> None:
+    """Refuse a learning rate that cannot be; TensorFlow checks none, and negative or infinite ones train silently."""
+    # TensorFlow's optimizers keep it under one of these names; one of another class need not have any.
+    for name in ("_lr", "_learning_rate"):
+        rate = getattr(optimizer, name, 0.0)
+        if not (tf.is_tensor(rate) or isinstance(rate, BaseVariable) or callable(rate)):
+            # An array of one number is as good as the number.
+            is_array = isinstance(rate, np.ndarray) and rate.ndim == 0
+            check_number(optimizer, "learning_rate", rate.item() if is_array else rate, 0)
 
 
 def _clone(optimizer: tf.train.Optimizer, memo: dict[int, tf.train.Optimizer]) -> tf.train.Optimizer:

@@ -5,12 +5,13 @@ a debugging wrapper around the session.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
+from tpack.errors import WrongTypeError
 from tpack.tower.devices import check_session_devices, provide_cpu_devices
+from tpack.utils.checks import check_function, check_instance, check_number, check_text, owner_name, shown
 
 
 class SessionCreator(Protocol):
@@ -18,6 +19,25 @@ class SessionCreator(Protocol):
 
     def create_session(self) -> tf.Session:
         """Return a session on the current default graph."""
+
+
+def check_session_creator(owner: object, session_creator: Any) -> Any:
+    """Return an argument that makes sessions.
+
+    Args:
+        owner: whose argument it is.
+        session_creator: what came.
+
+    Raises:
+        WrongTypeError: It has no function ``create_session``.
+    """
+    create = getattr(session_creator, "create_session", None)
+    if isinstance(session_creator, type) or not callable(create):
+        raise WrongTypeError(
+            f"{owner_name(owner)} got session_creator={shown(session_creator)}: wanted an object with create_session, "
+            "such as NewSessionCreator()"
+        )
+    return session_creator
 
 
 class NewSessionCreator(tf.train.SessionCreator):
@@ -36,9 +56,9 @@ class NewSessionCreator(tf.train.SessionCreator):
     """
 
     def __init__(self, target: str = "", config: tf.ConfigProto | None = None) -> None:
-        if config is not None and not isinstance(config, tf.ConfigProto):
-            raise ConfigError(f"wanted a tf.ConfigProto as config, got {type(config).__name__}")
-        self.target = target
+        if config is not None:
+            check_instance(self, "config", config, tf.ConfigProto, "a tf.ConfigProto")
+        self.target = target if target == "" else check_text(self, "target", target)
         self.config = get_default_sess_config() if config is None else config
 
     def create_session(self) -> tf.Session:
@@ -65,9 +85,14 @@ class ReuseSessionCreator(tf.train.SessionCreator):
 
     Args:
         sess: the session.
+
+    Raises:
+        WrongTypeError: It is none.
     """
 
     def __init__(self, sess: tf.Session) -> None:
+        # A wrapper of a session, such as that of a debugger, need not be one.
+        check_function(self, "sess", getattr(sess, "run", sess), "a session")
         self.sess = sess
 
     def create_session(self) -> tf.Session:
@@ -82,13 +107,16 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
         session_creator: any session creator.
         func: ``func(session) -> session``, for example one that wraps it.
 
+    Raises:
+        WrongTypeError: One of them is something else.
+
     Example:
         SessionCreatorAdapter(NewSessionCreator(), lambda sess: LocalCLIDebugWrapperSession(sess))
     """
 
     def __init__(self, session_creator: SessionCreator, func: Callable[[tf.Session], tf.Session]) -> None:
-        self.session_creator = session_creator
-        self.func = func
+        self.session_creator = check_session_creator(self, session_creator)
+        self.func = check_function(self, "func", func)
 
     def create_session(self) -> tf.Session:
         """Return ``func`` of the other creator's session."""
@@ -107,8 +135,7 @@ def get_default_sess_config(mem_fraction: float = 0.99) -> tf.ConfigProto:
     Raises:
         ConfigError: ``mem_fraction`` is not in (0, 1].
     """
-    if not 0 < mem_fraction <= 1:
-        raise ConfigError(f"wanted a fraction of the GPU memory in (0, 1], got mem_fraction={mem_fraction!r}")
+    check_number("get_default_sess_config", "mem_fraction", mem_fraction, 0, 1, is_low_allowed=False)
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.per_process_gpu_memory_fraction = mem_fraction
     config.gpu_options.allow_growth = True
@@ -123,6 +150,8 @@ class ServerSessionCreator(tf.train.SessionCreator):
     """
 
     def __init__(self, server: tf.train.Server) -> None:
+        if not hasattr(server, "server_def"):
+            raise WrongTypeError(f"{type(self).__name__} got server={shown(server)}: wanted a tf.train.Server")
         self._server = server
 
     @property

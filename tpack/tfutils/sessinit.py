@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import CheckpointError, ConfigError, InputError
+from tpack.errors import CheckpointError, ConfigError, InputError, WrongTypeError
 from tpack.tfutils.checkpoint import CheckpointReader, resolve_checkpoint
 from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
 from tpack.tower.names import join_scope
 from tpack.utils import logger
+from tpack.utils.checks import check_bool, check_instance, check_instances, check_path, shown
 from tpack.utils.npz import read_npz
 
 __all__ = [
@@ -58,6 +59,7 @@ def SmartInit(  # noqa: N802 (scripts use it like a class)
         ConfigError: It is none of these.
         CheckpointError: A file is missing or damaged.
     """
+    check_bool("SmartInit", "ignore_mismatch", ignore_mismatch)
     if obj is None or (isinstance(obj, str) and not obj):
         return JustCurrentSession()
     if isinstance(obj, SessionInit):
@@ -68,9 +70,9 @@ def SmartInit(  # noqa: N802 (scripts use it like a class)
         return DictRestore(obj, ignore_mismatch=ignore_mismatch)
     if isinstance(obj, str | os.PathLike):
         return _from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch)
-    raise ConfigError(
-        "wanted the path of a checkpoint or of an .npz file, a dict, a SessionInit, a list of these or None, "
-        f"got {obj!r:.100}"
+    raise WrongTypeError(
+        f"SmartInit got obj={shown(obj)}: wanted the path of a checkpoint or of an .npz file, a dict, a SessionInit, a "
+        "list of these or None"
     )
 
 
@@ -100,6 +102,16 @@ class SessionInit:
         """Change the session's variables."""
 
 
+def check_session_init(owner: object, session_init: SessionInit | None) -> None:
+    """Refuse an argument that is neither a `SessionInit` nor None.
+
+    Raises:
+        WrongTypeError: It is something else.
+    """
+    if session_init is not None:
+        check_instance(owner, "session_init", session_init, SessionInit, "a SessionInit; SmartInit makes one")
+
+
 class JustCurrentSession(SessionInit):
     """Leave the session as its initialisers made it."""
 
@@ -115,10 +127,9 @@ class ChainInit(SessionInit):
     """
 
     def __init__(self, sess_inits: Iterable[SessionInit]) -> None:
-        self.inits = list(sess_inits)
-        for member in self.inits:
-            if not isinstance(member, SessionInit):
-                raise ConfigError(f"ChainInit wants SessionInit objects, got {member!r}; SmartInit takes other things")
+        self.inits = check_instances(
+            self, "sess_inits", sess_inits, SessionInit, wanted="a list of SessionInit; SmartInit takes other things"
+        )
 
     def _setup_graph(self) -> None:
         for member in self.inits:
@@ -189,15 +200,19 @@ class SaverRestore(NamedValuesInit):
         ignore: names in the checkpoint that are not restored; the variables keep their initial values.
 
     Raises:
+        ConfigError: An argument is of the wrong type, or the path empty.
         CheckpointError: There is no such checkpoint, or its index is damaged.
     """
 
     def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
-        path = resolve_checkpoint(model_path)
+        path = resolve_checkpoint(check_path(self, "model_path", model_path))
+        if prefix is not None and not isinstance(prefix, str):
+            raise WrongTypeError(f"{type(self).__name__} got prefix={shown(prefix)}: wanted text or None")
+        ignored = check_instances(self, "ignore", ignore, str)
         super().__init__(path, cast=False, skip_mismatch=False)
         self.path = path
         self.prefix = (prefix or "").rstrip("/")
-        self.ignore = frozenset(_op_name(name) for name in ignore)
+        self.ignore = frozenset(_op_name(name) for name in ignored)
         self._reader = CheckpointReader(path)
         self._saved_names = {
             join_scope(self.prefix, name): name for name in self._reader.shapes if name not in self.ignore
@@ -238,9 +253,12 @@ class DictRestore(NamedValuesInit):
     """
 
     def __init__(self, variable_dict: Mapping[str, Any], ignore_mismatch: bool = False) -> None:
+        check_bool(self, "ignore_mismatch", ignore_mismatch)
         super().__init__("the dict", cast=True, skip_mismatch=ignore_mismatch)
         if not isinstance(variable_dict, Mapping) or not all(isinstance(name, str) for name in variable_dict):
-            raise ConfigError(f"wanted a dict from variable names to values, got {variable_dict!r:.100}")
+            raise WrongTypeError(
+                f"DictRestore got variable_dict={shown(variable_dict)}: wanted a dict from variable names to values"
+            )
         self._values = {_op_name(name): np.asarray(value) for name, value in variable_dict.items()}
         if len(self._values) < len(variable_dict):
             raise ConfigError("the dict has a variable twice, once as 'name' and once as 'name:0'")

@@ -8,6 +8,8 @@ Keras 3 makes it and tells nobody. What its layers made in a training tower is p
 which is run with each step.
 """
 
+import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias, overload
@@ -15,15 +17,18 @@ from typing import Any, TypeAlias, overload
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import run_after
-from tpack.errors import ConfigError, TowerError
+from tpack.errors import ConfigError, TowerError, WrongTypeError
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
 from tpack.tower.keras_values import is_keras_loaded, is_layer_update
 from tpack.tower.names import join_scope, op_and_tensor_name
+from tpack.utils.checks import check_function, shown
 
 ModelFunction: TypeAlias = Callable[..., Any]
 """Builds a model from one tensor for each input."""
 
+# What TensorFlow allows as the name of an operation at the top of a graph.
+_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 _UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
@@ -35,14 +40,14 @@ class TowerFunc:
         input_signature: what the inputs are: ``tf.TensorSpec`` each, with different names.
 
     Raises:
-        ConfigError: The signature holds something else, an entry without a name, or a name twice.
+        ConfigError: The signature holds something else, an entry without a name or with one that no tensor can have, or
+            a name twice. Or the function takes another number of inputs.
     """
 
     def __init__(self, tower_fn: ModelFunction, input_signature: Iterable[tf.TensorSpec]) -> None:
-        if not callable(tower_fn):
-            raise ConfigError(f"a tower function must be callable, got {tower_fn!r}")
-        self._tower_fn = tower_fn
+        self._tower_fn = check_function("TowerFunc", "tower_fn", tower_fn)
         self._input_signature = InputSignature(input_signature)
+        _check_takes(tower_fn, self.input_names)
         self._handles: list[TowerHandle] = []
 
     @property
@@ -102,6 +107,21 @@ class TowerFunc:
         return output
 
 
+def _check_takes(function: ModelFunction, names: Sequence[str]) -> None:
+    """Refuse a function that cannot be called with one tensor for each input, if it tells what it takes."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return
+    try:
+        signature.bind(*names)
+    except TypeError as error:
+        raise ConfigError(
+            f"the input signature has {len(names)} inputs ({', '.join(names)}), and {shown(function)} takes "
+            f"{signature}: {error}"
+        ) from error
+
+
 class InputSignature(list[tf.TensorSpec]):
     """What the inputs of a tower function are; to make one of another one checks nothing again.
 
@@ -113,6 +133,8 @@ class InputSignature(list[tf.TensorSpec]):
     """
 
     def __init__(self, specs: Iterable[tf.TensorSpec]) -> None:
+        if not isinstance(specs, Iterable) or isinstance(specs, (str, dict)):
+            raise WrongTypeError(f"an input signature is {shown(specs)}: wanted a list of tf.TensorSpec")
         super().__init__(specs)
         if not isinstance(specs, InputSignature):
             self._check()
@@ -125,8 +147,14 @@ class InputSignature(list[tf.TensorSpec]):
     def _check(self) -> None:
         for position, spec in enumerate(self):
             if not isinstance(spec, tf.TensorSpec) or not spec.name:
+                got = repr(spec) if isinstance(spec, tf.TensorSpec) else shown(spec)
                 raise ConfigError(
-                    f"entry {position} of an input signature must be a tf.TensorSpec with a name, got {spec!r}"
+                    f"entry {position} of an input signature must be a tf.TensorSpec with a name, got {got}"
+                )
+            if not _NAME.fullmatch(spec.name):
+                raise ConfigError(
+                    f"entry {position} of an input signature has the name {spec.name!r}: wanted letters, digits and "
+                    "_ . - /, the first one a letter or digit, since a tensor is called so"
                 )
         if len(set(self.names)) < len(self):
             raise ConfigError(f"the names in an input signature must differ, got {self.names}")
@@ -337,5 +365,3 @@ class KerasUpdates:
                 self._graph.add_to_collection(tf.GraphKeys.UPDATE_OPS, op)
                 if op.inputs[0].name in by_handle:
                     add_model_variable(by_handle[op.inputs[0].name])
-
-

@@ -1,7 +1,7 @@
 """Everything about a run but the trainer, checked when it is written down; with the defaults of most runs."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -18,12 +18,10 @@ from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.base import InputSource
 from tpack.input_source.queue_input import QueueInput
-from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
-from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
+from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
+from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
-from tpack.utils.checks import check_bool
-
-T = TypeVar("T")
+from tpack.utils.checks import check_bool, check_instance, check_instances
 
 
 class TrainConfig:
@@ -68,32 +66,38 @@ class TrainConfig:
         *,
         check_cost: bool = True,
     ) -> None:
-        _check_type("model", model, ModelDescBase)
-        _check_type("dataflow", dataflow, DataFlow)
-        _check_type("data", data, InputSource)
-        _check_type("session_init", session_init, SessionInit)
-        _check_type("session_config", session_config, tf.ConfigProto)
+        for name, value, kind, wanted in (
+            ("model", model, ModelDescBase, None),
+            ("dataflow", dataflow, DataFlow, "a DataFlow; as_dataflow makes one"),
+            ("data", data, InputSource, "an InputSource, such as QueueInput(dataflow)"),
+            ("session_config", session_config, tf.ConfigProto, "a tf.ConfigProto"),
+        ):
+            if value is not None:
+                check_instance(self, name, value, kind, wanted)
+        check_session_init(self, session_init)
+        if session_creator is not None:
+            check_session_creator(self, session_creator)
         if session_creator is not None and session_config is not None:
             raise ConfigError("session_config is for the default session creator: give it to your own one instead")
         self.model = model
         self.dataflow = dataflow
         self.data = _input_source(dataflow, data)
-        self.callbacks = _check_list("callbacks", callbacks or (), Callback)
-        self.extra_callbacks = _check_list(
-            "extra_callbacks", DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks, Callback
-        )
-        self.monitors = _check_list("monitors", DEFAULT_MONITORS() if monitors is None else monitors, MonitorBase)
+        extra_callbacks = DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks
+        monitors = DEFAULT_MONITORS() if monitors is None else monitors
+        self.callbacks = check_instances(self, "callbacks", () if callbacks is None else callbacks, Callback)
+        self.extra_callbacks = check_instances(self, "extra_callbacks", extra_callbacks, Callback)
+        self.monitors = check_instances(self, "monitors", monitors, MonitorBase)
         _check_no_repetition([*self.callbacks, *self.extra_callbacks])
         self.session_creator = session_creator or NewSessionCreator(config=session_config)
         self.session_init = session_init or JustCurrentSession()
         self._steps_of_pass = self._size_of_data() if steps_per_epoch is None else None
         self.steps_per_epoch = self._steps_of_pass if steps_per_epoch is None else steps_per_epoch
-        self.starting_epoch = starting_epoch
+        self.steps_per_epoch, self.starting_epoch, self.max_epoch = check_numbers(
+            self, self.steps_per_epoch, starting_epoch, max_epoch
+        )
         self.starting_step = 0
         self.check_cost = check_bool(self, "check_cost", check_cost)
         self.callback_states: dict[str, Any] = {}
-        self.max_epoch = max_epoch
-        check_numbers(self.steps_per_epoch, starting_epoch, max_epoch)
         if starting_epoch > max_epoch:
             raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")
 
@@ -131,20 +135,6 @@ def _input_source(dataflow: DataFlow | None, data: InputSource | None) -> InputS
     if data is not None and dataflow is None:
         return data
     raise ConfigError("give either dataflow, a DataFlow, or data, an InputSource; got both or neither")
-
-
-def _check_type(name: str, value: object, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{name} must be a {kind.__name__}, got {value!r}")
-
-
-def _check_list(name: str, values: Sequence[T], kind: type[T]) -> list[T]:
-    if not isinstance(values, (list, tuple)):
-        raise ConfigError(f"{name} must be a list of {kind.__name__} objects, got {values!r}")
-    for position, value in enumerate(values):
-        if not isinstance(value, kind):
-            raise ConfigError(f"{name}[{position}] must be a {kind.__name__}, got {value!r}")
-    return list(values)
 
 
 def _check_no_repetition(callbacks: Sequence[Callback]) -> None:

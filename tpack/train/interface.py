@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.staging import StagingInput
@@ -12,6 +11,7 @@ from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
+from tpack.utils.checks import check_instance
 
 
 def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
@@ -31,22 +31,19 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     Example:
         launch_train_with_config(config, SyncMultiGPUTrainerReplicated(8))
     """
-    if not isinstance(trainer, SingleCostTrainer):
-        raise ConfigError(f"trainer must be a SingleCostTrainer, got {trainer!r}")
-    if not isinstance(config, TrainConfig):
-        raise ConfigError(f"config must be a TrainConfig, got {config!r}")
-    model = config.model
-    if not isinstance(model, ModelDesc):
-        raise ConfigError(f"the config needs a ModelDesc as its model, got {model!r}")
+    owner = "launch_train_with_config"
+    check_instance(owner, "trainer", trainer, SingleCostTrainer, "a SingleCostTrainer, such as SimpleTrainer()")
+    check_instance(owner, "config", config, TrainConfig)
+    model = check_instance(owner, "config.model", config.model, ModelDesc)
+    trainer.check_is_new()
+    signature = model.get_input_signature()
     devices = trainer.devices if isinstance(trainer, BuilderTrainer) else ("",)
     config.fit_to_towers(len(devices))
     logger.info(describe_epoch(config.data, len(devices), config.steps_per_epoch))
     with trainer.graph.as_default():
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)
     trainer.checks_cost = trainer.checks_cost and config.check_cost
-    trainer.setup_graph(
-        model.get_input_signature(), _staged(config.data, devices), model.build_graph, model.get_optimizer
-    )
+    trainer.setup_graph(signature, _staged(config.data, devices), model.build_graph, model.get_optimizer)
     with trainer.graph.as_default():
         describe_trainable_vars()
     trainer.resumed_states = config.callback_states

@@ -8,9 +8,9 @@ counted if and only if it was made.
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.errors import ConfigError
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.types import Fetches
+from tpack.utils.checks import check_count
 
 
 class TrainLoop:
@@ -47,11 +47,10 @@ class TrainLoop:
         Raises:
             ConfigError: From `check_numbers`.
         """
-        check_numbers(steps_per_epoch, starting_epoch, max_epoch, starting_step)
-        self.steps_per_epoch = steps_per_epoch
-        self.starting_epoch = starting_epoch
-        self.max_epoch = max_epoch
-        self.starting_step = starting_step
+        self.steps_per_epoch, self.starting_epoch, self.max_epoch = check_numbers(
+            "train", steps_per_epoch, starting_epoch, max_epoch
+        )
+        self.starting_step = check_count("train", "starting_step", starting_step, minimum=0)
         self.epoch_num = starting_epoch - 1
 
     def start_epoch(self, epoch_num: int) -> None:
@@ -76,17 +75,24 @@ class TrainLoop:
 
 
 def check_numbers(
-    steps_per_epoch: object, starting_epoch: object, max_epoch: object, starting_step: object = 0
-) -> None:
-    """Check what a training is to run to.
+    owner: object, steps_per_epoch: object, starting_epoch: object, max_epoch: object
+) -> tuple[int, int, int]:
+    """Return what a training is to run to.
+
+    Args:
+        owner: whose arguments they are.
+        steps_per_epoch: at least one.
+        starting_epoch: at least one.
+        max_epoch: at least zero, which trains nothing.
 
     Raises:
         ConfigError: A number is not an integer, or below its smallest value.
     """
-    numbers = (("steps_per_epoch", steps_per_epoch, 1), ("starting_epoch", starting_epoch, 1))
-    for name, value, smallest in (*numbers, ("max_epoch", max_epoch, 0), ("starting_step", starting_step, 0)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-            raise ConfigError(f"{name} must be an integer of at least {smallest}, got {value!r}")
+    return (
+        check_count(owner, "steps_per_epoch", steps_per_epoch),
+        check_count(owner, "starting_epoch", starting_epoch),
+        check_count(owner, "max_epoch", max_epoch, minimum=0),
+    )
 
 
 class StepCounter(Callback):

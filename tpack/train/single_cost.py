@@ -17,6 +17,7 @@ from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.tower_func import TowerFunc
 from tpack.train.tower_trainer import TowerTrainer
 from tpack.utils import logger
+from tpack.utils.checks import check_function, check_instance
 
 
 class SingleCostTrainer(TowerTrainer):
@@ -58,14 +59,13 @@ class SingleCostTrainer(TowerTrainer):
             get_opt_fn: returns the optimizer; it is called once, after the first tower's cost was built.
 
         Raises:
-            ConfigError: An argument is of the wrong type.
+            ConfigError: An argument is of the wrong type, or the trainer was used before.
             GraphBuildError: The cost, the variables or the optimizer cannot be trained.
             TowerMismatchError: The towers differ.
         """
-        if not isinstance(input, InputSource):
-            raise ConfigError(f"input must be an InputSource, got {input!r}")
-        if not callable(get_opt_fn):
-            raise ConfigError(f"get_opt_fn must be a function that returns the optimizer, got {get_opt_fn!r}")
+        self.check_is_new()
+        check_instance("setup_graph", "input", input, InputSource)
+        check_function("setup_graph", "get_opt_fn", get_opt_fn, "a function that returns the optimizer")
         with self.graph.as_default():
             plain = TowerFunc(get_cost_fn, input_signature)
             self.tower_func = TowerFunc(self.precision.wrap(get_cost_fn, plain.input_names), plain.input_signature)
@@ -81,6 +81,15 @@ class SingleCostTrainer(TowerTrainer):
                 # A step whose cost is not finite is skipped, and the next one may be as good as any.
                 self.train_op = tf.group(self.train_op, optimizers.loss_scale.update(), name="scaled_train_op")
                 self.register_callback(LossScaleReport(optimizers.loss_scale, checks_cost=self.checks_cost))
+
+    def check_is_new(self) -> None:
+        """Refuse to build a second model in the graph of the first.
+
+        Raises:
+            ConfigError: The graph was set up before.
+        """
+        if self._tower_func is not None:
+            raise ConfigError(f"this {type(self).__name__} was used before: make a new one, in a graph of its own")
 
     @abstractmethod
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
@@ -103,9 +112,7 @@ class BuilderTrainer(SingleCostTrainer):
 
     def __init__(self, builder: GraphBuilder, *, precision: str | PrecisionPolicy = "float32") -> None:
         super().__init__(precision=precision)
-        if not isinstance(builder, GraphBuilder):
-            raise ConfigError(f"builder must be a GraphBuilder, got {builder!r}")
-        self.builder = builder
+        self.builder = check_instance(self, "builder", builder, GraphBuilder)
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, TowerError
+from tpack.errors import TowerError
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.predict.online import OnlinePredictor
 from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
 from tpack.train.trainer import Trainer
+from tpack.utils.checks import check_instance
 
 
 class TowerTrainer(Trainer):
@@ -41,9 +42,7 @@ class TowerTrainer(Trainer):
         Raises:
             ConfigError: It is not a `TowerFunc`.
         """
-        if not isinstance(tower_func, TowerFunc):
-            raise ConfigError(f"tower_func must be a TowerFunc, got {tower_func!r}")
-        self._tower_func = tower_func
+        self._tower_func = check_instance(self, "tower_func", tower_func, TowerFunc)
 
     @property
     def input_signature(self) -> list[Any]:

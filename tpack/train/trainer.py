@@ -20,8 +20,8 @@ from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraini
 from tpack.input_source.base import InputSource
 from tpack.tfutils.graph_lookup import get_global_step_value
 from tpack.tfutils.initialize import initialize_variables, order_sums
-from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
-from tpack.tfutils.sessinit import JustCurrentSession, SessionInit
+from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
+from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.devices import check_session_devices, local_devices
@@ -211,8 +211,8 @@ class Trainer(metaclass=InOwnGraph):
             CheckpointError: What is to be restored is missing, damaged or of other shapes.
         """
         session_init = JustCurrentSession() if session_init is None else session_init
-        if not isinstance(session_init, SessionInit):
-            raise ConfigError(f"session_init must be a SessionInit, got {session_init!r}; SmartInit makes one")
+        check_session_creator("initialize", session_creator)
+        check_session_init("initialize", session_init)
         order_sums(self.graph, session_creator)
         with self.graph.as_default(), timed_operation("Creating and initializing the session"):
             self.sess = session_creator.create_session()
@@ -239,14 +239,16 @@ class Trainer(metaclass=InOwnGraph):
         callbacks = [cb for cb in self._callbacks if cb.implements("failure") or cb in self._callbacks.step_callbacks]
         self.hooked_sess = HookedSession(self.sess, callbacks, executor=self._fixed_executor())
 
-    def main_loop(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int, *, starting_step: int = 0) -> None:
+    def main_loop(
+        self, steps_per_epoch: int, starting_epoch: int, max_epoch: int, *, starting_step: int | None = None
+    ) -> None:
         """Train from ``starting_epoch`` to the end of ``max_epoch``, and close the session.
 
         Args:
             steps_per_epoch: steps in each epoch.
             starting_epoch: the first epoch, counted from 1.
             max_epoch: the last epoch.
-            starting_step: steps of the first epoch that an earlier run has finished.
+            starting_step: steps of the first epoch that an earlier run has finished; None means what `train` got.
 
         Raises:
             ConfigError: A number is too small.
@@ -254,6 +256,8 @@ class Trainer(metaclass=InOwnGraph):
             KeyboardInterrupt: Ctrl-C; training was ended in order.
             SystemExit: SIGTERM; training was ended in order, and the exit code is 143.
         """
+        if starting_step is None:
+            starting_step = self.loop.starting_step
         self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
         # Closing the session makes a step return, whatever it does in TensorFlow.
         interruption = Interruption(self.sess.close, let_go=self._callbacks.let_go, may_raise=self._may_be_interrupted)
@@ -400,11 +404,19 @@ class Trainer(metaclass=InOwnGraph):
             starting_epoch: the first epoch.
             max_epoch: the last epoch.
             starting_step: steps of the first epoch that are finished already.
+
+        Raises:
+            ConfigError: An argument cannot be, or the trainer was used before.
         """
+        if self._callbacks:
+            raise ConfigError(f"this {type(self).__name__} has trained already: make a new one, in a graph of its own")
+        check_session_creator("train", session_creator)
+        check_session_init("train", session_init)
         self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
         self.setup_callbacks(callbacks, monitors)
         self.initialize(session_creator, session_init)
-        self.main_loop(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
+        # A script may override it, with these three arguments.
+        self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
 
     def train_with_defaults(
         self,
