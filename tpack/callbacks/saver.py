@@ -136,7 +136,7 @@ class ModelSaver(Callback):
         return (self.epoch_num + 1, 0) if self.trainer.loop.is_epoch_over else (self.epoch_num, self.local_step)
 
 
-def claim_checkpoint_dir(callback: Callback, directory: str | None) -> DirectoryClaim:
+def claim_checkpoint_dir(callback: Callback, directory: str | os.PathLike[str] | None) -> DirectoryClaim:
     """Claim the directory for checkpoints, the logger's unless given; it is made if it is not there.
 
     Raises:
