@@ -102,7 +102,7 @@ class KerasValues:
             if value is not None:
                 part, whole = parts[handle]
                 set_initial_value(part, value)
-                if handle == whole.handle.name:
+                if part is getattr(whole, "primary", whole):
                     whole._initial_value = value
         _keep_values_of_tf_keras([variables.part for variables in parts.values()])
 
@@ -135,7 +135,7 @@ def _parts(variables: Iterable[tf.Variable]) -> dict[str, _Part]:
         part.handle.name: _Part(part, whole)
         for whole in variables
         for part in getattr(whole, "components", [whole])
-        if hasattr(part, "handle")
+        if hasattr(part, "handle") and part.initializer is not None
     }
 
 
