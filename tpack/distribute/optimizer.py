@@ -104,9 +104,9 @@ def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
 class DistributedMovingAverage(tf.train.ExponentialMovingAverage):
     """Do for mirrored variables what ``tf.train.ExponentialMovingAverage`` does for plain ones.
 
-    TensorFlow's own takes them for tensors, whose averages start from zero, and cannot be applied in a strategy's
-    towers. Under a strategy the averages are mirrored too. Everything else is as in TensorFlow, and so is all of it for
-    plain variables. In a trainer, use the callback `EMA` instead.
+    TensorFlow's own takes them for tensors, whose averages start from zero. Under a strategy the averages are mirrored
+    too. Everything else is as in TensorFlow, and so is all of it for plain variables. In a trainer, use the callback
+    `EMA` instead.
 
     Args:
         decay: how much of the average stays at each update.
