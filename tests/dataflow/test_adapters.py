@@ -143,12 +143,12 @@ def test_flow_stays_what_it_is():
 
 @pytest.mark.parametrize("obj", [3, None, "text", {"a": 1}, b"bytes"])
 def test_what_is_no_iterable_of_points_is_refused(obj):
-    with pytest.raises(ConfigError, match=r"AdaptedData got a \w+: wanted an iterable of data points"):
+    with pytest.raises(ConfigError, match=r"as_dataflow got obj=.*: wanted an iterable of data points"):
         as_dataflow(obj)
 
 
 def test_iterator_is_refused():
-    with pytest.raises(ConfigError, match="AdaptedData got a list_iterator, which is an iterator: wanted the object"):
+    with pytest.raises(ConfigError, match="as_dataflow got obj=a list_iterator, an iterator: wanted what makes"):
         as_dataflow(iter([1]))
 
 
@@ -176,3 +176,9 @@ def test_damaged_state_is_refused_and_changes_nothing(changes):
 def test_state_of_another_flow_is_refused():
     with pytest.raises(InputError, match="AdaptedData got the state of a Other"):
         AdaptedData([1]).load_state_dict({"flow": "Other"})
+
+
+def test_generator_function_is_called_for_each_pass():
+    ds = as_dataflow(lambda: iter([[1], [2]]))
+    ds.reset_state()
+    assert list(ds) == list(ds) == [[1], [2]]

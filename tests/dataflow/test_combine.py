@@ -25,13 +25,13 @@ def ready(kind):
 @every_kind
 @pytest.mark.parametrize("flows", [[], None, 3, Counting()])
 def test_what_is_no_list_of_flows_is_refused(kind, flows):
-    with pytest.raises(ConfigError, match=f"{kind.__name__} got .*: wanted a list of at least one DataFlow"):
+    with pytest.raises(ConfigError, match=f"{kind.__name__} got df_lists.*: wanted a"):
         kind(flows)
 
 
 @every_kind
 def test_entry_that_is_no_flow_is_named(kind):
-    with pytest.raises(ConfigError, match=f"{kind.__name__} got a list at place 1: wanted a DataFlow"):
+    with pytest.raises(ConfigError, match=rf"{kind.__name__} got df_lists\[1\]=\[1\]: wanted a DataFlow"):
         kind([Counting(), [1]])
 
 

@@ -40,17 +40,17 @@ def test_pass_ends_when_the_drawn_flow_has_ended():
 
 @pytest.mark.parametrize("probabilities", [[0.5, 0.6], [1.5, -0.5], [0, 0], [np.nan, 0.5]])
 def test_bad_probabilities_are_refused(probabilities):
-    with pytest.raises(ConfigError, match="got the probabilities .*: wanted such that sum up to 1"):
+    with pytest.raises(ConfigError, match="got df_lists.*: wanted (1|a number of at least 0 and of at most 1)"):
         RandomChooseData([(Counting(), probability) for probability in probabilities])
 
 
 def test_probability_that_is_no_number_is_refused():
-    with pytest.raises(ConfigError, match="got a probability that is no number: could not convert string"):
+    with pytest.raises(ConfigError, match=r"got df_lists\[0\]\[1\]=.half.: wanted a number"):
         RandomChooseData([(Counting(), "half"), (Counting(), 0.5)])
 
 
 def test_probabilities_for_some_flows_alone_are_refused():
-    with pytest.raises(ConfigError, match="got flows with and without a probability"):
+    with pytest.raises(ConfigError, match="got df_lists with and without probabilities"):
         RandomChooseData([(Counting(), 1.0), Counting()])
 
 

@@ -252,8 +252,16 @@ def test_many_failures_are_logged_now_and_then(log_dir):
             ConfigError,
             "at least one component that is an image",
         ),
-        (lambda ds: AugmentImageComponent(ds, [3]), ConfigError, "AugmentorList got a int: wanted an ImageAugmentor"),
-        (lambda ds: AugmentImageComponent(list(ds), augmentors()), ConfigError, "got a list: wanted a DataFlow"),
+        (
+            lambda ds: AugmentImageComponent(ds, [3]),
+            ConfigError,
+            r"got augmentors\[0\]=3: wanted an Image",
+        ),
+        (
+            lambda ds: AugmentImageComponent(list(ds), augmentors()),
+            ConfigError,
+            "got ds=a list of 9: wanted a Data",
+        ),
     ],
 )
 def test_misuse_is_refused(make, error, message):

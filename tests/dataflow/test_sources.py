@@ -1,5 +1,6 @@
 """Flows over a list, a generator function and a queue."""
 
+import pickle
 import queue
 from itertools import islice
 
@@ -38,7 +39,7 @@ def test_array_gives_its_rows():
 
 @pytest.mark.parametrize("lst", [iter([1]), {1, 2}, 3])
 def test_what_is_no_sequence_is_refused(lst):
-    with pytest.raises(ConfigError, match="wanted a sequence"):
+    with pytest.raises(ConfigError, match="DataFromList got lst=.*: wanted a list"):
         DataFromList(lst)
 
 
@@ -60,7 +61,7 @@ def test_length_is_unknown():
 
 
 def test_what_is_no_function_is_refused():
-    with pytest.raises(ConfigError, match="got a int: wanted a generator function"):
+    with pytest.raises(ConfigError, match="got gen=3: wanted a function or an iterable"):
         DataFromGenerator(3)
 
 
@@ -118,5 +119,38 @@ def test_queue_has_no_length_and_no_position():
 
 
 def test_what_is_no_queue_is_refused():
-    with pytest.raises(ConfigError, match=r"DataFromQueue got a list: wanted a queue, with a method get\(\)"):
+    with pytest.raises(ConfigError, match=r"DataFromQueue got queue=\[1\]: wanted a queue, with a method get\(\)"):
         DataFromQueue([1])
+
+
+def test_function_that_returns_the_same_iterator_again_is_refused():
+    points = iter([[1], [2]])
+    ds = DataFromGenerator(lambda: points)
+    ds.reset_state()
+    assert list(ds) == [[1], [2]]
+    with pytest.raises(DataExhaustedError, match="returned the same iterator as before, which an earlier pass"):
+        list(ds)
+    again = DataFromGenerator(lambda: [[3]])
+    assert list(again) == list(again) == [[3]]
+
+
+def test_iterator_in_place_of_a_function_serves_one_pass():
+    ds = DataFromGenerator(iter([[1], [2]]))
+    assert list(ds) == [[1], [2]]
+    with pytest.raises(DataExhaustedError, match="an earlier pass has used it up: wanted what can be iterated again"):
+        list(ds)
+
+
+def test_function_that_returns_no_data_points_is_named():
+    with pytest.raises(InputError, match="a function that returned None: wanted an iterable of data points"):
+        list(DataFromGenerator(lambda: None))
+
+
+def test_generator_function_with_an_iterator_at_hand_is_pickled():
+    ds = DataFromGenerator(generate_two)
+    next(iter(ds))
+    assert list(pickle.loads(pickle.dumps(ds))) == [[1], [2]]
+
+
+def generate_two():
+    yield from [[1], [2]]

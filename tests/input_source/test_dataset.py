@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_input import SIGNATURE, running
 from tpack.dataflow import DataFromGenerator, DataFromList
-from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
+from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError, WrongTypeError
 from tpack.input_source import TFDatasetInput
 
 pytestmark = pytest.mark.timeout(60)
@@ -90,10 +90,10 @@ def test_a_dataset_of_another_graph_is_an_error(make):
 
 
 def test_something_else_is_an_error(graph):
-    with pytest.raises(
-        ConfigError, match=r"takes a tf.data.Dataset, a function that makes one, or a DataFlow; got \[\]"
-    ):
-        TFDatasetInput([]).setup(SIGNATURE)
+    with pytest.raises(WrongTypeError, match=r"TFDatasetInput got dataset=\[\]: wanted a tf.data.Dataset, a function"):
+        TFDatasetInput([])
+    with pytest.raises(ConfigError, match=r"got a dataset function that returned \[\]: wanted a tf.data.Dataset"):
+        TFDatasetInput(list).setup(SIGNATURE)
 
 
 def test_dataflow_to_dataset_is_one_pass(graph):

@@ -30,9 +30,9 @@ def test_size_is_what_was_given():
 
 
 def test_bad_arguments_are_errors():
-    with pytest.raises(ConfigError, match="takes a function that returns tensors, got 3"):
+    with pytest.raises(ConfigError, match="TensorInput got get_tensor_fn=3: wanted a function"):
         TensorInput(3)
-    with pytest.raises(ConfigError, match="must be positive, got 0"):
+    with pytest.raises(ConfigError, match="TensorInput got size=0: wanted an integer of at least 1"):
         TensorInput(list, size=0)
 
 

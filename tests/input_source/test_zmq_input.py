@@ -72,5 +72,5 @@ def test_peer_that_stays_away_ends_the_step(graph, address):
 
 
 def test_address_beyond_this_machine_is_refused():
-    with pytest.raises(ConfigError, match=r"got the address 'tcp://0.0.0.0:5555', which other machines can reach"):
+    with pytest.raises(ConfigError, match=r"got end_point='tcp://0.0.0.0:5555', which other machines can reach"):
         ZMQInput("tcp://0.0.0.0:5555")

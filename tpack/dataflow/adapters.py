@@ -9,29 +9,37 @@ pickling, and each part comes back as what it was.
 
 import copy
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from types import FunctionType, MethodType
+from typing import Any, cast
 
 import numpy as np
 
 from tpack.dataflow.base import DataFlow, UnknownLengthError
+from tpack.dataflow.sources import DataFromGenerator
 from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
-from tpack.errors import ConfigError, DataPointError, InputError
+from tpack.errors import ConfigError, DataPointError, InputError, WrongTypeError
 from tpack.utils import serialize
+from tpack.utils.checks import shown
 
 _DICT, _LIST, _TUPLE, _TENSOR, _PLAIN = "dict", "list", "tuple", "tensor", "plain"
 
 
-def as_dataflow(obj: Iterable[Any]) -> DataFlow:
+def as_dataflow(obj: Iterable[Any] | Callable[[], Iterable[Any]]) -> DataFlow:
     """Return an object as a flow.
 
     Args:
-        obj: a DataFlow, which is returned itself, or anything that `AdaptedData` takes.
+        obj: a DataFlow, which is returned itself, a generator function, or anything that `AdaptedData` takes.
 
     Raises:
         ConfigError: It is not such an object.
     """
-    return obj if isinstance(obj, DataFlow) else AdaptedData(obj)
+    if isinstance(obj, (FunctionType, MethodType)):
+        return DataFromGenerator(obj)
+    if isinstance(obj, DataFlow):
+        return obj
+    _check_readable("as_dataflow", "obj", obj)
+    return AdaptedData(cast(Iterable[Any], obj))
 
 
 class AdaptedData(DataFlow):
@@ -54,12 +62,7 @@ class AdaptedData(DataFlow):
     """
 
     def __init__(self, iterable: Iterable[Any]) -> None:
-        kind = type(iterable).__name__
-        can_be_read = hasattr(iterable, "__iter__") or _is_indexed(iterable)
-        if not can_be_read or isinstance(iterable, (str, bytes, Mapping)):
-            raise ConfigError(f"AdaptedData got a {kind}: wanted an iterable of data points")
-        if isinstance(iterable, Iterator):
-            raise ConfigError(f"AdaptedData got a {kind}, which is an iterator: wanted the object that makes it")
+        _check_readable("AdaptedData", "iterable", iterable)
         self._iterable = iterable
         self._passes: Passes[int] = Passes(0)
         # What the newest pass reads from; None before the first and after one was given up.
@@ -145,6 +148,15 @@ class AdaptedData(DataFlow):
         """Give up the rest of the newest pass; an object that tells its own position begins a new one."""
         self._passes.reset()
         self._reader, self._own, self._has_ended = None, None, False
+
+
+def _check_readable(owner: str, name: str, iterable: object) -> None:
+    """Refuse what cannot be read as data points, again and again."""
+    is_readable = hasattr(iterable, "__iter__") or _is_indexed(iterable)
+    if not is_readable or isinstance(iterable, (str, bytes, Mapping, type)):
+        raise WrongTypeError(f"{owner} got {name}={shown(iterable)}: wanted an iterable of data points")
+    if isinstance(iterable, Iterator):
+        raise ConfigError(f"{owner} got {name}={shown(iterable)}, an iterator: wanted what makes it")
 
 
 class _Reader:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.state import StatelessError, StateReader, make_state
-from tpack.errors import ConfigError, InputError
+from tpack.errors import InputError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.rng import get_rng
 
 
@@ -126,6 +127,7 @@ class RNGDataFlow(DataFlow):
         self.rng = get_rng(self)
 
 
+@check_arguments
 class ProxyDataFlow(DataFlow):
     """A flow that wraps another, ``self.ds``, and yields the same; subclasses change what they want.
 
@@ -136,14 +138,10 @@ class ProxyDataFlow(DataFlow):
         ds: the flow.
 
     Raises:
-        ConfigError: ``ds`` is not a DataFlow.
+        WrongTypeError: ``ds`` is not a DataFlow.
     """
 
     def __init__(self, ds: DataFlow) -> None:
-        if not isinstance(ds, DataFlow):
-            raise ConfigError(
-                f"{type(self).__name__} got a {type(ds).__name__}: wanted a DataFlow; DataFromIterable makes one"
-            )
         self.ds = ds
 
     def __iter__(self) -> Iterator[Any]:

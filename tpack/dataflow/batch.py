@@ -18,6 +18,7 @@ import numpy as np
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, length_or_none
 from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import ConfigError, DataPointError, InputError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
 
 # The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
@@ -30,6 +31,7 @@ _LARGE_BYTES = 4096
 _MAX_ARRAY_BYTES = 1 << 30
 
 
+@check_arguments
 class BatchData(ProxyDataFlow):
     """Yield batches: data points like those of ``ds``, whose components have one more dimension, the first.
 
@@ -126,6 +128,7 @@ class BatchData(ProxyDataFlow):
         return aggregate(data_holder, use_list=use_list)
 
 
+@check_arguments
 class BatchDataByShape(ProxyDataFlow):
     """Yield batches of data points in which one component has the same shape.
 

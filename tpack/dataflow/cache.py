@@ -9,8 +9,10 @@ import numpy as np
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
 from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
 from tpack.errors import InputError
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 class CacheData(ProxyDataFlow, RNGDataFlow):
     """Keep all data points of the first whole pass in memory, and yield those themselves in later passes.
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow
 from tpack.dataflow.state import Passes, StatelessError, StateReader, close_iterator, make_state, rng_state
-from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
+from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError, WrongTypeError
+from tpack.utils.checks import check_instances, check_number, shown
+
+_WANTED = "a list of DataFlows; as_dataflow makes one of a list, an array or a loader"
 
 
 class FlowList(DataFlow):
@@ -22,13 +25,8 @@ class FlowList(DataFlow):
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        kind = type(self).__name__
-        if not isinstance(df_lists, (list, tuple)) or not df_lists:
-            raise ConfigError(f"{kind} got {df_lists!r:.100}: wanted a list of at least one DataFlow")
-        for place, ds in enumerate(df_lists):
-            if not isinstance(ds, DataFlow):
-                raise ConfigError(f"{kind} got a {type(ds).__name__} at place {place}: wanted a DataFlow")
-        self.df_lists = list(df_lists)
+        flows: list[DataFlow] = check_instances(self, "df_lists", df_lists, DataFlow, least=1, wanted=_WANTED)  # type: ignore[type-abstract]
+        self.df_lists = flows
 
     def reset_state(self) -> None:
         """Reset each flow once."""
@@ -230,9 +228,10 @@ class RandomChooseData(FlowList, RNGDataFlow):
     def __init__(self, df_lists: Sequence[DataFlow] | Sequence[tuple[DataFlow, float]]) -> None:
         flows, probabilities = _split(df_lists)
         super().__init__(flows)
-        # NaN is neither less nor more than another number.
-        if not (min(probabilities) >= 0 and abs(sum(probabilities) - 1) <= 1e-6):
-            raise ConfigError(f"RandomChooseData got the probabilities {probabilities}: wanted such that sum up to 1")
+        if abs(sum(probabilities) - 1) > 1e-6:
+            raise ConfigError(
+                f"RandomChooseData got df_lists with probabilities that are {sum(probabilities):g} together: wanted 1"
+            )
         # Divided by the sum, so that no draw lies behind the last.
         self._bounds = np.cumsum(probabilities) / np.sum(probabilities)
         self._passes: Passes[bool] = Passes(False)
@@ -386,14 +385,17 @@ def _join(parts: Sequence[Any], number: int) -> list[Any] | dict[Any, Any]:
 
 def _split(df_lists: object) -> tuple[list[Any], list[float]]:
     """Return flows and their probabilities; what is neither a flow nor a pair is taken for a flow."""
-    if not isinstance(df_lists, (list, tuple)) or not df_lists:
-        raise ConfigError(f"RandomChooseData got {df_lists!r:.100}: wanted a list of at least one DataFlow")
+    if not isinstance(df_lists, (list, tuple)):
+        raise WrongTypeError(f"RandomChooseData got df_lists={shown(df_lists)}: wanted {_WANTED}")
+    if not df_lists:
+        raise ConfigError("RandomChooseData got df_lists with 0 entries: wanted at least 1")
     pairs = [entry for entry in df_lists if isinstance(entry, (list, tuple)) and len(entry) == 2]
     if not pairs:
         return list(df_lists), [1 / len(df_lists)] * len(df_lists)
     if len(pairs) < len(df_lists):
-        raise ConfigError("RandomChooseData got flows with and without a probability: wanted it for all or none")
-    try:
-        return [ds for ds, _ in pairs], [float(probability) for _, probability in pairs]
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"RandomChooseData got a probability that is no number: {error}") from error
+        raise ConfigError("RandomChooseData got df_lists with and without probabilities: wanted them for all or none")
+    names = [f"df_lists[{k}][1]" for k in range(len(pairs))]
+    probabilities = [
+        check_number("RandomChooseData", name, pair[1], 0, 1) for name, pair in zip(names, pairs, strict=True)
+    ]
+    return [ds for ds, _ in pairs], probabilities

@@ -13,6 +13,7 @@ import numpy as np
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.imgaug.base import AugmentorList, ImageAugmentor
+from tpack.dataflow.imgaug.checks import check_shape
 from tpack.dataflow.imgaug.generators import generator_states, read_generator_states, set_generators
 from tpack.dataflow.imgaug.resize import Resize
 from tpack.dataflow.mapping import Point
@@ -21,6 +22,8 @@ from tpack.dataflow.sources import IndexedDataFlow
 from tpack.dataflow.state import StateReader, make_state
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_choice, check_path
 
 _Augmentors: TypeAlias = Sequence[ImageAugmentor] | ImageAugmentor
 
@@ -29,6 +32,7 @@ _ALL_LOGGED = 10
 _LOGGED_EVERY = 100
 
 
+@check_arguments
 class ImageFromFile(IndexedDataFlow):
     """Yield ``[image]`` for each of a list of files.
 
@@ -51,14 +55,12 @@ class ImageFromFile(IndexedDataFlow):
         resize: int | Sequence[int] | None = None,
         shuffle: bool = False,
     ) -> None:
-        if isinstance(files, (str, os.PathLike)) or len(files) == 0:
-            raise ConfigError(f"ImageFromFile got files={files!r}: wanted a list of at least one path")
-        if channel not in (1, 3):
-            raise ConfigError(f"ImageFromFile got channel={channel!r}: wanted 1 or 3")
-        super().__init__(bool(shuffle))
-        self.files = [os.fspath(file) for file in files]
-        self.channel = int(channel)
-        self.resize = None if resize is None else Resize(resize)
+        if len(files) == 0:
+            raise ConfigError("ImageFromFile got files=[]: wanted a list of at least one path")
+        super().__init__(shuffle)
+        self.files = [check_path(self, f"files[{k}]", file) for k, file in enumerate(files)]
+        self.channel = check_choice(self, "channel", channel, (1, 3))
+        self.resize = None if resize is None else Resize(check_shape(self, "resize", resize))
 
     def __len__(self) -> int:
         return len(self.files)
@@ -121,6 +123,7 @@ class _AugmentingDataFlow(ProxyDataFlow):
         set_generators(self.augs, generators)
 
 
+@check_arguments
 class AugmentImageComponent(_AugmentingDataFlow):
     """Augment the image in each data point.
 
@@ -148,6 +151,7 @@ class AugmentImageComponent(_AugmentingDataFlow):
         return point.replace({self.index: self.augs.augment(self._own(point.get(self.index)))})
 
 
+@check_arguments
 class AugmentImageCoordinates(_AugmentingDataFlow):
     """Augment the image in each data point, and move its coordinates alike.
 
@@ -179,6 +183,7 @@ class AugmentImageCoordinates(_AugmentingDataFlow):
         return point.replace({self.img_index: image, self.coords_index: transform.apply_coords(coords)})
 
 
+@check_arguments
 class AugmentImageComponents(_AugmentingDataFlow):
     """Augment several images of each data point alike, such as an image and its mask, and move coordinates with them.
 

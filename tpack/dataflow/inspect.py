@@ -10,6 +10,7 @@ from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.state import StateReader, close_iterator, make_state
 from tpack.errors import DataExhaustedError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
 from tpack.utils.progress import get_tqdm
 from tpack.utils.timer import Timer
@@ -17,6 +18,7 @@ from tpack.utils.timer import Timer
 _MAX_TEXT = 60
 
 
+@check_arguments
 class PrintData(ProxyDataFlow):
     """Log what the first data points after ``reset_state`` look like, and yield all of them unchanged.
 
@@ -102,6 +104,7 @@ def _range_of(array: np.ndarray) -> str:
     return text if finite.size == array.size else f"{text}, {array.size - finite.size} not finite"
 
 
+@check_arguments
 class TestDataSpeed(ProxyDataFlow):
     """Measure the speed of a flow: on ``start()``, or once before its first pass if it is put among other flows.
 

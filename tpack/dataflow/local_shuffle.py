@@ -10,9 +10,11 @@ from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow,
 from tpack.dataflow.repeat import RepeatedData
 from tpack.dataflow.state import StateReader, freeze_points, make_state, rng_state
 from tpack.errors import InputError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
 
 
+@check_arguments
 class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     """Yield data points in an order that is random among neighbours, without end.
 

@@ -6,8 +6,10 @@ from typing import Any
 
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.errors import ConfigError, DataPointError
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 class MapData(ProxyDataFlow):
     """Yield what a function makes of each data point; None drops the point.
 
@@ -24,7 +26,7 @@ class MapData(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
         super().__init__(ds)
-        self.func = _check_callable(self, func)
+        self.func = func
 
     def __iter__(self) -> Iterator[Any]:
         for point in self.ds:
@@ -33,6 +35,7 @@ class MapData(ProxyDataFlow):
                 yield mapped
 
 
+@check_arguments
 class MapDataComponent(ProxyDataFlow):
     """Yield data points in which one component is what a function makes of it; None drops the whole point.
 
@@ -49,7 +52,7 @@ class MapDataComponent(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any], index: int | str = 0) -> None:
         super().__init__(ds)
-        self.func = _check_callable(self, func)
+        self.func = func
         self.index = index
 
     def __iter__(self) -> Iterator[Any]:
@@ -64,12 +67,7 @@ class MapDataComponent(ProxyDataFlow):
                 yield copied
 
 
-def _check_callable(owner: DataFlow, func: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    if not callable(func):
-        raise ConfigError(f"{type(owner).__name__} got func={func!r}: wanted a function of one argument")
-    return func
-
-
+@check_arguments
 def SelectComponent(ds: DataFlow, idxs: Sequence[int | str]) -> DataFlow:  # noqa: N802 (the name that scripts use)
     """Return a flow of lists of some components of each data point, in the order given.
 
@@ -84,8 +82,8 @@ def SelectComponent(ds: DataFlow, idxs: Sequence[int | str]) -> DataFlow:  # noq
     Example:
         SelectComponent(ds, [1, 0])  # of [image, label] to [label, image]
     """
-    if not isinstance(idxs, (list, tuple)) or not idxs:
-        raise ConfigError(f"SelectComponent got idxs={idxs!r}: wanted a list of at least one place")
+    if len(idxs) == 0:
+        raise ConfigError("SelectComponent got idxs=[]: wanted a list of at least one place")
     return MapData(ds, partial(_select, list(idxs)))
 
 

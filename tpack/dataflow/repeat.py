@@ -6,9 +6,11 @@ from typing import Any
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, UnknownLengthError
 from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import DataExhaustedError, InputError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
 
 
+@check_arguments
 class RepeatedData(ProxyDataFlow):
     """Go through the wrapped flow several times in one pass.
 
@@ -85,6 +87,7 @@ class RepeatedData(ProxyDataFlow):
         self.ds.end_pass()
 
 
+@check_arguments
 class RepeatedDataPoint(ProxyDataFlow):
     """Yield each data point of the wrapped flow several times in a row, the same object.
 
@@ -155,6 +158,7 @@ class RepeatedDataPoint(ProxyDataFlow):
         self.ds.end_pass()
 
 
+@check_arguments
 class FixedSizeData(ProxyDataFlow):
     """Yield a fixed number of data points in each pass, as an epoch needs; the wrapped flow starts again where it ends.
 

@@ -11,13 +11,15 @@ import numpy as np
 
 from tpack.dataflow.base import DataFlow, RNGDataFlow, UnknownLengthError
 from tpack.dataflow.state import Passes, StateReader, close_iterator, make_state, skip
-from tpack.errors import ConfigError, DataExhaustedError, InputError
-from tpack.utils.checks import check_count
+from tpack.errors import ConfigError, DataExhaustedError, InputError, WrongTypeError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, shown
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
+@check_arguments
 class IndexedDataFlow(RNGDataFlow):
     """Yield numbered data points, in a new random order on each pass or in their own.
 
@@ -93,6 +95,7 @@ class IndexedDataFlow(RNGDataFlow):
         return order
 
 
+@check_arguments
 class DataFromList(IndexedDataFlow):
     """Yield the elements of a sequence, in a new random order on each pass or in their own.
 
@@ -107,8 +110,6 @@ class DataFromList(IndexedDataFlow):
     """
 
     def __init__(self, lst: Sequence[Any], shuffle: bool = True) -> None:
-        if not (hasattr(lst, "__len__") and hasattr(lst, "__getitem__")):
-            raise ConfigError(f"DataFromList got a {type(lst).__name__}: wanted a sequence; or use DataFromIterable")
         super().__init__(shuffle)
         self.lst = lst
 
@@ -119,6 +120,7 @@ class DataFromList(IndexedDataFlow):
         return self.lst[index]
 
 
+@check_arguments
 class DataFromIterable(DataFlow):
     """Yield what an iterable yields.
 
@@ -136,8 +138,6 @@ class DataFromIterable(DataFlow):
     """
 
     def __init__(self, iterable: Iterable[Any]) -> None:
-        if not hasattr(iterable, "__iter__"):
-            raise ConfigError(f"{type(self).__name__} got a {type(iterable).__name__}: wanted an iterable")
         self._iterable = iterable
         self._was_begun = False
         self._passes: Passes[int] = Passes(0)
@@ -217,6 +217,7 @@ class DataFromIterable(DataFlow):
             skip(self, points, num_taken_in_pass)
 
 
+@check_arguments
 class DataFromGenerator(DataFlow):
     """Call a generator function for each pass and yield what it yields. The length is not known.
 
@@ -232,15 +233,23 @@ class DataFromGenerator(DataFlow):
     """
 
     def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
-        if not callable(gen) and not hasattr(gen, "__iter__"):
-            raise ConfigError(f"DataFromGenerator got a {type(gen).__name__}: wanted a generator function")
         self._gen = gen if callable(gen) else DataFromIterable(gen)
         self._passes: Passes[int] = Passes(0)
+        # What the function returned last, if that is an iterator.
+        self._returned: object = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_returned": None}
 
     def __iter__(self) -> Iterator[Any]:
+        """Begin a pass.
+
+        Raises:
+            DataExhaustedError: There is nothing left of an iterator that an earlier pass went through.
+        """
         one = self._passes.begin()
         is_function = callable(self._gen)
-        points = iter(self._gen() if callable(self._gen) else self._gen)
+        points = self._call(self._gen) if callable(self._gen) else iter(self._gen)
         try:
             skip(self, points, one.value if is_function else 0)
             for point in points:
@@ -249,6 +258,21 @@ class DataFromGenerator(DataFlow):
         finally:
             close_iterator(points)
         self._passes.end(one)
+
+    def _call(self, gen: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+        """Call the function, which has to return something new each time, or what can be gone through again."""
+        returned = gen()
+        if not isinstance(returned, Iterable):
+            raise InputError(
+                f"DataFromGenerator got a function that returned {shown(returned)}: wanted an iterable of data points"
+            )
+        if returned is self._returned:
+            raise DataExhaustedError(
+                "DataFromGenerator got a function that returned the same iterator as before, which an earlier pass has "
+                "used: wanted a new one for each pass"
+            )
+        self._returned = returned if isinstance(returned, Iterator) else None
+        return iter(returned)
 
     def reset_state(self) -> None:
         """Forget the position."""
@@ -283,6 +307,7 @@ class DataFromGenerator(DataFlow):
             self._gen.end_pass()
 
 
+@check_arguments
 class DataFromQueue(DataFlow):
     """Yield what is got from a queue, without end.
 
@@ -297,7 +322,7 @@ class DataFromQueue(DataFlow):
 
     def __init__(self, queue: Any) -> None:
         if not callable(getattr(queue, "get", None)):
-            raise ConfigError(f"DataFromQueue got a {type(queue).__name__}: wanted a queue, with a method get()")
+            raise WrongTypeError(f"DataFromQueue got queue={shown(queue)}: wanted a queue, with a method get()")
         self.queue = queue
 
     def __iter__(self) -> Iterator[Any]:
@@ -305,6 +330,7 @@ class DataFromQueue(DataFlow):
             yield self.queue.get()
 
 
+@check_arguments
 class FakeData(RNGDataFlow):
     """Yield lists of uniform random arrays of given shapes and types.
 
@@ -401,9 +427,11 @@ def _make(index: int, shape: Sequence[int], dtype: DTypeLike, domain: Sequence[f
     try:
         component = _Component(tuple(map(int, shape)), np.dtype(dtype), (float(domain[0]), float(domain[1])))
     except (TypeError, ValueError, IndexError) as error:
-        raise ConfigError(f"FakeData component {index}: {shape=}, {dtype=}, {domain=}: {error}") from error
+        told = f"shapes[{index}]={shown(shape)}, dtype={shown(dtype)} and domain={shown(domain)}"
+        raise ConfigError(f"FakeData got {told}: {error}") from error
     if min(component.shape, default=0) < 0 or not component.domain[0] <= component.domain[1]:
         raise ConfigError(
-            f"FakeData component {index}: {shape=}, {domain=}: wanted sizes of at least 0 and a range (low, high)"
+            f"FakeData got shapes[{index}]={shown(shape)} and domain={shown(domain)}: wanted sizes of at least 0 and a "
+            "range (low, high)"
         )
     return component

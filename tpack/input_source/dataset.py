@@ -24,16 +24,19 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.state import StatelessError
-from tpack.errors import ConfigError, DataPointError
+from tpack.errors import ConfigError, DataPointError, WrongTypeError
 from tpack.input_source.base import FeedfreeInput
 from tpack.input_source.component import DataPointChecker
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe, samples_of
 from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.utils import logger
+from tpack.utils.checks import shown
 
 # How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
 _NUM_AHEAD = 8
+
+_WANTED = "a tf.data.Dataset, a function that makes one, or a DataFlow; as_dataflow makes one of a list or an array"
 
 _MAX_UNDER_WAY = 1000
 
@@ -57,11 +60,15 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
             tensor.
 
     Raises:
-        ConfigError: In `setup`, it is something else, or a dataset of another graph or of eager mode.
+        WrongTypeError: It is something else.
+        ConfigError: In `setup`, the function returned something else, or the dataset is of another graph or of eager
+            mode.
         DataPointError: In `setup`, the elements do not fit the signature.
     """
 
     def __init__(self, dataset: tf.data.Dataset | Callable[[], tf.data.Dataset] | DataFlow) -> None:
+        if not (callable(dataset) or isinstance(dataset, (DataFlow, tf.compat.v2.data.Dataset))):
+            raise WrongTypeError(f"TFDatasetInput got dataset={shown(dataset)}: wanted {_WANTED}")
         self._source = dataset
         self._iterator: tf.data.Iterator
         self._elements: _StreamElements | None = None
@@ -124,9 +131,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
             return _dataset_of_elements(self._elements, signature).prefetch(_NUM_AHEAD)
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
-            raise ConfigError(
-                f"{self} takes a tf.data.Dataset, a function that makes one, or a DataFlow; got {dataset!r}"
-            )
+            raise ConfigError(f"{self} got a dataset function that returned {shown(dataset)}: wanted a tf.data.Dataset")
         parts = _parts(dataset.element_spec, [spec.name for spec in signature])
         return dataset if parts is None else _with_checked_shapes(dataset, parts, signature)
 

@@ -14,10 +14,12 @@ from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
 from tpack.errors import DataExhaustedError
 from tpack.input_source.resumable import ResumableInput
-from tpack.input_source.stream import DataPointStream, check_dataflow, samples_of
+from tpack.input_source.stream import DataPointStream, samples_of
 from tpack.input_source.taking import DataWaitReport
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 class FeedInput(ResumableInput):
     """Feed the data points of a DataFlow, one for each tower at each step.
 
@@ -35,7 +37,7 @@ class FeedInput(ResumableInput):
     """
 
     def __init__(self, ds: DataFlow, infinite: bool = True) -> None:
-        self.ds = check_dataflow(ds, "FeedInput")
+        self.ds = ds
         self._infinite = infinite
         self._specs: Sequence[tf.TensorSpec] = ()
         self._callback: _FeedCallback

@@ -9,6 +9,10 @@ from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError
 from tpack.input_source.base import InputSource
 from tpack.input_source.tensors import build_or_reuse_placeholder
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_instance, check_instances, shown
+
+_WANTED = "an InputSource; QueueInput(dataflow) and TFDatasetInput(dataset) are"
 
 
 class ProxyInput(InputSource):
@@ -22,9 +26,7 @@ class ProxyInput(InputSource):
     """
 
     def __init__(self, input: InputSource) -> None:
-        if not isinstance(input, InputSource):
-            raise ConfigError(f"{self} wraps an InputSource, got {input!r}")
-        self.input = input
+        self.input = check_instance(self, "input", input, InputSource, _WANTED)
 
     def steps_of_pass(self, num_towers: int) -> int:
         """Return what the inner source says."""
@@ -63,6 +65,7 @@ class ProxyInput(InputSource):
         return [*self.input.get_callbacks(), *self._get_callbacks()]
 
 
+@check_arguments
 def remap_input_source(input: InputSource, names: Sequence[str]) -> InputSource:
     """Make a source for the inputs that are named, out of ``input``; the others become placeholders.
 
@@ -82,10 +85,10 @@ def remap_input_source(input: InputSource, names: Sequence[str]) -> InputSource:
 class _RemappedInput(ProxyInput):
     def __init__(self, input: InputSource, names: Sequence[str]) -> None:
         super().__init__(input)
-        self._names = list(names)
+        self._names = check_instances("remap_input_source", "names", names, str)
         self._placeholders: dict[str, tf.Tensor] = {}
         if len(set(self._names)) < len(self._names):
-            raise ConfigError(f"remap_input_source wants different names, got {self._names}")
+            raise ConfigError(f"remap_input_source got names={shown(self._names)}: wanted each once")
 
     def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         specs = {spec.name: spec for spec in signature}

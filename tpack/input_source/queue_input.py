@@ -17,15 +17,18 @@ from tpack.errors import ConfigError, InputError
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.enqueue import EnqueueCallback, QueueOps
 from tpack.input_source.resumable import ResumableInput
-from tpack.input_source.stream import check_dataflow, samples_of
+from tpack.input_source.stream import samples_of
 from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.tfutils.summary import add_moving_summary
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 _QUEUE_CAPACITY = 50
 # A short memory: the average over about two steps.
 _DECAY = 0.5
 
 
+@check_arguments
 class QueueInput(ResumableInput, FeedfreeInput):
     """Dequeue the data points of a DataFlow, which is repeated for ever.
 
@@ -45,7 +48,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
     """
 
     def __init__(self, ds: DataFlow, queue: tf.QueueBase | None = None) -> None:
-        self.ds = check_dataflow(ds, type(self).__name__)
+        self.ds = ds
         # A `tf.QueueBase`, from `setup` on.
         self.queue: Any = queue
         self._thread_owner: EnqueueCallback
@@ -144,6 +147,7 @@ class QueueInput(ResumableInput, FeedfreeInput):
         return _as_list(self.queue.dequeue(name="dequeue"))
 
 
+@check_arguments
 class BatchQueueInput(QueueInput):
     """Enqueue data points that have no batch dimension and dequeue B of them at once, for each tower.
 
@@ -163,9 +167,7 @@ class BatchQueueInput(QueueInput):
 
     def __init__(self, ds: DataFlow, batch_size: int, queue: tf.QueueBase | None = None) -> None:
         super().__init__(ds, queue)
-        if batch_size < 1:
-            raise ConfigError(f"wanted a batch size of at least 1, got {batch_size}")
-        self.batch_size = int(batch_size)
+        self.batch_size = check_count(self, "batch_size", batch_size)
 
     def samples(self) -> tuple[int | None, int | None]:
         """Return the size of a batch, and the length of the dataflow."""

@@ -12,13 +12,15 @@ from contextlib import nullcontext
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
-from tpack.errors import ConfigError
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.proxy import ProxyInput
 from tpack.input_source.taking import DataWaitReport, GraphSum, now
 from tpack.tower.devices import resolve_device
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_instance
 
 
+@check_arguments
 class StagingInput(ProxyInput, FeedfreeInput):
     """Put the tensors of another source through a staging area on each tower's device.
 
@@ -37,10 +39,8 @@ class StagingInput(ProxyInput, FeedfreeInput):
 
     def __init__(self, input: InputSource, nr_stage: int = 1, device: str | None = None) -> None:
         super().__init__(input)
-        if not isinstance(input, FeedfreeInput):
-            raise ConfigError(f"StagingInput wraps a source that needs no feed, such as QueueInput, got {input}")
-        if nr_stage < 1:
-            raise ConfigError(f"StagingInput wants nr_stage of at least 1, got {nr_stage}")
+        check_instance(self, "input", input, FeedfreeInput, "a source that needs no feed, such as QueueInput")
+        check_count(self, "nr_stage", nr_stage)
         self._device = None if device is None else resolve_device(device)
         self._areas: list[_StagingArea] = []
         self._nr_stage = nr_stage

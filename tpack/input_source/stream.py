@@ -22,8 +22,9 @@ from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProc
 from tpack.dataflow.position import Position, StateLog, StateSampler, go_to
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData
 from tpack.dataflow.state import StatelessError
-from tpack.errors import ConfigError, InputError
+from tpack.errors import InputError
 from tpack.input_source.component import DataPointChecker
+from tpack.utils.checks import check_instance
 
 _SAME_POINTS = (
     CacheData,
@@ -159,6 +160,11 @@ class DataPointStream:
             ) from error
 
 
+_WANTED = (
+    "a DataFlow; as_dataflow makes one of a list, an array or a loader, and TFDatasetInput takes a tf.data.Dataset"
+)
+
+
 def describe(ds: DataFlow) -> str:
     """Name a dataflow in a message."""
     return f"the dataflow {type(ds).__name__}"
@@ -168,13 +174,9 @@ def check_dataflow(ds: object, who: str) -> DataFlow:
     """Return ``ds`` if it is a DataFlow.
 
     Raises:
-        ConfigError: It is something else.
+        WrongTypeError: It is something else.
     """
-    if not isinstance(ds, DataFlow):
-        raise ConfigError(
-            f"{who} takes a DataFlow, got {type(ds).__name__}: wrap a list in tpack.dataflow.DataFromList"
-        )
-    return ds
+    return check_instance(who, "ds", ds, DataFlow, _WANTED)  # type: ignore[type-abstract]
 
 
 def samples_of(ds: DataFlow) -> tuple[int | None, int | None]:

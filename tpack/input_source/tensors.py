@@ -9,8 +9,11 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.input_source.base import FeedfreeInput, InputSource
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 
+@check_arguments
 class TensorInput(FeedfreeInput):
     """Use whatever tensors a function makes; it is called once in each tower.
 
@@ -23,12 +26,8 @@ class TensorInput(FeedfreeInput):
     """
 
     def __init__(self, get_tensor_fn: Callable[[], Sequence[tf.Tensor]], size: int | None = None) -> None:
-        if not callable(get_tensor_fn):
-            raise ConfigError(f"TensorInput takes a function that returns tensors, got {get_tensor_fn!r}")
-        if size is not None and size <= 0:
-            raise ConfigError(f"the size of a TensorInput must be positive, got {size}")
         self.get_tensor_fn = get_tensor_fn
-        self._fixed_size = size
+        self._fixed_size = None if size is None else check_count(self, "size", size)
 
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         with self.cached_name_scope():
@@ -39,6 +38,7 @@ class TensorInput(FeedfreeInput):
         return super()._size() if self._fixed_size is None else int(self._fixed_size)
 
 
+@check_arguments
 class DummyConstantInput(TensorInput):
     """Give each tower zeros (empty strings, False) of fixed shapes, on its own device.
 
@@ -65,6 +65,7 @@ class DummyConstantInput(TensorInput):
         return [tf.zeros(shape, spec.dtype, name=spec.name) for shape, spec in specs]
 
 
+@check_arguments
 class PlaceholderInput(InputSource):
     """Give every tower the same placeholders, named as the signature says."""
 

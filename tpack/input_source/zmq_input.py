@@ -1,12 +1,14 @@
 """Data points from other processes or machines, brought into the graph."""
 
 from tpack.dataflow.remote.flow import RemoteDataZMQ
-from tpack.dataflow.remote.options import RemoteOptions
+from tpack.dataflow.remote.options import RemoteOptions, check_address
 from tpack.input_source.queue_input import QueueInput
+from tpack.utils.argument_types import check_arguments
 
 _DEFAULT_OPTIONS = RemoteOptions()
 
 
+@check_arguments
 class ZMQInput(QueueInput):
     """Dequeue data points that others send with ``tpack.dataflow.send_dataflow_zmq``.
 
@@ -29,4 +31,5 @@ class ZMQInput(QueueInput):
     def __init__(
         self, end_point: str, hwm: int = 50, bind: bool = True, options: RemoteOptions = _DEFAULT_OPTIONS
     ) -> None:
+        check_address(type(self).__name__, end_point, options, "end_point")
         super().__init__(RemoteDataZMQ(end_point, hwm=hwm, bind=bind, options=options))

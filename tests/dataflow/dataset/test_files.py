@@ -33,7 +33,7 @@ def test_missing_file_says_where_and_whence(tmp_path):
 
 def test_name_is_one_of_those_allowed():
     assert files.check_name(object(), "train", ("train", "test")) == "train"
-    with pytest.raises(ConfigError, match="object got 'val': wanted 'train', 'test'"):
+    with pytest.raises(ConfigError, match="object got (name|train_or_test)='val': wanted 'train', 'test'"):
         files.check_name(object(), "val", ("train", "test"))
 
 

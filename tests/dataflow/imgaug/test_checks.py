@@ -81,7 +81,10 @@ def test_what_are_no_points_is_refused(points, columns, message):
 
 @pytest.mark.parametrize("value", [3, (1,), (2, 1), (-1, 2), (0, 9), ("a", "b"), None, (True, 2)])
 def test_what_is_no_range_is_refused(value):
-    with pytest.raises(ConfigError, match=r"object got delta=.*: wanted \(low, high\) between 0 and 5"):
+    with pytest.raises(
+        ConfigError,
+        match=r"object got delta(\[\d\])?=.*: wanted (\(low, high\)|the smaller|a number of at least 0)",
+    ):
         checks.check_range(OWNER, "delta", value, 0, 5)
 
 
@@ -90,17 +93,7 @@ def test_range_may_be_a_list_or_an_array():
     assert checks.check_range(OWNER, "delta", np.array([1, 2])) == (1, 2)
 
 
-@pytest.mark.parametrize("value", ["a", None, True, -1, 6, float("nan"), [1]])
-def test_what_is_no_number_is_refused(value):
-    with pytest.raises(ConfigError, match="object got prob=.*: wanted a number between 0 and 5"):
-        checks.check_number(OWNER, "prob", value, 0, 5)
-
-
-def test_number_is_returned():
-    assert checks.check_number(OWNER, "prob", np.float32(0.5), 0, 1) == 0.5
-
-
-@pytest.mark.parametrize("value", [0, (0, 3), (1, 2, 3), "a", 1.5])
+@pytest.mark.parametrize("value", [0, (0, 3), (1, 2, 3), "a", 1.5, None, 10**6, (2, 2**30), (True, 2)])
 def test_what_is_no_shape_is_refused(value):
     with pytest.raises(ConfigError, match="object got shape=.*: "):
         checks.check_shape(OWNER, "shape", value)
@@ -109,7 +102,3 @@ def test_what_is_no_shape_is_refused(value):
 def test_shape_is_given_by_one_or_two_integers():
     assert checks.check_shape(OWNER, "shape", 3) == (3, 3)
     assert checks.check_shape(OWNER, "shape", [3, 4]) == (3, 4)
-
-
-def test_numbers_are_known():
-    assert [checks.is_number(value) for value in (1, 1.5, np.int64(1), True, "1", None)] == [True] * 3 + [False] * 3

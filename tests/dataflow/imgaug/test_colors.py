@@ -108,7 +108,7 @@ def test_lighting_adds_one_colour(rng):
 
 @pytest.mark.parametrize(("eigval", "eigvec"), [([1, 2], np.eye(3)), ([1, 2, 3], np.eye(2)), ([[1, 2, 3]], np.eye(3))])
 def test_other_eigenvectors_are_refused(eigval, eigvec):
-    with pytest.raises(ConfigError, match=r"wanted \(3,\) and \(3, 3\)"):
+    with pytest.raises(ConfigError, match=r"wanted (\(3,\) and \(3, 3\)|a number)"):
         Lighting(1, eigval, eigvec)
 
 
@@ -154,5 +154,5 @@ def test_clip_is_not_bound_to_bytes():
 
 
 def test_limits_must_be_in_order():
-    with pytest.raises(ConfigError, match="Clip got max=1: wanted a number between 3"):
+    with pytest.raises(ConfigError, match="Clip got max=1: wanted a number of at least 3"):
         Clip(3, 1)

@@ -63,7 +63,7 @@ def test_flip_has_one_direction(options):
 
 @pytest.mark.parametrize("make", [lambda: Flip(horiz=True, prob=2), lambda: Transpose(-1)])
 def test_what_is_no_probability_is_refused(make):
-    with pytest.raises(ConfigError, match="wanted a number between 0 and 1"):
+    with pytest.raises(ConfigError, match="wanted a number of at least 0 and of at most 1"):
         make()
 
 

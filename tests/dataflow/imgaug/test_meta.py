@@ -40,7 +40,7 @@ def test_function_may_have_one_for_coordinates():
 
 @pytest.mark.parametrize("functions", [(3,), (np.flipud, 3)])
 def test_what_is_no_function_is_refused(functions):
-    with pytest.raises(ConfigError, match="MapImage got func=.*: wanted functions"):
+    with pytest.raises(ConfigError, match="MapImage got (coord_)?func=3: wanted a function"):
         MapImage(*functions)
 
 
@@ -67,12 +67,12 @@ def test_choose_uses_one_as_often_as_said(lists, probs):
 def test_probabilities_must_be_one():
     with pytest.raises(ConfigError, match="probabilities that are 0.9 together: wanted 1"):
         RandomChooseAug([(plus(1), 0.5), (plus(2), 0.4)])
-    with pytest.raises(ConfigError, match="got a probability=2: wanted a number between 0 and 1"):
+    with pytest.raises(ConfigError, match=r"got aug_lists\[0\]\[1\]=2: wanted a number"):
         RandomChooseAug([(plus(1), 2)])
 
 
 def test_one_of_none_is_refused():
-    with pytest.raises(ConfigError, match="RandomChooseAug got no augmentor"):
+    with pytest.raises(ConfigError, match=r"RandomChooseAug got aug_lists=\[\]"):
         RandomChooseAug([])
 
 
@@ -96,7 +96,7 @@ def test_transform_of_the_chosen_is_returned(rng):
     "make", [lambda: RandomApplyAug(3, 0.5), lambda: RandomChooseAug([3]), lambda: RandomOrderAug([3])]
 )
 def test_what_is_no_augmentor_is_refused(make):
-    with pytest.raises(ConfigError, match="got a int: wanted an ImageAugmentor"):
+    with pytest.raises(ConfigError, match=r"got aug(_lists\[0\])?=3: wanted an ImageAugmentor"):
         make()
 
 

@@ -69,7 +69,7 @@ def test_filler_must_make_what_is_wanted(rng):
 
 
 def test_what_is_no_filler_is_refused(rng):
-    with pytest.raises(ConfigError, match="CenterPaste got a int: wanted a BackgroundFiller"):
+    with pytest.raises(ConfigError, match="CenterPaste got background_filler=7: wanted a BackgroundFiller"):
         CenterPaste(40, 7)
     with pytest.raises(ConfigError, match="BackgroundFiller is no filler yet"):
         CenterPaste(40, BackgroundFiller()).augment(picture(rng))

@@ -74,5 +74,5 @@ def test_image_that_cannot_be_converted_is_named():
 
 @pytest.mark.parametrize("mode", ["BGR2HSV", None, True, 1.0])
 def test_what_is_no_mode_is_refused(mode):
-    with pytest.raises(ConfigError, match="wanted OpenCV's number of a conversion"):
+    with pytest.raises(ConfigError, match="ColorSpace got mode=.*: wanted an integer"):
         ColorSpace(mode)

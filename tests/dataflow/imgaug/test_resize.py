@@ -92,7 +92,7 @@ def test_image_stays_if_no_size_will_do(rng, log_dir):
     ("options", "message"),
     [
         ({"yrange": (0.5, 1.0), "aspect_ratio_thres": 0}, "the height follows from the width"),
-        ({"yrange": (30, 40)}, "wanted floats in both or integers in both"),
+        ({"yrange": (30, 40)}, "wanted floats or integers in both"),
         ({"aspect_ratio_thres": -1}, "got aspect_ratio_thres=-1"),
         ({"yrange": (2.0, 1.0)}, "got yrange="),
     ],

@@ -9,12 +9,14 @@ from tpack.dataflow.dataset.files import check_name, data_dir, load_mat
 from tpack.dataflow.images import read_image
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
+from tpack.utils.argument_types import check_arguments
 
 _SOURCE = "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/resources.html"
 _ROOT = os.path.join("BSR", "BSDS500", "data")
 _HEIGHT, _WIDTH = 321, 481
 
 
+@check_arguments
 class BSDS500(IndexedDataFlow):
     """Yield ``[image, edges]``: uint8 of shape (321, 481, 3) in blue, green and red, and float32 of shape (321, 481).
 

@@ -7,6 +7,7 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, data_dir, find_file, load_mat
 from tpack.dataflow.dataset.image_lists import UnitImages
 from tpack.errors import InputError
+from tpack.utils.argument_types import check_arguments
 
 _FILE = "caltech101_silhouettes_28_split1.mat"
 _SOURCE = "https://people.cs.umass.edu/~marlin/data/caltech101_silhouettes_28_split1.mat"
@@ -14,6 +15,7 @@ _NUM_CLASSES = 101
 _SIDE = 28
 
 
+@check_arguments
 class Caltech101Silhouettes(UnitImages):
     """Yield ``[image, label]``: float32 of shape (28, 28), 0 or 1, and the number of the class from 0 to 100.
 

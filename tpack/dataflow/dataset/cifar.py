@@ -23,6 +23,7 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, data_dir, find_file, read_bytes, read_lines
 from tpack.dataflow.dataset.image_lists import LabelledImages, mean_image
 from tpack.errors import ConfigError, InputError
+from tpack.utils.argument_types import check_arguments
 
 _PARTS = ("train", "test")
 _CHANNELS, _SIDE = 3, 32
@@ -32,6 +33,7 @@ _DTYPES = frozenset((b"u1", "u1"))
 _MAX_ERROR_CHARS = 200
 
 
+@check_arguments
 class CifarBase(LabelledImages):
     """Yield ``[image, label]``: uint8 of shape (32, 32, 3) in red, green and blue, and the number of the class.
 
@@ -57,7 +59,7 @@ class CifarBase(LabelledImages):
         dir: str | os.PathLike[str] | None = None,
         cifar_classnum: int = 10,
     ) -> None:
-        check_name(self, train_or_test, _PARTS)
+        check_name(self, train_or_test, _PARTS, "train_or_test")
         if cifar_classnum not in _FORMATS:
             raise ConfigError(f"{type(self).__name__} got cifar_classnum={cifar_classnum!r}: wanted 10 or 100")
         self.cifar_classnum = cifar_classnum
@@ -94,6 +96,7 @@ class CifarBase(LabelledImages):
         return read_part(_FORMATS[self.cifar_classnum], self.dir, name)[0]
 
 
+@check_arguments
 class Cifar10(CifarBase):
     """CIFAR-10; see `CifarBase`."""
 
@@ -103,6 +106,7 @@ class Cifar10(CifarBase):
         super().__init__(train_or_test, shuffle, dir, 10)
 
 
+@check_arguments
 class Cifar100(CifarBase):
     """CIFAR-100; see `CifarBase`."""
 

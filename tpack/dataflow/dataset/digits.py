@@ -4,11 +4,13 @@ import numpy as np
 
 from tpack.dataflow.dataset.files import check_name
 from tpack.dataflow.dataset.image_lists import UnitImages
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.optional import import_optional
 
 _NUM_TRAIN = 1437
 
 
+@check_arguments
 class Digits(UnitImages):
     """Yield ``[image, label]``: float32 of shape (8, 8) from 0 to 1, and the digit.
 
@@ -23,7 +25,7 @@ class Digits(UnitImages):
     _greatest = 16
 
     def __init__(self, train_or_test: str, shuffle: bool = True) -> None:
-        check_name(self, train_or_test, ("train", "test"))
+        check_name(self, train_or_test, ("train", "test"), "train_or_test")
         found = import_optional("sklearn.datasets", "examples").load_digits()
         part = slice(_NUM_TRAIN) if train_or_test == "train" else slice(_NUM_TRAIN, None)
         super().__init__(found.images[part].astype(np.uint8), found.target[part].astype(np.uint8), shuffle)

@@ -7,6 +7,7 @@ from collections.abc import Sequence, Sized
 from typing import Any
 
 from tpack.errors import ConfigError, InputError
+from tpack.utils.checks import shown
 from tpack.utils.fs import get_dataset_path
 from tpack.utils.optional import import_optional
 
@@ -42,14 +43,16 @@ def find_file(folder: str, names: Sequence[str], source: str) -> str:
     )
 
 
-def check_name(owner: object, name: str, allowed: Sequence[str]) -> str:
-    """Return the name of a part of a data set.
+def check_name(owner: object, name: str, allowed: Sequence[str], argument: str = "name") -> str:
+    """Return the name of a part of a data set, given as an argument.
 
     Raises:
         ConfigError: There is no such part.
     """
     if name not in allowed:
-        raise ConfigError(f"{type(owner).__name__} got {name!r}: wanted {', '.join(map(repr, allowed))}")
+        raise ConfigError(
+            f"{type(owner).__name__} got {argument}={shown(name)}: wanted {', '.join(map(repr, allowed))}"
+        )
     return name
 
 

@@ -17,6 +17,7 @@ from tpack.dataflow.images import read_image
 from tpack.dataflow.opencv import opencv
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 
 _SOURCE = "https://image-net.org/challenges/LSVRC/2012"
 _BOX_EDGES = ("xmin", "ymin", "xmax", "ymax")
@@ -30,6 +31,7 @@ _CHANNELS, _HEIGHT, _WIDTH, _DATA = 2, 3, 4, 5
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
 
 
+@check_arguments
 class ILSVRC12Files(LabelledFiles):
     """Yield ``[path, label]`` of the images, as `ILSVRC12` does of their content.
 
@@ -116,6 +118,7 @@ class ILSVRC12(ILSVRC12Files):
         return [_read_box(path) if os.path.isfile(path) else None for path in paths]
 
 
+@check_arguments
 class ILSVRCMeta:
     """The content of ``caffe_ilsvrc12.tar.gz``: synsets.txt, synset_words.txt, train.txt, val.txt, test.txt.
 
@@ -148,7 +151,7 @@ class ILSVRCMeta:
                 as that class, or none.
         """
         check_name(self, name, _PARTS)
-        check_name(self, dir_structure, _STRUCTURES)
+        check_name(self, dir_structure, _STRUCTURES, "dir_structure")
         file = f"{name}.txt"
         path, is_flat = os.path.join(self.dir, file), name == "train" or dir_structure == "original"
         images = [_parse(path, number, line) for number, line in enumerate(self._lines(file), 1)]

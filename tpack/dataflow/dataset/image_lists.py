@@ -11,7 +11,8 @@ from tpack.dataflow.dataset.files import check_name, find_file, read_lines
 from tpack.dataflow.images import read_image
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import DataPointError, InputError
-from tpack.utils.checks import check_count
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, shown
 
 Labels = TypeVar("Labels", bound=ArrayLike)
 _SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -82,6 +83,7 @@ class UnitImages(LabelledImages):
         return stored.astype(np.float32) / np.float32(self._greatest)
 
 
+@check_arguments
 class Places365Standard(LabelledImageFiles):
     """Yield ``[image, label]``: uint8 of shape (256, 256, 3) in blue, green and red, and the number of the class.
 
@@ -109,6 +111,7 @@ class Places365Standard(LabelledImageFiles):
         return list(self._label_names)
 
 
+@check_arguments
 class TinyImageNet(LabelledImageFiles):
     """Yield ``[image, label]``: uint8 of shape (64, 64, 3) in blue, green and red, and the number of the class.
 
@@ -151,7 +154,10 @@ def check_labels(labels: Labels, num_classes: int) -> Labels:
         MapDataComponent(ds, lambda labels: check_labels(labels, 10), 1)
     """
     check_count("check_labels", "num_classes", num_classes)
-    array = np.asarray(labels)
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise DataPointError(f"labels that make no array: {shown(labels)}; wanted integers") from error
     if array.dtype.kind not in "iu" and array.size:
         raise DataPointError(f"labels of dtype {array.dtype}: wanted integers, the numbers of {num_classes} classes")
     if array.size and not (array.min() >= 0 and array.max() < num_classes):

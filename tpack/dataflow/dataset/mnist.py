@@ -10,12 +10,14 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, check_same_length, data_dir, find_file, read_bytes
 from tpack.dataflow.dataset.image_lists import UnitImages
 from tpack.errors import InputError
+from tpack.utils.argument_types import check_arguments
 
 _PREFIXES = {"train": "train", "test": "t10k"}
 _SIDE = 28
 _UNSIGNED_BYTES = 0x08
 
 
+@check_arguments
 class Mnist(UnitImages):
     """Yield ``[image, label]``: float32 of shape (28, 28) from 0 to 1, and the digit.
 
@@ -34,7 +36,7 @@ class Mnist(UnitImages):
     _source = "https://ossci-datasets.s3.amazonaws.com/mnist"
 
     def __init__(self, train_or_test: str, shuffle: bool = True, dir: str | os.PathLike[str] | None = None) -> None:
-        prefix = _PREFIXES[check_name(self, train_or_test, tuple(_PREFIXES))]
+        prefix = _PREFIXES[check_name(self, train_or_test, tuple(_PREFIXES), "train_or_test")]
         folder = data_dir(dir, self._default_dir)
         images_path = self._find(folder, f"{prefix}-images-idx3-ubyte")
         labels_path = self._find(folder, f"{prefix}-labels-idx1-ubyte")

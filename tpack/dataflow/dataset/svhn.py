@@ -8,11 +8,13 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, data_dir, find_file, load_mat
 from tpack.dataflow.dataset.image_lists import LabelledImages, mean_image
 from tpack.errors import InputError
+from tpack.utils.argument_types import check_arguments
 
 _PARTS = ("train", "test", "extra")
 _SOURCE = "http://ufldl.stanford.edu/housenumbers"
 
 
+@check_arguments
 class SVHNDigit(LabelledImages):
     """Yield ``[image, label]``: uint8 of shape (32, 32, 3) in red, green and blue, and the digit.
 

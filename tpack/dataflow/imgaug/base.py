@@ -20,6 +20,7 @@ import numpy as np
 
 from tpack.dataflow.imgaug.checks import check_points
 from tpack.errors import ConfigError
+from tpack.utils.checks import check_instance, check_instances, shown
 from tpack.utils.rng import get_rng
 
 # The corners of a box (x1, y1, x2, y2), as columns of x and y.
@@ -89,9 +90,7 @@ class TransformList(Transform):
 
     def __init__(self, tfms: Iterable[Transform]) -> None:
         self.tfms: list[Transform] = []
-        for transform in tfms:
-            if not isinstance(transform, Transform):
-                raise ConfigError(f"TransformList got a {type(transform).__name__}: wanted a Transform")
+        for transform in check_instances(self, "tfms", tfms, Transform):
             self.tfms.extend(transform.tfms if isinstance(transform, TransformList) else [transform])
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
@@ -158,7 +157,7 @@ class TransformFactory(Transform):
         for method, function in kwargs.items():
             if not method.startswith("apply_") or not callable(function):
                 raise ConfigError(
-                    f"TransformFactory got {method}={function!r}: wanted functions by names such as apply_image"
+                    f"TransformFactory got {method}={shown(function)}: wanted functions by names such as apply_image"
                 )
         self._name = name
         vars(self).update(kwargs)
@@ -288,7 +287,7 @@ class AugmentorList(ImageAugmentor):
     """
 
     def __init__(self, augmentors: Iterable[ImageAugmentor]) -> None:
-        self.augmentors = [check_augmentor(self, augmentor) for augmentor in augmentors]
+        self.augmentors = check_instances(self, "augmentors", augmentors, ImageAugmentor)
 
     def get_transform(self, img: np.ndarray) -> Transform:
         """Decide how an image is changed; all but the last change are made to find out what comes after them."""
@@ -313,15 +312,13 @@ class AugmentorList(ImageAugmentor):
         return img
 
 
-def check_augmentor(owner: object, augmentor: object) -> ImageAugmentor:
+def check_augmentor(owner: object, name: str, augmentor: object) -> ImageAugmentor:
     """Return the argument.
 
     Raises:
-        ConfigError: It is no ImageAugmentor.
+        WrongTypeError: It is no ImageAugmentor.
     """
-    if not isinstance(augmentor, ImageAugmentor):
-        raise ConfigError(f"{type(owner).__name__} got a {type(augmentor).__name__}: wanted an ImageAugmentor")
-    return augmentor
+    return check_instance(owner, name, augmentor, ImageAugmentor)
 
 
 class _OldStyleTransform(Transform):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tpack.errors import ConfigError, DataPointError
-from tpack.utils.argtools import shape2d
+from tpack.utils.checks import check_count, check_number, shown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-Number = TypeVar("Number", bound=float)
+_MOST_PIXELS = 2**31 - 1
 _VALUE_DTYPES = frozenset(map(np.dtype, ("uint8", "float32", "float64")))
 
 
@@ -118,43 +117,31 @@ def check_range(
     Raises:
         ConfigError: It is something else.
     """
-    is_pair = isinstance(value, (Sequence, np.ndarray)) and len(value) == 2 and all(map(is_number, value))
-    if not is_pair or not low <= value[0] <= value[1] <= high:
-        limits = "" if (low, high) == (-np.inf, np.inf) else f" between {low:g} and {high:g}"
-        raise ConfigError(f"{type(owner).__name__} got {name}={value!r}: wanted (low, high){limits}")
-    return value[0], value[1]
-
-
-def check_number(owner: object, name: str, value: Number, low: float = -np.inf, high: float = np.inf) -> Number:
-    """Return a number given as an argument.
-
-    Raises:
-        ConfigError: It is not a number, or not between the limits.
-    """
-    if not is_number(value) or not low <= value <= high:
-        limits = "" if (low, high) == (-np.inf, np.inf) else f" between {low:g} and {high:g}"
-        raise ConfigError(f"{type(owner).__name__} got {name}={value!r}: wanted a number{limits}")
-    return value
+    is_pair = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str) and len(value) == 2
+    if not is_pair:
+        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: wanted (low, high)")
+    first, last = (check_number(owner, f"{name}[{k}]", value[k], low, high) for k in (0, 1))
+    if first > last:
+        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: wanted the smaller number first")
+    return first, last
 
 
 def check_shape(owner: object, name: str, value: int | Sequence[int]) -> tuple[int, int]:
     """Return a height and a width given as two integers, or as one for both.
 
     Raises:
-        ConfigError: They are not positive integers.
+        ConfigError: They are not positive integers, or there is no image of so many pixels.
     """
-    try:
-        height, width = shape2d(value)
-    except ConfigError as error:
-        raise ConfigError(f"{type(owner).__name__} got {name}={value!r}: {error}") from error
-    if height < 1 or width < 1:
-        raise ConfigError(f"{type(owner).__name__} got {name}={value!r}: wanted positive integers")
+    entries = list(value) if isinstance(value, (tuple, list, np.ndarray)) else [value, value]
+    if len(entries) != 2:
+        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: wanted one integer, or height and width")
+    height, width = (check_count(owner, name, entry) for entry in entries)
+    if height * width > _MOST_PIXELS:
+        raise ConfigError(
+            f"{type(owner).__name__} got {name}={shown(value)}, which is {height * width} pixels: wanted at most "
+            f"{_MOST_PIXELS}, which OpenCV can count"
+        )
     return height, width
-
-
-def is_number(value: object) -> bool:
-    """Tell whether a value is a real number and not a boolean."""
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
 def has_value_dtype(image: np.ndarray) -> bool:

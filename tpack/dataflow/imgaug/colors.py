@@ -4,12 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tpack.dataflow.imgaug.checks import check_color, check_number, check_range, check_values
+from tpack.dataflow.imgaug.checks import check_color, check_range, check_values
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, convert_color, map_values, to_dtype_of
 from tpack.dataflow.opencv import opencv
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_number, shown
 
 
+@check_arguments
 class Brightness(PhotometricAugmentor):
     """Add a random number to all values.
 
@@ -29,6 +32,7 @@ class Brightness(PhotometricAugmentor):
         return map_values(self, img, lambda values: values + param, self.clip)
 
 
+@check_arguments
 class BrightnessScale(PhotometricAugmentor):
     """Multiply all values by a random number.
 
@@ -48,6 +52,7 @@ class BrightnessScale(PhotometricAugmentor):
         return map_values(self, img, lambda values: values * param, self.clip)
 
 
+@check_arguments
 class Contrast(PhotometricAugmentor):
     """Multiply the distance of all values from their mean by a random number.
 
@@ -81,6 +86,7 @@ class Contrast(PhotometricAugmentor):
         return np.float32(convert_color(img.astype(np.float32), mode).mean(dtype=np.float64))
 
 
+@check_arguments
 class Hue(PhotometricAugmentor):
     """Turn the hue of all colours by a random angle.
 
@@ -108,6 +114,7 @@ class Hue(PhotometricAugmentor):
         return to_dtype_of(convert_color(hsv, back), img, clip=False)
 
 
+@check_arguments
 class Saturation(PhotometricAugmentor):
     """Make colours fuller or paler: multiply their distance from the image made grey by a random number.
 
@@ -133,6 +140,7 @@ class Saturation(PhotometricAugmentor):
         return to_dtype_of(values * np.float32(param) + grey * np.float32(1 - param), img, self.clip)
 
 
+@check_arguments
 class Lighting(PhotometricAugmentor):
     """Add a random colour along the directions in which the colours of a data set vary.
 
@@ -161,7 +169,7 @@ class Lighting(PhotometricAugmentor):
         self.eigvec = np.asarray(eigvec, dtype=np.float64)
         if self.eigval.shape != (3,) or self.eigvec.shape != (3, 3):
             raise ConfigError(
-                f"Lighting got eigenvalues of shape {self.eigval.shape} and eigenvectors of shape {self.eigvec.shape}: "
+                f"Lighting got eigval of shape {self.eigval.shape} and eigvec of shape {self.eigvec.shape}: "
                 "wanted (3,) and (3, 3)"
             )
         self.clip = clip
@@ -175,6 +183,7 @@ class Lighting(PhotometricAugmentor):
         return map_values(self, img, lambda values: values + color, self.clip)
 
 
+@check_arguments
 class Gamma(PhotometricAugmentor):
     """Raise the values, as parts of 255, to a random power.
 
@@ -191,7 +200,7 @@ class Gamma(PhotometricAugmentor):
     def __init__(self, range: Sequence[float] = (-0.5, 0.5)) -> None:
         self.range = check_range(self, "range", range)
         if not self.range[0] > -1:
-            raise ConfigError(f"Gamma got range={range!r}: wanted numbers of more than -1")
+            raise ConfigError(f"Gamma got range={shown(range)}: wanted numbers of more than -1")
 
     def _get_augment_params(self, img: np.ndarray) -> float:
         return 1 / (1 + self._rand_range(*self.range))
@@ -200,6 +209,7 @@ class Gamma(PhotometricAugmentor):
         return map_values(self, img, lambda values: (np.clip(values, 0, 255) / 255) ** param * 255)
 
 
+@check_arguments
 class Clip(PhotometricAugmentor):
     """Limit the values.
 

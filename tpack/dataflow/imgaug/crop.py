@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from tpack.dataflow.imgaug.base import ImageAugmentor, Transform, TransformList
-from tpack.dataflow.imgaug.checks import check_image, check_number, check_points, check_range, check_shape, is_number
+from tpack.dataflow.imgaug.checks import check_image, check_points, check_range, check_shape
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, fill_values
 from tpack.dataflow.imgaug.resize import ResizeTransform
 from tpack.errors import ConfigError, DataPointError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_number, shown
 
 _MAX_TRIALS = 10
 
@@ -45,6 +47,7 @@ class CropTransform(Transform):
         return coords
 
 
+@check_arguments
 class CenterCrop(ImageAugmentor):
     """Keep a rectangle in the middle.
 
@@ -61,6 +64,7 @@ class CenterCrop(ImageAugmentor):
         return CropTransform(free_height // 2, free_width // 2, *self.crop_shape)
 
 
+@check_arguments
 class RandomCrop(ImageAugmentor):
     """Keep a rectangle at a random place; every place is as probable, also the last row and column.
 
@@ -79,6 +83,7 @@ class RandomCrop(ImageAugmentor):
         return CropTransform(self.rng.randint(free_height + 1), self.rng.randint(free_width + 1), *self.crop_shape)
 
 
+@check_arguments
 class RandomCropRandomShape(ImageAugmentor):
     """Keep a rectangle of random height and width at a random place.
 
@@ -101,8 +106,11 @@ class RandomCropRandomShape(ImageAugmentor):
         hmax: int | None = None,
         max_aspect_ratio: float | None = None,
     ) -> None:
-        self.wmin, self.hmin = check_shape(self, "(wmin, hmin)", (wmin, hmin))
+        self.wmin, self.hmin = check_count(self, "wmin", wmin), check_count(self, "hmin", hmin)
         self.wmax, self.hmax = wmax, hmax
+        for name, value in (("wmax", wmax), ("hmax", hmax)):
+            if value is not None:
+                check_count(self, name, value)
         if (wmax is not None and wmax < wmin) or (hmax is not None and hmax < hmin):
             raise ConfigError(f"{self!r}: wanted wmin <= wmax and hmin <= hmax")
         self.max_aspect_ratio = max_aspect_ratio
@@ -132,6 +140,7 @@ class RandomCropRandomShape(ImageAugmentor):
         return CropTransform(y0, x0, height, width)
 
 
+@check_arguments
 class GoogleNetRandomCropAndResize(ImageAugmentor):
     """Keep a rectangle of random area, aspect ratio and place, and resize it.
 
@@ -159,7 +168,7 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
         self.crop_area_fraction = check_range(self, "crop_area_fraction", crop_area_fraction, tiny, 1)
         self.aspect_ratio_range = check_range(self, "aspect_ratio_range", aspect_ratio_range, tiny)
         self.target_shape = check_shape(self, "target_shape", target_shape)
-        self.interp = interp
+        self.interp = check_count(self, "interp", interp, 0, 6)
 
     def get_transform(self, img: np.ndarray) -> Transform:
         """Draw a rectangle."""
@@ -192,6 +201,7 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
         return TransformList([CropTransform(y0, x0, height, width), resize])
 
 
+@check_arguments
 class RandomCutout(PhotometricAugmentor):
     """Fill a rectangle at a random place, all of it inside the image, with one value.
 
@@ -246,9 +256,9 @@ def _free(owner: object, img: np.ndarray, shape: tuple[int, int]) -> tuple[int, 
 
 def _check_edge(owner: object, name: str, value: Any) -> tuple[int, int]:
     """Return the least length of an edge, and one more than the greatest."""
-    low, high = (value, value + 1) if is_number(value) else check_range(owner, name, value)
-    if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or not 1 <= low < high:
-        raise ConfigError(
-            f"{type(owner).__name__} got {name}={value!r}: wanted a positive integer, or two, the second more"
-        )
-    return int(low), int(high)
+    if not isinstance(value, (tuple, list, np.ndarray)):
+        return (length := check_count(owner, name, value)), length + 1
+    low, high = (check_count(owner, name, edge) for edge in check_range(owner, name, value))
+    if low == high:
+        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: wanted the second number to be more")
+    return low, high

@@ -4,14 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tpack.dataflow.imgaug.checks import check_number, check_range, check_values
+from tpack.dataflow.imgaug.checks import check_range, check_values
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, to_dtype_of
 from tpack.dataflow.opencv import apply_per_channels, opencv
 from tpack.errors import ConfigError, DataPointError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_number, shown
 
 _SEEDS = 2**31 - 1
 
 
+@check_arguments
 class GaussianBlur(PhotometricAugmentor):
     """Blur with a Gaussian window of random size.
 
@@ -37,7 +40,7 @@ class GaussianBlur(PhotometricAugmentor):
             size_range = (0, max_size)
         low, high = check_range(self, "size_range", size_range, low=0)
         if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or low == high:
-            raise ConfigError(f"GaussianBlur got size_range={size_range!r}: wanted two integers, the second more")
+            raise ConfigError(f"GaussianBlur got size_range={shown(size_range)}: wanted two integers, the second more")
         self.size_range = (low, high)
         self.sigma_range = check_range(self, "sigma_range", sigma_range, low=0)
         self.symmetric = symmetric
@@ -62,6 +65,7 @@ class _SeededNoise(PhotometricAugmentor):
         return int(self.rng.randint(_SEEDS))
 
 
+@check_arguments
 class GaussianNoise(_SeededNoise):
     """Add a number from a normal distribution to each value.
 
@@ -80,6 +84,7 @@ class GaussianNoise(_SeededNoise):
         return to_dtype_of(img + noise * np.float32(self.sigma), img, self.clip)
 
 
+@check_arguments
 class SaltPepperNoise(_SeededNoise):
     """Set some values to 255 and some to 0; each channel of a pixel for itself.
 
@@ -106,6 +111,7 @@ class SaltPepperNoise(_SeededNoise):
         return noisy
 
 
+@check_arguments
 class JpegNoise(PhotometricAugmentor):
     """Compress as JPEG and decompress again; float values are limited to 0 and 255, and rounded, before.
 
@@ -121,7 +127,9 @@ class JpegNoise(PhotometricAugmentor):
     def __init__(self, quality_range: Sequence[int] = (40, 100)) -> None:
         low, high = check_range(self, "quality_range", quality_range, 0, 101)
         if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or low == high:
-            raise ConfigError(f"JpegNoise got quality_range={quality_range!r}: wanted two integers, the second more")
+            raise ConfigError(
+                f"JpegNoise got quality_range={shown(quality_range)}: wanted two integers, the second more"
+            )
         self.quality_range = (low, high)
 
     def _get_augment_params(self, img: np.ndarray) -> int:
@@ -138,6 +146,7 @@ class JpegNoise(PhotometricAugmentor):
         return decoded.reshape(img.shape).astype(img.dtype, copy=False)
 
 
+@check_arguments
 class MeanVarianceNormalize(PhotometricAugmentor):
     """Subtract the mean and divide by the standard deviation, which is taken for at least ``1 / sqrt(values)``.
 
@@ -157,6 +166,7 @@ class MeanVarianceNormalize(PhotometricAugmentor):
         return ((img - mean) / np.maximum(deviation, 1 / np.sqrt(count))).astype(np.float32)
 
 
+@check_arguments
 class MinMaxNormalize(PhotometricAugmentor):
     """Scale and shift the values so that the least and the greatest are two given numbers.
 

@@ -14,7 +14,6 @@ from tpack.dataflow.imgaug.base import ImageAugmentor, NoOpTransform, Transform
 from tpack.dataflow.imgaug.checks import (
     check_image,
     check_image_size,
-    check_number,
     check_points,
     check_range,
     check_values,
@@ -23,9 +22,14 @@ from tpack.dataflow.imgaug.checks import (
 from tpack.dataflow.imgaug.photometric import fill_values
 from tpack.dataflow.opencv import MAX_CHANNELS, apply_per_channels, opencv
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_choice, check_count, check_number
 
 # What a length computed from sines may lack of a whole number.
 _EPSILON = 1e-6
+_BORDERS = (0, 1, 2, 3, 4)
+# The numbers of interpolations, and two flags of OpenCV's besides.
+_MOST_FLAGS = 31
 # What of OpenCV's flags is the interpolation, and the one that only moves pixels.
 _INTERPOLATION, _NEAREST = 7, 0
 # For these OpenCV finds the same pixel nearest, if there are not just two channels.
@@ -62,7 +66,7 @@ class WarpAffineTransform(Transform):
             raise ConfigError(f"WarpAffineTransform got a matrix of shape {self.mat.shape}: wanted (2, 3)")
         self.dsize = dsize
         self.interp = interp
-        self.border_mode = borderMode
+        self.border_mode = check_choice(self, "borderMode", borderMode, _BORDERS)
         self.border_value = borderValue
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
@@ -116,6 +120,7 @@ class WarpAffineTransform(Transform):
         return moved.astype(coords.dtype, copy=False)
 
 
+@check_arguments
 class Shift(ImageAugmentor):
     """Shift by a random whole number of pixels.
 
@@ -135,7 +140,7 @@ class Shift(ImageAugmentor):
     ) -> None:
         self.horiz_frac = check_number(self, "horiz_frac", horiz_frac, 0, 1)
         self.vert_frac = check_number(self, "vert_frac", vert_frac, 0, 1)
-        self.border = border
+        self.border = check_choice(self, "border", border, _BORDERS)
         self.border_value = border_value
 
     def get_transform(self, img: np.ndarray) -> Transform:
@@ -147,6 +152,7 @@ class Shift(ImageAugmentor):
         return WarpAffineTransform(mat, (width, height), _NEAREST, self.border, self.border_value)
 
 
+@check_arguments
 class Affine(ImageAugmentor):
     """Shear, rotate and scale around the middle, then shift, each by a random amount.
 
@@ -176,8 +182,8 @@ class Affine(ImageAugmentor):
         self.translate_frac = [check_number(self, "translate_frac", fraction, 0, 1) for fraction in fractions]
         self.rotate_max_deg = check_number(self, "rotate_max_deg", rotate_max_deg, low=0)
         self.shear = check_number(self, "shear", shear, 0, 89)
-        self.interp = interp
-        self.border = border
+        self.interp = check_count(self, "interp", interp, 0, _MOST_FLAGS)
+        self.border = check_choice(self, "border", border, _BORDERS)
         self.border_value = border_value
 
     def get_transform(self, img: np.ndarray) -> Transform:
@@ -197,6 +203,7 @@ class Affine(ImageAugmentor):
         return WarpAffineTransform(mat, (width, height), self.interp, self.border, self.border_value)
 
 
+@check_arguments
 class Rotation(ImageAugmentor):
     """Rotate by a random angle around a random point; the image keeps its size.
 
@@ -222,8 +229,8 @@ class Rotation(ImageAugmentor):
         self.max_deg = check_number(self, "max_deg", max_deg, low=0)
         self.center_range = check_range(self, "center_range", center_range)
         self.step_deg = _check_step(self, step_deg)
-        self.interp = interp
-        self.border = border
+        self.interp = check_count(self, "interp", interp, 0, _MOST_FLAGS)
+        self.border = check_choice(self, "border", border, _BORDERS)
         self.border_value = border_value
 
     def get_transform(self, img: np.ndarray) -> Transform:
@@ -234,6 +241,7 @@ class Rotation(ImageAugmentor):
         return WarpAffineTransform(mat, (width, height), self.interp, self.border, self.border_value)
 
 
+@check_arguments
 class RotationAndCropValid(ImageAugmentor):
     """Rotate around the middle by a random angle, and keep the largest upright rectangle that is image everywhere.
 
@@ -248,7 +256,7 @@ class RotationAndCropValid(ImageAugmentor):
     def __init__(self, max_deg: float, interp: int = 1, step_deg: float | None = None) -> None:
         self.max_deg = check_number(self, "max_deg", max_deg, low=0)
         self.step_deg = _check_step(self, step_deg)
-        self.interp = interp
+        self.interp = check_count(self, "interp", interp, 0, _MOST_FLAGS)
 
     def get_transform(self, img: np.ndarray) -> Transform:
         """Draw the angle."""
@@ -323,6 +331,7 @@ class TransposeTransform(Transform):
         return np.ascontiguousarray(check_points(self, coords, 2)[:, ::-1])
 
 
+@check_arguments
 class Flip(ImageAugmentor):
     """Mirror an image, or do not, by chance.
 
@@ -349,6 +358,7 @@ class Flip(ImageAugmentor):
         return NoOpTransform()
 
 
+@check_arguments
 class Transpose(ImageAugmentor):
     """Exchange rows and columns, or do not, by chance.
 

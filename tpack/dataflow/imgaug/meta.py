@@ -17,8 +17,10 @@ from tpack.dataflow.imgaug.base import (
     UnsupportedTransformError,
     check_augmentor,
 )
-from tpack.dataflow.imgaug.checks import check_number, check_points
+from tpack.dataflow.imgaug.checks import check_points
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_number
 
 _SEEDS = 2**31 - 1
 
@@ -31,6 +33,7 @@ class Identity(ImageAugmentor):
         return NoOpTransform()
 
 
+@check_arguments
 class MapImage(ImageAugmentor):
     """Change an image by a function.
 
@@ -47,8 +50,6 @@ class MapImage(ImageAugmentor):
         func: Callable[[np.ndarray], np.ndarray],
         coord_func: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
-        if not callable(func) or not (coord_func is None or callable(coord_func)):
-            raise ConfigError(f"MapImage got func={func!r} and coord_func={coord_func!r}: wanted functions")
         self.func = func
         self.coord_func = coord_func
 
@@ -75,6 +76,7 @@ class _Choice(ImageAugmentor):
         return self._choose().augment_return_params(d)
 
 
+@check_arguments
 class RandomApplyAug(_Choice):
     """Use an augmentor or none.
 
@@ -84,7 +86,7 @@ class RandomApplyAug(_Choice):
     """
 
     def __init__(self, aug: ImageAugmentor, prob: float) -> None:
-        self.aug = check_augmentor(self, aug)
+        self.aug = aug
         self.prob = check_number(self, "prob", prob, 0, 1)
         self._none = AugmentorList([])
 
@@ -96,6 +98,7 @@ class RandomApplyAug(_Choice):
         return self.aug if self.rng.rand() < self.prob else self._none
 
 
+@check_arguments
 class RandomChooseAug(_Choice):
     """Use one of several augmentors.
 
@@ -109,11 +112,13 @@ class RandomChooseAug(_Choice):
 
     def __init__(self, aug_lists: Sequence[Any]) -> None:
         if len(aug_lists) == 0:
-            raise ConfigError("RandomChooseAug got no augmentor: wanted at least one")
+            raise ConfigError("RandomChooseAug got aug_lists=[]: wanted at least one augmentor")
         has_probs = isinstance(aug_lists[0], (list, tuple))
+        if any(isinstance(entry, (list, tuple)) != has_probs or (has_probs and len(entry) != 2) for entry in aug_lists):
+            raise ConfigError("RandomChooseAug got aug_lists of augmentors and pairs: wanted one or the other")
         pairs = list(aug_lists) if has_probs else [(augmentor, 1 / len(aug_lists)) for augmentor in aug_lists]
-        self.augmentors = [check_augmentor(self, augmentor) for augmentor, _ in pairs]
-        self.probs = [check_number(self, "a probability", prob, 0, 1) for _, prob in pairs]
+        self.augmentors = [check_augmentor(self, f"aug_lists[{k}]", pair[0]) for k, pair in enumerate(pairs)]
+        self.probs = [check_number(self, f"aug_lists[{k}][1]", pair[1], 0, 1) for k, pair in enumerate(pairs)]
         if abs(sum(self.probs) - 1) > 1e-6:
             raise ConfigError(f"RandomChooseAug got probabilities that are {sum(self.probs):g} together: wanted 1")
 
@@ -122,6 +127,7 @@ class RandomChooseAug(_Choice):
         return self.augmentors[min(int(np.searchsorted(np.cumsum(self.probs), self.rng.rand(), "right")), last)]
 
 
+@check_arguments
 class RandomOrderAug(_Choice):
     """Use all of several augmentors, each time in another order.
 
@@ -130,12 +136,13 @@ class RandomOrderAug(_Choice):
     """
 
     def __init__(self, aug_lists: Sequence[ImageAugmentor]) -> None:
-        self.augmentors = [check_augmentor(self, augmentor) for augmentor in aug_lists]
+        self.augmentors = list(aug_lists)
 
     def _choose(self) -> ImageAugmentor:
         return AugmentorList([self.augmentors[k] for k in self.rng.permutation(len(self.augmentors))])
 
 
+@check_arguments
 class Albumentations(ImageAugmentor):
     """Wrap a transform, or a composition, of the library albumentations.
 
@@ -175,6 +182,7 @@ class _AlbumentationsTransform(Transform):
         return self.augmentor(image=img.copy())["image"]
 
 
+@check_arguments
 class IAAugmentor(ImageAugmentor):
     """Wrap an augmenter of the library imgaug. Each image has a seed, drawn from our generator.
 

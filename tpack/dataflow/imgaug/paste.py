@@ -9,6 +9,7 @@ from tpack.dataflow.imgaug.base import ImageAugmentor, Transform
 from tpack.dataflow.imgaug.checks import check_image, check_image_size, check_points, check_shape
 from tpack.dataflow.imgaug.photometric import fill_values
 from tpack.errors import ConfigError, DataPointError
+from tpack.utils.argument_types import check_arguments
 
 
 class BackgroundFiller:
@@ -38,6 +39,7 @@ class BackgroundFiller:
         raise ConfigError(f"{type(self).__name__} is no filler yet: it has no _fill()")
 
 
+@check_arguments
 class ConstantBackgroundFiller(BackgroundFiller):
     """A background of one value.
 
@@ -87,6 +89,7 @@ class PasteTransform(Transform):
         return coords
 
 
+@check_arguments
 class CenterPaste(ImageAugmentor):
     """Paste the image onto the middle of a background.
 
@@ -102,8 +105,6 @@ class CenterPaste(ImageAugmentor):
         self, background_shape: int | Sequence[int], background_filler: BackgroundFiller | None = None
     ) -> None:
         filler = ConstantBackgroundFiller(0) if background_filler is None else background_filler
-        if not isinstance(filler, BackgroundFiller):
-            raise ConfigError(f"{type(self).__name__} got a {type(filler).__name__}: wanted a BackgroundFiller")
         self.background_shape = check_shape(self, "background_shape", background_shape)
         self.background_filler = filler
 

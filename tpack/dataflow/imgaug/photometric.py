@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from tpack.dataflow.imgaug.base import ImageAugmentor, Transform, UnsupportedTransformError
 from tpack.dataflow.imgaug.checks import check_color, check_numeric_image, check_points, check_values
 from tpack.dataflow.opencv import opencv
-from tpack.errors import ConfigError, DataPointError
-from tpack.utils.checks import shown
+from tpack.errors import DataPointError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, shown
 
 _LEVELS = np.arange(256, dtype=np.float32)
 _MAX_TABLE_CHANNELS = 4
@@ -139,6 +140,7 @@ class ToFloat32(PhotometricAugmentor):
         return img.astype(np.float32)
 
 
+@check_arguments
 class ColorSpace(PhotometricAugmentor):
     """Bring the colours into another colour space.
 
@@ -147,13 +149,11 @@ class ColorSpace(PhotometricAugmentor):
         keepdims: whether an image of one channel has the shape (H, W, 1), and not (H, W).
 
     Raises:
-        ConfigError: The mode is no integer.
+        ConfigError: The mode is no such number.
     """
 
     def __init__(self, mode: int, keepdims: bool = True) -> None:
-        if isinstance(mode, bool) or not isinstance(mode, (int, np.integer)):
-            raise ConfigError(f"{type(self).__name__} got mode={mode!r}: wanted OpenCV's number of a conversion")
-        self.mode = mode
+        self.mode = check_count(self, "mode", mode, 0)
         self.keepdims = keepdims
 
     def _augment(self, img: np.ndarray, param: object) -> np.ndarray:
@@ -167,6 +167,7 @@ class ColorSpace(PhotometricAugmentor):
         return converted[:, :, np.newaxis] if self.keepdims and converted.ndim == 2 else converted
 
 
+@check_arguments
 class Grayscale(ColorSpace):
     """Make a colour image grey.
 

@@ -12,7 +12,6 @@ from tpack.dataflow.imgaug.base import ImageAugmentor, Transform
 from tpack.dataflow.imgaug.checks import (
     check_image,
     check_image_size,
-    check_number,
     check_points,
     check_range,
     check_shape,
@@ -22,6 +21,8 @@ from tpack.dataflow.imgaug.checks import (
 from tpack.dataflow.opencv import apply_per_channels, opencv
 from tpack.errors import ConfigError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_number, shown
 
 _MAX_TRIALS = 50
 # The interpolations that only move pixels: the nearest one, and the same without OpenCV's rounding.
@@ -61,6 +62,7 @@ class ResizeTransform(Transform):
         return coords
 
 
+@check_arguments
 class Resize(ImageAugmentor):
     """Resize to a fixed shape.
 
@@ -71,13 +73,14 @@ class Resize(ImageAugmentor):
 
     def __init__(self, shape: int | Sequence[int], interp: int = 1) -> None:
         self.shape = check_shape(self, "shape", shape)
-        self.interp = interp
+        self.interp = check_count(self, "interp", interp, 0, 6)
 
     def get_transform(self, img: np.ndarray) -> Transform:
         """Resize the whole image."""
         return ResizeTransform(*check_image(self, img), *self.shape, self.interp)
 
 
+@check_arguments
 class ResizeShortestEdge(ImageAugmentor):
     """Resize so that the shorter of height and width becomes a fixed number, and the other keeps its ratio to it.
 
@@ -87,8 +90,8 @@ class ResizeShortestEdge(ImageAugmentor):
     """
 
     def __init__(self, size: int, interp: int = 1) -> None:
-        self.size = check_shape(self, "size", size)[0] if not isinstance(size, Sequence) else _refuse_size(size)
-        self.interp = interp
+        self.size = check_shape(self, "size", check_count(self, "size", size))[0]
+        self.interp = check_count(self, "interp", interp, 0, 6)
 
     def get_transform(self, img: np.ndarray) -> Transform:
         """Resize the whole image."""
@@ -99,6 +102,7 @@ class ResizeShortestEdge(ImageAugmentor):
         return ResizeTransform(height, width, new_height, new_width, self.interp)
 
 
+@check_arguments
 class RandomResize(ImageAugmentor):
     """Resize to a random size, but change the ratio of width to height only so much.
 
@@ -128,17 +132,17 @@ class RandomResize(ImageAugmentor):
     ) -> None:
         self.xrange = check_range(self, "xrange", xrange, low=0)
         self.yrange = self.xrange if yrange is None else check_range(self, "yrange", yrange, low=0)
-        self.minimum = (minimum[0], minimum[1])
+        self.minimum = _check_minimum(self, minimum)
         self.aspect_ratio_thres = check_number(self, "aspect_ratio_thres", aspect_ratio_thres, low=0)
-        self.interp = interp
+        self.interp = check_count(self, "interp", interp, 0, 6)
         if aspect_ratio_thres == 0 and yrange is not None:
             raise ConfigError(
-                f"RandomResize got yrange={yrange!r} and aspect_ratio_thres=0: wanted one of them, since with 0 the "
-                "height follows from the width"
+                f"RandomResize got yrange={shown(yrange)} and aspect_ratio_thres=0: wanted one of them, since with 0 "
+                "the height follows from the width"
             )
         if _are_factors(self.xrange) != _are_factors(self.yrange):
             raise ConfigError(
-                f"RandomResize got xrange={xrange!r} and yrange={yrange!r}: wanted floats in both or integers in both"
+                f"RandomResize got xrange={shown(xrange)} and yrange={shown(yrange)}: wanted floats or integers in both"
             )
 
     def get_transform(self, img: np.ndarray) -> Transform:
@@ -163,10 +167,13 @@ class RandomResize(ImageAugmentor):
         return max(int(new_width + 0.5), self.minimum[0], 1), max(int(new_height + 0.5), self.minimum[1], 1)
 
 
+def _check_minimum(owner: object, minimum: Sequence[int]) -> tuple[int, int]:
+    """Return the least width and height."""
+    if len(minimum) != 2:
+        raise ConfigError(f"{type(owner).__name__} got minimum={shown(minimum)}: wanted a width and a height")
+    return check_count(owner, "minimum", minimum[0], 0), check_count(owner, "minimum", minimum[1], 0)
+
+
 def _are_factors(limits: tuple[Any, Any]) -> bool:
     """Whether a range is one of factors, and not of pixels."""
     return any(isinstance(limit, (float, np.floating)) for limit in limits)
-
-
-def _refuse_size(size: object) -> int:
-    raise ConfigError(f"ResizeShortestEdge got size={size!r}: wanted one integer, the length of the shorter edge")

@@ -10,7 +10,7 @@ from tpack.dataflow.parallel.map_order import MapPool, OrderedMap, UnorderedMap
 from tpack.dataflow.position import Position
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
-from tpack.utils.checks import check_count
+from tpack.utils.checks import check_count, shown
 
 
 class MapFlow(ProxyDataFlow):
@@ -128,5 +128,5 @@ def _check_map_func(owner: object, map_func: object) -> Callable[[Any], Any]:
         ConfigError: It cannot be called.
     """
     if not callable(map_func):
-        raise ConfigError(f"{type(owner).__name__} got map_func={map_func!r}: wanted a function of one argument")
+        raise ConfigError(f"{type(owner).__name__} got map_func={shown(map_func)}: wanted a function of one argument")
     return map_func

@@ -20,11 +20,13 @@ from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
 from tpack.dataflow.parallel.workers.bootstrap import Link
 from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, worker_error
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
 from tpack.utils.child_process import failure_of
 from tpack.utils.concurrency import usable_cores
 
 
+@check_arguments
 class MultiProcessMapData(MapFlow):
     """Map data points in processes. The flow itself stays in this one; points go to the processes and back.
 
@@ -77,6 +79,7 @@ MultiProcessMapDataZMQ = MultiProcessMapData
 """The name that tensorpack had for another transport; here there is one, and it needs no ZeroMQ."""
 
 
+@check_arguments
 class MultiProcessMapAndBatchData(MapFlow):
     """Map data points in processes, each of which makes batches, in the memory that they are sent in.
 

@@ -21,6 +21,7 @@ from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, wor
 from tpack.dataflow.position import PassTracker, Position, StateSampler, go_to
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataWorkerError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
 from tpack.utils.child_process import failure_of
 
@@ -103,6 +104,7 @@ class _ProcessRunner(ProxyDataFlow):
         return stream
 
 
+@check_arguments
 class MultiProcessRunner(_ProcessRunner):
     """Run a flow in one or more processes, and yield what comes.
 
@@ -134,6 +136,7 @@ class MultiProcessRunner(_ProcessRunner):
         super().__init__(ds, num_proc, -(-num_prefetch // max(1, num_proc)), timeout)
 
 
+@check_arguments
 class MultiProcessRunnerZMQ(_ProcessRunner):
     """The same as `MultiProcessRunner` with another way to say how much may wait; it needs no ZeroMQ.
 

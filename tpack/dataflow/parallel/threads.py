@@ -15,12 +15,18 @@ from tpack.dataflow.parallel.map_flow import MapFlow
 from tpack.dataflow.parallel.map_order import MapPool, Result
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataWorkerError, InputError
-from tpack.utils.checks import check_count
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_instance
 from tpack.utils.concurrency import usable_cores
 
 _Item = TypeVar("_Item")
 
 
+# More is a mistake, or another number in the wrong place.
+_MOST_THREADS = 10_000
+
+
+@check_arguments
 class MultiThreadMapData(MapFlow):
     """Map data points in threads: for functions that wait, or that work without Python's lock, as OpenCV's do.
 
@@ -52,12 +58,15 @@ class MultiThreadMapData(MapFlow):
         strict: bool = False,
     ) -> None:
         super().__init__(ds, map_func, buffer_size, strict)
-        self.num_thread = usable_cores() if num_thread is None else check_count(self, "num_thread", num_thread)
+        self.num_thread = (
+            usable_cores() if num_thread is None else check_count(self, "num_thread", num_thread, maximum=_MOST_THREADS)
+        )
 
     def _start_pool(self) -> MapPool:
         return _ThreadPool(type(self).__name__, self.map_func, self.num_thread)
 
 
+@check_arguments
 class MultiThreadRunner(DataFlow):
     """Iterate flows in threads, and yield what comes: for flows that wait, as those that read from a network do.
 
@@ -77,14 +86,12 @@ class MultiThreadRunner(DataFlow):
 
     def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
         self.num_prefetch = check_count(self, "num_prefetch", num_prefetch)
-        self.num_thread = check_count(self, "num_thread", num_thread)
-        if not callable(get_df):
-            raise ConfigError(f"{type(self).__name__} got get_df={get_df!r}: wanted a function that makes a DataFlow")
+        self.num_thread = check_count(self, "num_thread", num_thread, maximum=_MOST_THREADS)
         self.flows = [get_df() for _ in range(self.num_thread)]
-        if not all(isinstance(ds, DataFlow) for ds in self.flows) or len(set(map(id, self.flows))) < self.num_thread:
-            raise ConfigError(
-                f"{type(self).__name__} got a get_df that returned {self.flows!r:.200}: wanted a new DataFlow each time"
-            )
+        for ds in self.flows:
+            check_instance(self, "get_df()", ds, DataFlow, "a new DataFlow each time")  # type: ignore[type-abstract]
+        if len(set(map(id, self.flows))) < self.num_thread:
+            raise ConfigError(f"{type(self).__name__} got a get_df that returned one flow again: wanted new ones")
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._crew: _ThreadCrew | None = None
 

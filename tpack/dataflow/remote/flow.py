@@ -17,6 +17,7 @@ from tpack.dataflow.remote.sockets import Endpoint, drain_events, open_sockets, 
 from tpack.dataflow.repeat import RepeatedData
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger, serialize
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
 from tpack.utils.optional import import_optional
 
@@ -50,6 +51,7 @@ class RemoteStats:
     num_rejected: int = 0
 
 
+@check_arguments
 class RemoteDataZMQ(DataFlow):
     """Yield the data points that others send with `send_dataflow_zmq`, without end.
 
@@ -76,7 +78,9 @@ class RemoteDataZMQ(DataFlow):
         options: RemoteOptions = _DEFAULT_OPTIONS,
     ) -> None:
         addresses = [addr1] if addr2 is None else [addr1, addr2]
-        self._addresses = [check_address(type(self).__name__, address, options) for address in addresses]
+        self._addresses = [
+            check_address(type(self).__name__, address, options, f"addr{k}") for k, address in enumerate(addresses, 1)
+        ]
         hwm = options.num_waiting(check_count(self, "hwm", hwm))
         self._endpoints = [Endpoint("PULL", address, hwm, bind, options) for address in self._addresses]
         self._options = options
@@ -198,6 +202,7 @@ class RemoteDataZMQ(DataFlow):
         return f"RemoteDataZMQ({', '.join(self._addresses)})"
 
 
+@check_arguments
 def send_dataflow_zmq(
     df: DataFlow,
     addr: str,

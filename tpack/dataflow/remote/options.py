@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_instance, check_number, shown
 from tpack.utils.optional import import_optional
 
@@ -83,6 +84,7 @@ class RemoteOptions:
         return max(1, min(hwm, self.max_waiting_bytes // self.max_message_bytes))
 
 
+@check_arguments
 def make_curve_keys(num_peers: int = 1) -> list[CurveKeys]:
     """Make new keys for an end that binds and those that connect to it.
 
@@ -107,24 +109,25 @@ def make_curve_keys(num_peers: int = 1) -> list[CurveKeys]:
     return [binding, *(CurveKeys(other, other_secret, (public,)) for other, other_secret in others)]
 
 
-def check_address(owner: str, address: object, options: RemoteOptions) -> str:
+def check_address(owner: str, address: object, options: RemoteOptions, name: str = "addr") -> str:
     """Return an address if data may go there.
 
     Args:
         owner: who wants to use it, for the message.
         address: such as ``"tcp://127.0.0.1:5555"`` or ``"ipc:///tmp/name"``.
         options: with keys, any address is allowed.
+        name: the argument.
 
     Raises:
         ConfigError: It is no such address, or it reaches beyond this machine and there are no keys; or the options are
             no `RemoteOptions`.
     """
     if not isinstance(address, str) or not _ANY_ADDRESS.fullmatch(address):
-        raise ConfigError(f"{owner} got the address {shown(address)}: wanted 'tcp://host:port' or 'ipc://path'")
+        raise ConfigError(f"{owner} got {name}={shown(address)}: wanted 'tcp://host:port' or 'ipc://path'")
     check_instance(owner, "options", options, RemoteOptions)
     if options.keys is None and not _LOCAL_ADDRESS.fullmatch(address):
         raise ConfigError(
-            f"{owner} got the address {address!r}, which other machines can reach: anybody there could read the "
+            f"{owner} got {name}={address!r}, which other machines can reach: anybody there could read the "
             "data or send other. Use tcp://127.0.0.1:port or ipc://path, or give keys: see make_curve_keys"
         )
     return address

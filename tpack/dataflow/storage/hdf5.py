@@ -14,7 +14,8 @@ from tpack.dataflow.batch import aggregate
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger
-from tpack.utils.checks import check_local_path
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_instances, check_local_path
 from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
@@ -29,6 +30,7 @@ _PIECE_SIZE_BYTES = 1 << 16
 _VERSIONS = ("v110", "v110")
 
 
+@check_arguments
 class HDF5Data(IndexedDataFlow):
     """Yield lists of the k-th entries of some arrays in an HDF5 file.
 
@@ -46,8 +48,7 @@ class HDF5Data(IndexedDataFlow):
     """
 
     def __init__(self, filename: str | os.PathLike[str], data_paths: Sequence[str], shuffle: bool = True) -> None:
-        if not isinstance(data_paths, (list, tuple)) or not data_paths:
-            raise ConfigError(f"HDF5Data got data_paths={data_paths!r:.100}: wanted a list of at least one path")
+        data_paths = check_instances(self, "data_paths", data_paths, str, least=1)
         super().__init__(shuffle)
         self.filename = check_local_path(self, "filename", filename)
         self.data_paths = list(data_paths)

@@ -26,6 +26,7 @@ from tpack.dataflow.storage import tensorpack_format
 from tpack.dataflow.storage.lmdb_pages import check_pages
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger, serialize
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_local_path
 from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
@@ -44,6 +45,7 @@ _FIRST_MAP_SIZE_BYTES = 1 << 26
 _MAX_CHUNK_SIZE_BYTES = 1 << 26
 
 
+@check_arguments
 class LMDBData(IndexedDataFlow):
     """Yield the entries of an LMDB file as lists ``[key, value]`` of bytes.
 
@@ -107,6 +109,7 @@ class LMDBData(IndexedDataFlow):
         return self._file
 
 
+@check_arguments
 class LMDBDataDecoder(MapData):
     """Yield what a function makes of the keys and values of an LMDB file; None drops the entry.
 

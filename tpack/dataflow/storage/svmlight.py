@@ -5,10 +5,12 @@ from typing import Any
 
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_local_path
 from tpack.utils.optional import import_optional
 
 
+@check_arguments
 class SVMLightData(IndexedDataFlow):
     """Yield lists ``[features, label]`` from a file in SVMLight format.
 

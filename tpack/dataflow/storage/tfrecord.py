@@ -23,6 +23,7 @@ from tpack.dataflow.sources import IndexedDataFlow
 from tpack.dataflow.storage import tensorpack_format
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_local_path
 from tpack.utils.fs import atomic_write
 from tpack.utils.progress import get_tqdm
@@ -39,6 +40,7 @@ _SMALL_SIZE_BYTES = 512
 _MASK_DELTA = 0xA282EAD8
 
 
+@check_arguments
 class TFRecordData(IndexedDataFlow):
     """Yield the records of a TFRecord file as bytes, with their checksums checked.
 
