@@ -53,8 +53,9 @@ def test_copies_follow_what_a_callback_does_to_the_main_tower():
         def _setup_graph(self):
             self.copies = [tower.get_variable("w") for tower in self.trainer.towers]
 
-        def _before_epoch(self):
-            self.seen.append(tuple(self.trainer.sess.run(self.copies)))
+        def _before_run(self, ctx):
+            if self.local_step == 0:
+                self.seen.append(tuple(self.trainer.sess.run(self.copies)))
 
         def _trigger_epoch(self):
             self.copies[0].load(7.0, self.trainer.sess)
