@@ -129,10 +129,12 @@ def _write_events(directory: Path) -> None:
 def _read_events(directory: Path) -> object:
     (path,) = directory.iterdir()
     found = list(results_in(str(path)))
-    # Nothing in such a file says how many events it has, and in which order.
-    if all(loss == {"loss": step / 4} for step, loss in found) and len(found) < _NUM_EVENTS:
-        raise InputError("what is there up to the damage was read")
-    return sorted(found, key=repr)
+    # Nothing in such a file says how many events it has, and in which order, or that one is there twice.
+    if all(loss == {"loss": step / 4} for step, loss in found):
+        found = [(step, {"loss": step / 4}) for step in sorted({step for step, _ in found})]
+        if len(found) < _NUM_EVENTS:
+            raise InputError("what is there up to the damage was read")
+    return found
 
 
 def _write_statistics(directory: Path) -> None:

@@ -91,7 +91,7 @@ def test_missing_and_damaged_npz_are_named(tmp_path: Path) -> None:
 def test_a_lone_array_is_no_npz(tmp_path: Path) -> None:
     with open(tmp_path / "model.npz", "wb") as file:
         np.save(file, np.ones(3))
-    with pytest.raises(CheckpointError, match=r"model\.npz holds one array without a name"):
+    with pytest.raises(CheckpointError, match=r"model\.npz: ValueError: it holds one array without a name"):
         load_npz(str(tmp_path / "model.npz"))
 
 

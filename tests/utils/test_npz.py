@@ -45,20 +45,28 @@ def test_cut_off_file_is_refused(tmp_path, size):
     path = tmp_path / "file.npz"
     np.savez(path, **ARRAYS)
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(InputError, match=r"cannot read arrays from .*file\.npz"):
+    with pytest.raises(InputError, match=r"cannot read arrays from .*file\.npz: "):
         read_npz(path)
+
+
+def test_what_follows_an_array_is_refused(tmp_path):
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    with zipfile.ZipFile(tmp_path / "file.npz", "w") as archive:
+        archive.writestr("a.npy", (tmp_path / "one.npy").read_bytes() + b"more")
+    with pytest.raises(InputError, match="a.npy is longer than its array"):
+        read_npz(tmp_path / "file.npz")
 
 
 def test_what_is_no_array_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "file.npz", "w") as archive:
         archive.writestr("a.npy", b"text")
-    with pytest.raises(InputError, match="a.* is no array"):
+    with pytest.raises(InputError, match="ValueError: "):
         read_npz(tmp_path / "file.npz")
 
 
 def test_one_array_and_objects_are_refused(tmp_path):
     np.save(tmp_path / "one.npy", np.zeros(3))
-    with pytest.raises(InputError, match="holds one array without a name"):
+    with pytest.raises(InputError, match="ValueError: it holds one array without a name"):
         read_npz(tmp_path / "one.npy")
     np.savez(tmp_path / "objects.npz", a=np.array([object()]))
     with pytest.raises(InputError, match="ValueError: .*allow_pickle"):

@@ -1,9 +1,11 @@
 """Arrays read from ``.npz`` files, which are archives in the ZIP format, and never unpickled.
 
-Python's reader of archives believes their directory, and numpy's gives the bytes of what is no array: a wrong byte makes
-it leave arrays out without a word. So what is read is compared with what the end of the file says.
+Python's reader of archives believes their directory, and looks at a checksum only when it has come to an end: a wrong
+byte makes numpy leave arrays out, or take others for them, without a word. So the directory is compared with what the
+end of the file says, and each array is read to its end.
 """
 
+import io
 import os
 import struct
 import zipfile
@@ -13,6 +15,7 @@ import numpy as np
 from tpack.errors import InputError
 
 _END = struct.Struct("<4s6xH4xI2x")
+_ONE_ARRAY = b"\x93NUMPY"
 _END_SIGNATURE = b"PK\x05\x06"
 # What does not fit into the numbers of the format stands elsewhere.
 _ELSEWHERE = (0xFFFF, 0xFFFFFFFF)
@@ -29,15 +32,15 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """
     path = os.fspath(path)
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.ndarray):
-            with loaded as file:
-                _check_directory(path, file.zip)
-                return {name: _as_array(name, file[name]) for name in file.files}
+        with open(path, "rb") as file:
+            if file.read(len(_ONE_ARRAY)) == _ONE_ARRAY:
+                raise ValueError("it holds one array without a name, and numpy.savez writes arrays with names")
+        with zipfile.ZipFile(path) as archive:
+            _check_directory(path, archive)
+            return {info.filename.removesuffix(".npy"): _read_array(archive, info) for info in archive.infolist()}
     except Exception as error:
         # What damaged archives raise is of many kinds.
         raise InputError(f"cannot read arrays from {path}: {type(error).__name__}: {error}") from error
-    raise InputError(f"{path} holds one array without a name: wanted a file that numpy.savez wrote")
 
 
 def _check_directory(path: str, archive: zipfile.ZipFile) -> None:
@@ -52,7 +55,10 @@ def _check_directory(path: str, archive: zipfile.ZipFile) -> None:
         raise ValueError(f"the directory has {found[0]} files at byte {found[1]}: wanted {count} at byte {start}")
 
 
-def _as_array(name: str, value: object) -> np.ndarray:
-    if not isinstance(value, np.ndarray):
-        raise ValueError(f"{name} is no array")
-    return value
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    """Return an array; what has its checksum is all that the archive has of it, and nothing of it is left over."""
+    content = io.BytesIO(archive.read(info))
+    array: np.ndarray = np.lib.format.read_array(content, allow_pickle=False)
+    if content.read(1):
+        raise ValueError(f"{info.filename} is longer than its array")
+    return array
