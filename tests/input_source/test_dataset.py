@@ -110,7 +110,7 @@ def test_dataflow_to_dataset_is_one_pass(graph):
 
 
 def test_dataflow_to_dataset_wants_a_dataflow():
-    with pytest.raises(ConfigError, match="dataflow_to_dataset takes a DataFlow, got list"):
+    with pytest.raises(ConfigError, match="dataflow_to_dataset got ds=.*: wanted a DataFlow; as_dataflow makes one"):
         TFDatasetInput.dataflow_to_dataset([], [])
 
 

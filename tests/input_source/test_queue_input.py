@@ -73,7 +73,7 @@ def test_an_empty_signature_is_an_error(graph):
 
 
 def test_something_else_than_a_dataflow_is_an_error():
-    with pytest.raises(ConfigError, match="QueueInput got ds=\[\]: wanted a DataFlow; as_dataflow makes one"):
+    with pytest.raises(ConfigError, match=r"QueueInput got ds=\[\]: wanted a DataFlow; as_dataflow makes one"):
         QueueInput([])
 
 

@@ -160,5 +160,5 @@ def test_list_is_copied_and_pickled():
 
 
 def test_what_is_no_transform_is_refused():
-    with pytest.raises(ConfigError, match="TransformList got tfms\[1\]=3: wanted a Transform"):
+    with pytest.raises(ConfigError, match=r"TransformList got tfms\[1\]=3: wanted a Transform"):
         TransformList([CROP, 3])
