@@ -1,15 +1,18 @@
 import multiprocessing as mp
+import os
 import threading
 import time
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks import start_proc_or_thread
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, WorkerError
+from tpack.train.trainer import Trainer
 from tpack.utils.concurrency import StoppableThread
 
 
@@ -76,3 +79,34 @@ def test_the_failure_of_a_thread_is_told(graph):
 def test_what_cannot_be_started_is_an_error():
     with pytest.raises(CallbackError, match="wants processes and threads, got 5"):
         StartProcOrThread([Waiting(), 5])
+
+
+class ForGood(Trainer):
+    """Waits for what a thread of the user's was to give."""
+
+    def __init__(self):
+        super().__init__()
+        self.train_op = tf.FIFOQueue(1, [tf.float32], [[]], name="never_filled").dequeue()
+
+
+def train_for_good(member):
+    with captured_log(), pytest.raises(WorkerError) as caught:
+        ForGood().train_with_defaults(
+            callbacks=[StartProcOrThread(member)], extra_callbacks=[], monitors=[], steps_per_epoch=1, max_epoch=1
+        )
+    return caught.value
+
+
+@pytest.mark.parametrize("kind", [threading.Thread, StoppableThread], ids=["plain", "stoppable"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_fails_ends_training_by_its_name(graph, kind):
+    def fail():
+        raise OSError("the disk is gone")
+
+    error = train_for_good(kind(target=fail, name="feeder", daemon=True))
+    assert str(error) == "training ends because the thread 'feeder' ended with OSError: the disk is gone"
+
+
+def test_a_process_that_fails_ends_training_by_its_name(graph):
+    process = mp.get_context("spawn").Process(target=os._exit, args=(3,), name="feeder", daemon=True)
+    assert str(train_for_good(process)) == "training ends because the process 'feeder' ended with exit code 3"

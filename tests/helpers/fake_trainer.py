@@ -47,7 +47,7 @@ class FakeTrainer:
     is_chief = True
     input_source: Any = None
     # None of its steps ever hangs.
-    interruption: Any = SimpleNamespace(held=nullcontext)
+    interruption: Any = SimpleNamespace(held=nullcontext, fail=lambda error: None)
 
     def __init__(self, train_op: Any = None, tower_func: Any = None) -> None:
         self.graph = tf.get_default_graph()

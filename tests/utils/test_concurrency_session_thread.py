@@ -34,6 +34,20 @@ def test_subclasses_run_in_the_session(session8):
     assert thread.seen is session8
 
 
+def test_a_subclass_with_a_run_of_its_own_asks_for_the_session(session8):
+    class Mine(ShareSessionThread):
+        def run(self):
+            with self.default_sess() as session:
+                self.seen = session, tf.get_default_session(), tf.constant(3).eval()
+
+    thread = Mine()
+    with pytest.raises(ConfigError, match="from its start on, and was not started"), thread.default_sess():
+        pass
+    thread.start()
+    thread.join()
+    assert thread.seen == (session8, session8, 3)
+
+
 def test_no_session_and_no_thread_are_errors(graph, monkeypatch):
     thread = ShareSessionThread(threading.Thread(target=print))
     with pytest.raises(ConfigError, match="is to share the default session, and there is none"):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing as mp
 import threading
+from collections.abc import Callable
+from multiprocessing import connection
 from typing import TypeAlias
 
 from tpack.callbacks.base import Callback
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, WorkerError
 from tpack.utils import logger
+from tpack.utils.child_process import cause_of_death
 from tpack.utils.concurrency import start_proc_mask_signal
 
 Startable: TypeAlias = mp.process.BaseProcess | threading.Thread
@@ -20,7 +24,8 @@ JOIN_TIMEOUT_SECS = 5.0
 class StartProcOrThread(Callback):
     """Start threads and processes before training, and stop them after it.
 
-    When a `StoppableThread` among them fails, the next failing step of the training raises its error.
+    When one of them fails, a thread with an exception or a process with an exit code, training ends with an error that
+    names it: a step that waits for what it was to give would wait for ever.
 
     Args:
         startable: a process, a thread, or a list of them.
@@ -48,9 +53,34 @@ class StartProcOrThread(Callback):
         for member in self._members:
             if isinstance(member, mp.process.BaseProcess):
                 start_proc_mask_signal(member)
+                name = f"watches {member.name}"
+                threading.Thread(target=self._watch_process, args=(member,), name=name, daemon=True).start()
             else:
+                # On the instance, as what a subclass or the argument ``target`` says is its own affair.
+                member.__dict__["run"] = functools.partial(self._run_watched, member, member.run)
                 member.start()
             self._started.append(member)
+
+    def _run_watched(self, thread: threading.Thread, run: Callable[[], None]) -> None:
+        """Run a thread, and end training if it fails."""
+        try:
+            run()
+        except BaseException as error:
+            self._end_training(f"the thread {thread.name!r} ended with {type(error).__name__}: {error}", error)
+            raise
+
+    def _watch_process(self, process: mp.process.BaseProcess) -> None:
+        """Wait for the end of a process, and end training if it failed."""
+        connection.wait([process.sentinel])
+        if process.exitcode:
+            self._end_training(f"the process {process.name!r} {cause_of_death(process.exitcode)}", None)
+
+    def _end_training(self, what: str, cause: BaseException | None) -> None:
+        failure = WorkerError(f"training ends because {what}")
+        failure.__cause__ = cause
+        interruption = self.trainer.interruption
+        if interruption is not None:
+            interruption.fail(failure)
 
     def _after_train(self) -> None:
         if not self._stops:

@@ -197,7 +197,7 @@ class ShareSessionThread(threading.Thread):
         th: a thread that is not started, whose ``run`` is run; None in subclasses, which override ``run_in_session``.
     """
 
-    _session: Session
+    _session: Session = None
 
     def __init__(self, th: threading.Thread | None = None) -> None:
         super().__init__()
@@ -220,9 +220,24 @@ class ShareSessionThread(threading.Thread):
         self._session = session
         super().start()
 
+    @contextmanager
+    def default_sess(self) -> Iterator[Session]:
+        """Make the session, and its graph, the default ones for a block; for subclasses that override ``run``.
+
+        Returns:
+            A context manager whose value is the session.
+
+        Raises:
+            ConfigError: The thread was not started, and so there is none.
+        """
+        if self._session is None:
+            raise ConfigError(f"the thread {self.name!r} has a session from its start on, and was not started")
+        with self._session.graph.as_default(), self._session.as_default():
+            yield self._session
+
     def run(self) -> None:
         """Run in the session."""
-        with self._session.graph.as_default(), self._session.as_default():
+        with self.default_sess():
             self.run_in_session()
 
     def run_in_session(self) -> None:
