@@ -2,9 +2,9 @@
 
     python -m tests.helpers.interruptible LOG_DIR [--source NAME] [--hang PHASE] [--faster N]
 
-Each line of ``LOG_DIR/../phases.txt`` is a phase that began, after a first line with the process's id. What the training
-computes depends on every bit of the data and their order. It goes on from the newest checkpoint, and writes the weights
-to ``LOG_DIR/../weights.npz`` in the end.
+Each line of ``LOG_DIR/../phases.txt`` is a phase that began, after a first line with the process's id. What the
+training computes depends on every bit of the data and their order. It goes on from the newest checkpoint, and writes
+the weights to ``LOG_DIR/../weights.npz`` in the end.
 """
 
 import argparse
@@ -140,7 +140,7 @@ class Phases(Callback):
 
     def _after_train(self) -> None:
         self._diary.note("ending")
-        if self.epoch_num == LAST_EPOCH and self.local_step == STEPS_PER_EPOCH and not self.trainer.interrupted:
+        if self.global_step == LAST_EPOCH * STEPS_PER_EPOCH and not self.trainer.interrupted:
             values = {v.op.name: self.trainer.sess.run(v) for v in tf.global_variables() if "EMA" not in v.op.name}
             np.savez(Path(logger.get_logger_dir() or "").parent / "weights.npz", **values)
 

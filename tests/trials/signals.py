@@ -37,7 +37,7 @@ def main() -> int:
                 print(f"run {number}: {plan}: {'; '.join(outcome.faults)}", flush=True)
             if (number + 1) % 10 == 0:
                 print(f"{number + 1} runs, {num_faulty} with a fault", flush=True)
-    print_table(outcomes)
+                print_table(outcomes)
     return 1 if num_faulty else 0
 
 
@@ -51,7 +51,9 @@ def print_table(outcomes: dict[str, list[tuple[Plan, Outcome]]]) -> None:
         }
         codes = sorted({outcome.code for _, outcome in tried if outcome.came})
         missed = sum(not outcome.came for _, outcome in tried)
-        print(f"{phase:24} {len(tried):5} {missed:12} {longest[False]:8.2f}s {longest[True]:8.2f}s  {codes}")
+        print(
+            f"{phase:24} {len(tried):5} {missed:12} {longest[False]:8.2f}s {longest[True]:8.2f}s  {codes}", flush=True
+        )
 
 
 if __name__ == "__main__":

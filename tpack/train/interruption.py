@@ -8,16 +8,16 @@ What the main thread does may take longer than there is time, or not end at all:
 TensorFlow, where Python notes nothing, a callback evaluates the model, a disk hangs. So a thread reads the signals too,
 which Python's C code writes into a socket as they come, and after the first one goes on by the clock:
 
-- after `LET_GO_SECS`, whoever waits for data is let go, with the session still open; a callback that runs Python code is
-  interrupted. What had been trained is then saved.
+- after `LET_GO_SECS`, whoever waits for data is let go, with the session still open; a callback that runs Python code
+  is interrupted. What had been trained is then saved.
 - after `CLOSE_SECS`, the session is closed, so that whatever runs in it returns. The checkpoints before are the last.
 - after `END_SECS`, the process is ended as it is. Checkpoints and statistics are written aside and renamed, so they are
   whole even then.
 
 A second signal ends the process within `HURRY_SECS`. The times after which the process ends hold however training has
 ended, except after Ctrl-C, whose KeyboardInterrupt a program may catch in order to go on; and in an interactive
-interpreter Ctrl-C never ends it. When the times come a timer of the system ends a process in which Python's lock is held
-and no thread gets to run. Only a signal that comes when that is so already is noticed by nobody.
+interpreter Ctrl-C never ends it. When the times come, a timer of the system ends a process in which Python's lock is
+held and no thread gets to run. Only a signal that comes when that is so already is noticed by nobody.
 
 Another thread of the program that wants training to end with an error has the same means.
 """
@@ -138,6 +138,8 @@ class Interruption:
         if self._watcher is None:
             return
         self.hand_back()
+        if self.signum == signal.SIGTERM:
+            self._end_at_the_next()
         _OPEN.remove(self)
         # The watcher ends when nobody is at the other end any more.
         self._sockets[1].close()
@@ -151,6 +153,12 @@ class Interruption:
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
         signal.set_wakeup_fd(self._previous_fd)
+
+    def _end_at_the_next(self) -> None:
+        """Let the kernel end the process at the next signal: it is about to end, and Python would only take note."""
+        for signum, handler in self._previous.items():
+            if handler in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(signum, signal.SIG_DFL)
 
     @property
     def is_late(self) -> bool:
@@ -343,7 +351,7 @@ def _pass_on(received: bytes, descriptor: int) -> None:
 
 @functools.cache
 def _watch_forks() -> None:
-    """Let the signals of a fork be its own: it would write them into the socket of the process that it was forked from."""
+    """Let the signals of a fork be its own: it would write them into the socket of the process that it came from."""
     os.register_at_fork(after_in_child=_hand_back_in_fork)
 
 

@@ -1,13 +1,13 @@
 """End this process at a certain moment, whatever its threads are doing.
 
-An orderly end needs the main thread, and one that waits in C, for data or for a disk, never comes to it. `exit_now` ends
-the process from any thread; `ExitTimer` from none at all: the C library calls its own ``_exit`` when the time has come,
-also while a thread holds Python's lock and lets no other one run.
+An orderly end needs the main thread, and one that waits in C, for data or for a disk, never comes to it. `exit_now`
+ends the process from any thread; `ExitTimer` from none at all: the C library calls its own ``_exit`` when the time has
+come, also while a thread holds Python's lock and lets no other one run.
 
 Neither runs what was registered for the end of the interpreter. So `exit_now` does what must not be left out: what was
-logged and printed is written, and processes that `multiprocessing` has made are killed. Those that tpack itself has made
-notice the end of their owner (`tpack.utils.child_process`), and named shared memory is removed by Python's tracker of
-resources, which notices it too.
+logged and printed is written, and processes that `multiprocessing` has made are killed. Those that tpack itself has
+made notice the end of their owner (`tpack.utils.child_process`), and named shared memory is removed by Python's tracker
+of resources, which notices it too.
 """
 
 import ctypes
