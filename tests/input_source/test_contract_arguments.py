@@ -152,7 +152,7 @@ def cases():
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize(("called", "parameter"), cases())
+@pytest.mark.parametrize(("called", "parameter"), list(cases()))
 def test_wrong_argument_is_named_and_not_printed(called, parameter):
     unclear, names = {}, list(inspect.signature(called).parameters)
     with dataflow.start_workers_by("spawn"):
