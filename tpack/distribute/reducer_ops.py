@@ -62,7 +62,8 @@ class ReducerCrossTowerOps(CrossTowerOps):
     """
 
     def __init__(self, reducer: Reducer) -> None:
-        self._reducer = check_instance(self, "reducer", reducer, Reducer, "a Reducer; make_reducer makes one")
+        wanted = "a Reducer; make_reducer makes one"
+        self._reducer = check_instance(self, "reducer", reducer, Reducer, wanted)  # type: ignore[type-abstract]
 
     @property
     def name(self) -> str:

@@ -83,7 +83,8 @@ def with_operators(cls: type[C]) -> type[C]:
 
 def _operator(name: str) -> Callable[..., object]:
     is_reflected = name.startswith("__r")
-    function = iter if name == "__iter__" else getattr(operator, name.replace("__r", "__") if is_reflected else name)
+    plain_name = name.replace("__r", "__") if is_reflected else name
+    function: Callable[..., object] = iter if name == "__iter__" else getattr(operator, plain_name)
 
     def apply(self: Any, *others: object) -> object:
         operand = self._operand() if hasattr(self, "_operand") else tf.convert_to_tensor(self)
