@@ -139,7 +139,5 @@ def test_close_reaches_flows_in_threads():
 def test_check_dataflow():
     ds = DataFromList([])
     assert check_dataflow(ds, "me") is ds
-    with pytest.raises(
-        ConfigError, match="me got ds=.*: wanted a DataFlow; as_dataflow makes one of a list or a loader"
-    ):
+    with pytest.raises(ConfigError, match="me got ds=.*: wanted a DataFlow; as_dataflow makes one of a list"):
         check_dataflow([], "me")
