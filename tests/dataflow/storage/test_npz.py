@@ -64,7 +64,9 @@ def test_archive_of_an_unknown_version_is_refused(path):
     directory = data.index(b"PK\x01\x02")
     data[directory + 6] = 173
     path.write_bytes(data)
-    with pytest.raises(InputError, match="cannot read arrays from .*points.npz: NotImplementedError: zip file version 17.3"):
+    with pytest.raises(
+        InputError, match="cannot read arrays from .*points.npz: NotImplementedError: zip file version 17.3"
+    ):
         NumpySerializer.load(path)
 
 
