@@ -100,7 +100,8 @@ def resolve_together(devices: Iterable[str]) -> list[str]:
     """Return the devices that this machine has for a list of names, different ones for different names.
 
     On a machine without GPUs, the logical CPU device that stands in for a GPU may be one that the list names itself, as
-    ``"/cpu:0"`` beside ``"/gpu:0"``. The GPU then gets the first one that nothing else in the list has.
+    ``"/cpu:0"`` beside ``"/gpu:0"``. The GPU then gets the first one that nothing else in the list has, and values are
+    found by that one's name: a strategy tells it among its ``worker_devices``.
 
     Args:
         devices: names.
