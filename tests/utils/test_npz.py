@@ -71,3 +71,11 @@ def test_one_array_and_objects_are_refused(tmp_path):
     np.savez(tmp_path / "objects.npz", a=np.array([object()]))
     with pytest.raises(InputError, match="ValueError: .*allow_pickle"):
         read_npz(tmp_path / "objects.npz")
+
+
+def test_comment_at_the_end_is_refused(tmp_path):
+    np.savez(tmp_path / "file.npz", **ARRAYS)
+    with zipfile.ZipFile(tmp_path / "file.npz", "a") as archive:
+        archive.comment = b"a comment"
+    with pytest.raises(InputError, match="does not end as archives end that have no comment"):
+        read_npz(tmp_path / "file.npz")

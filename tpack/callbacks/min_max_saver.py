@@ -115,7 +115,9 @@ class MinSaver(Callback):
             with atomic_write(self._best_path) as file:
                 file.write(seal_json({"name": self._stat, "value": value, "global_step": self.global_step}))
         except OSError as error:
-            raise CheckpointError(f"cannot write checkpoint {self._path}: {why_not_written(self._path, error)}") from error
+            raise CheckpointError(
+                f"cannot write checkpoint {self._path}: {why_not_written(self._path, error)}"
+            ) from error
         self._best = value
         logger.info(f"Model with {'maximum' if self._reverse else 'minimum'} '{self._stat}' ({value:.5g}) saved.")
 

@@ -48,10 +48,10 @@ def _check_directory(path: str, archive: zipfile.ZipFile) -> None:
     with open(path, "rb") as file:
         file.seek(-_END.size, os.SEEK_END)
         signature, count, start = _END.unpack(file.read())
+    if signature != _END_SIGNATURE:
+        raise ValueError("it does not end as archives end that have no comment, which numpy does not write")
     found = len(archive.infolist()), archive.start_dir
-    if signature == _END_SIGNATURE and any(
-        said not in (is_so, *_ELSEWHERE) for said, is_so in zip((count, start), found, strict=True)
-    ):
+    if any(said not in (is_so, *_ELSEWHERE) for said, is_so in zip((count, start), found, strict=True)):
         raise ValueError(f"the directory has {found[0]} files at byte {found[1]}: wanted {count} at byte {start}")
 
 

@@ -145,7 +145,9 @@ class JSONWriter(MonitorBase):
                 with atomic_write(self._path) as file:
                     json.dump(entries, file, allow_nan=False)
             except OSError as error:
-                raise CallbackError(f"cannot write statistics to {self._path}: {why_not_written(self._path, error)}") from error
+                raise CallbackError(
+                    f"cannot write statistics to {self._path}: {why_not_written(self._path, error)}"
+                ) from error
 
     def _after_train(self) -> None:
         self._trigger()
