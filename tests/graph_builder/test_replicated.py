@@ -93,3 +93,9 @@ def test_gradients_are_reduced_by_what_was_measured(graph, tmp_path):
     with run_steps(result, 1) as session:
         main, copy = session.run([tf.trainable_variables(), [v for v in result.copies if "Momentum" not in v.op.name]])
     np.testing.assert_array_equal(main, copy)
+
+
+@pytest.mark.parametrize("average", ["no", None, 0])
+def test_what_is_neither_true_nor_false_does_not_average(average):
+    with pytest.raises(ConfigError, match="SyncMultiGPUReplicatedBuilder got average=.*: wanted True or False"):
+        SyncMultiGPUReplicatedBuilder(2, average)

@@ -3,6 +3,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, run_steps
+from tpack.errors import ConfigError
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder
 from tpack.tfutils.gradproc import SummaryGradient
 from tpack.tfutils.optimizer import apply_grad_processors
@@ -59,3 +60,8 @@ def test_gradients_are_summarised_in_the_main_tower_only(graph):
     with run_steps(result, 1) as session:
         session.run(tf.summary.merge_all())
     assert len(tf.get_collection(tf.GraphKeys.SUMMARIES)) == 2
+
+
+def test_what_is_neither_true_nor_false_does_not_scale():
+    with pytest.raises(ConfigError, match="AsyncMultiGPUBuilder got scale_gradient='x': wanted True or False"):
+        AsyncMultiGPUBuilder(2, "x")

@@ -3,11 +3,14 @@
 import functools
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
+from tpack.models.batch_norm import BatchNorm
+from tpack.models.conv2d import Conv2D
 from tpack.models.registry import (
     argument_aliases,
     get_registered_layer,
@@ -16,6 +19,7 @@ from tpack.models.registry import (
     registered_layer_names,
 )
 from tpack.tfutils.argscope import argscope
+from tpack.tower.context import TowerContext
 from tpack.tower.getters import compute_in
 
 
@@ -94,9 +98,9 @@ def test_missing_name_shows_how_to_call(graph: Any) -> None:
 
 @pytest.mark.parametrize("inputs", [None, [1.0, 2.0], [], 3])
 def test_input_that_is_no_tensor_is_refused(graph: Any, inputs: Any) -> None:
-    with pytest.raises(ConfigError, match=r"RegistryScale 's' wants a tensor, or a list of tensors.*got"):
+    with pytest.raises(ConfigError, match=r"RegistryScale 's' got x=.*: wanted a tensor, or a list of tensors"):
         RegistryScale("s", inputs)
-    with pytest.raises(ConfigError, match="RegistryShift wants a tensor"):
+    with pytest.raises(ConfigError, match="RegistryShift got x=.*: wanted a tensor"):
         RegistryShift(inputs)
     assert graph.get_operations() == []
 
@@ -168,3 +172,32 @@ def test_a_layer_tells_the_function_that_it_was_made_of(graph: Any) -> None:
         z = layer("b", tf.ones([]))
     with tf.Session() as session:
         assert session.run([y, z]) == [5, 9]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: BatchNorm("bn", x, center="no"), "BatchNorm 'bn' got center='no': wanted True or False"),
+        (lambda x: BatchNorm("bn", x, scale=None), "BatchNorm 'bn' got scale=None: wanted True or False"),
+        (lambda x: BatchNorm("bn", x, epsilon="small"), "got epsilon='small': wanted a finite number"),
+        (lambda x: BatchNorm("bn", x, epsilon=float("nan")), "got epsilon=nan: wanted a finite number"),
+        (lambda x: BatchNorm("bn", x, momentum=True), "got momentum=True: wanted a finite number"),
+        (lambda x: BatchNorm("bn", x, axis="last"), "got axis='last': wanted a finite number"),
+        (lambda x: Conv2D("conv", x, 4.5, 3), "Conv2D 'conv' got filters=4.5: wanted an integer"),
+        (lambda x: Conv2D("conv", x, 4, 3, use_bias=1), "got use_bias=1: wanted True or False"),
+    ],
+)
+def test_flags_and_numbers_of_layers_are_checked(graph: Any, make: Any, message: str) -> None:
+    with TowerContext("", is_training=True), pytest.raises(ConfigError, match=message):
+        make(tf.ones([2, 4, 4, 3]))
+    assert not tf.global_variables()
+
+
+def test_numbers_may_be_tensors_where_they_could_before_and_users_annotations_are_theirs(graph: Any) -> None:
+    @layer_register(use_scope=None)
+    def RegistryAnnotated(x: Any, factor: float = 1.0) -> Any:  # noqa: N802
+        return x * factor
+
+    with TowerContext("", is_training=True):
+        BatchNorm("bn", tf.ones([2, 3]), momentum=tf.constant(0.9), training=np.bool_(True))
+    assert RegistryAnnotated(tf.ones([2]), factor=np.ones(2)).shape == [2]

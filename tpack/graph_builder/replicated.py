@@ -20,6 +20,7 @@ from tpack.tower.context import TowerContext
 from tpack.tower.grads import ReduceOp
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
+from tpack.utils.checks import check_bool
 
 
 class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
@@ -43,7 +44,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         super().__init__(towers)
         if reducer is not None and not isinstance(reducer, Reducer):
             raise ConfigError(f"reducer must be a Reducer or None, got {reducer!r}; reducer_for_mode makes one of text")
-        self._op = ReduceOp.MEAN if average else ReduceOp.SUM
+        self._op = ReduceOp.MEAN if check_bool(self, "average", average) else ReduceOp.SUM
         self._reducer = choose_by_kind(self.devices).reducer if reducer is None else reducer
 
     @property

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.data_format import CHANNELS_LAST, channel_axis
 from tpack.utils.argtools import get_data_format, shape2d
+from tpack.utils.checks import shown
 
 PaddingLike: TypeAlias = str | int | Sequence[int | Sequence[int]]
 """A rule, or numbers of rows and columns; `parse_padding` says in which forms."""
@@ -63,9 +64,11 @@ def check_sizes(kind: str, argument: str, sizes: int | Sequence[int]) -> tuple[i
     try:
         height, width = shape2d(sizes)
     except ConfigError as error:
-        raise ConfigError(f"{layer_name(kind)} wants one or two integers as its {argument}, got {sizes!r}") from error
+        raise ConfigError(
+            f"{layer_name(kind)} wants one or two integers as its {argument}, got {shown(sizes)}"
+        ) from error
     if height < 1 or width < 1:
-        raise ConfigError(f"{layer_name(kind)} wants a positive {argument}, got {sizes!r}")
+        raise ConfigError(f"{layer_name(kind)} wants a positive {argument}, got {shown(sizes)}")
     return height, width
 
 
@@ -122,7 +125,7 @@ def check_units(kind: str, argument: str, units: SupportsIndex) -> int:
     """
     # A dimension read from a shape may be a numpy integer.
     if isinstance(units, bool) or not hasattr(units, "__index__") or units.__index__() < 1:
-        raise ConfigError(f"{layer_name(kind)} wants a positive number of {argument}, got {units!r}")
+        raise ConfigError(f"{layer_name(kind)} wants a positive number of {argument}, got {shown(units)}")
     return int(units.__index__())
 
 
@@ -138,7 +141,7 @@ def parse_rule(kind: str, padding: str) -> str:
     """
     rule = padding.upper() if isinstance(padding, str) else None
     if rule not in ("SAME", "VALID"):
-        raise ConfigError(f"{layer_name(kind)} wants padding 'same' or 'valid', got {padding!r}")
+        raise ConfigError(f"{layer_name(kind)} wants padding 'same' or 'valid', got {shown(padding)}")
     return str(rule)
 
 
@@ -165,7 +168,7 @@ def parse_padding(kind: str, padding: PaddingLike, *, channels_first: bool) -> P
             return [[int(n) for n in pair] for pair in pairs]
     raise ConfigError(
         f"{layer_name(kind)} wants padding 'same', 'valid', a number, [vertical, horizontal] or [[top, bottom], [left, "
-        f"right]], got {padding!r}"
+        f"right]], got {shown(padding)}"
     )
 
 

@@ -22,6 +22,7 @@ from tpack.models.statistics import (
 from tpack.models.steps import OUTPUT
 from tpack.models.variables import AffineOptions, Initializer, VariableHolder
 from tpack.tower.context import current_tower_context, get_current_tower_context
+from tpack.utils.checks import shown
 
 __all__ = ["BatchNorm"]
 
@@ -220,7 +221,7 @@ def _is_by_batch(training: bool | np.bool_ | None) -> bool:
         return current_tower_context().is_training
     # A comparison of numpy numbers gives a numpy truth value.
     if not isinstance(training, bool | np.bool_):
-        raise ConfigError(f"{layer_name('BatchNorm')} wants training to be True, False or None, got {training!r}")
+        raise ConfigError(f"{layer_name('BatchNorm')} wants training to be True, False or None, got {shown(training)}")
     return bool(training)
 
 
@@ -231,7 +232,7 @@ def _is_synchronised(sync_statistics: bool | str | None, virtual_batch_size: int
         hint = ": tpack has no Horovod, its towers synchronise themselves" if sync_statistics == "horovod" else ""
         raise ConfigError(
             f"{layer_name('BatchNorm')} wants sync_statistics to be None, True, 'towers' or 'nccl', got "
-            f"{sync_statistics!r}{hint}"
+            f"{shown(sync_statistics)}{hint}"
         )
     if virtual_batch_size is not None:
         raise ConfigError(

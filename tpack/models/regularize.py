@@ -21,6 +21,7 @@ from tpack.errors import ConfigError
 from tpack.models.variables import Regularizer
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.utils import logger
+from tpack.utils.checks import shown
 
 __all__ = ["add_keras_losses", "l1_regularizer", "l2_regularizer", "regularize_cost", "regularize_cost_from_collection"]
 
@@ -130,7 +131,7 @@ def add_keras_losses(*layers: KerasLayer) -> list[tf.Tensor]:
     """
     for layer in layers:
         if not hasattr(layer, "losses") or not hasattr(layer, "trainable_variables"):
-            raise ConfigError(f"add_keras_losses wants Keras layers or models, got {layer!r}")
+            raise ConfigError(f"add_keras_losses wants Keras layers or models, got {shown(layer)}")
     tower = get_current_tower_context()
     if tower is not None and not tower.is_training:
         return []

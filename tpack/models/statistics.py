@@ -18,6 +18,7 @@ from tpack.models.steps import OUTPUT
 from tpack.reduction.over_towers import stack_over_towers
 from tpack.tower.context import add_model_variable, get_current_tower_context, is_in_control_flow
 from tpack.tower.getters import full_precision
+from tpack.utils.checks import shown
 
 UPDATES = ("default", "collection", "internal", "skip")
 
@@ -174,12 +175,14 @@ def parse_update(kind: str, ema_update: str, internal_update: bool | None) -> st
         ConfigError: ``ema_update`` is something else, or both are given.
     """
     if ema_update not in UPDATES:
-        raise ConfigError(f"{layer_name(kind)} wants ema_update to be one of {', '.join(UPDATES)}, got {ema_update!r}")
+        raise ConfigError(
+            f"{layer_name(kind)} wants ema_update to be one of {', '.join(UPDATES)}, got {shown(ema_update)}"
+        )
     if internal_update is not None:
         if ema_update != "default":
             raise ConfigError(
-                f"{layer_name(kind)} got both ema_update={ema_update!r} and internal_update={internal_update!r}: the "
-                "first is enough"
+                f"{layer_name(kind)} got both ema_update={shown(ema_update)} and "
+                f"internal_update={shown(internal_update)}: the first is enough"
             )
         return "internal" if internal_update else "collection"
     return "collection" if ema_update == "default" else ema_update

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.variables import Regularizer, VariableHolder
 from tpack.tower.context import get_current_tower_context
+from tpack.utils.checks import shown
 
 Activation: TypeAlias = Callable[..., tf.Tensor]
 """A function of a tensor, which may have an argument ``name``."""
@@ -72,7 +73,7 @@ def activation_steps(activation: Activation | None, activity_regularizer: Regula
     for argument, value in (("activation", activation), ("activity_regularizer", activity_regularizer)):
         if value is not None and not callable(value):
             where = tf.get_variable_scope().name or "a layer"
-            raise ConfigError(f"{where} wants a function or None as its {argument}, got {value!r}")
+            raise ConfigError(f"{where} wants a function or None as its {argument}, got {shown(value)}")
     steps: list[Step] = []
     if activation is not None:
         steps.append(_with_name(activation))

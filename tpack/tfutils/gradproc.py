@@ -18,6 +18,7 @@ from tpack.tfutils.summary import add_histogram_summary, add_named_moving_summar
 from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
 from tpack.types import GradsAndVars
 from tpack.utils import logger
+from tpack.utils.checks import shown
 
 __all__ = [
     "CheckGradient",
@@ -83,7 +84,7 @@ class GlobalNormClip(GradientProcessor):
 
     def __init__(self, global_norm: float) -> None:
         if not global_norm > 0:
-            raise ConfigError(f"wanted a limit above 0 for the gradients' global norm, got {global_norm!r}")
+            raise ConfigError(f"wanted a limit above 0 for the gradients' global norm, got {shown(global_norm)}")
         self._norm = float(global_norm)
 
     def _process(self, grads: Grads) -> Grads:
@@ -233,7 +234,7 @@ def _parse_multiplier(pair: tuple[str, float]) -> tuple[re.Pattern[str], float]:
         regex, multiplier = pair
         return compile_pattern(regex), float(multiplier)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"wanted a pair of a regular expression and a number, got {pair!r}") from error
+        raise ConfigError(f"wanted a pair of a regular expression and a number, got {shown(pair)}") from error
 
 
 def _num_required_args(func: Callable[..., Any]) -> int:
@@ -241,12 +242,12 @@ def _num_required_args(func: Callable[..., Any]) -> int:
     try:
         parameters = inspect.signature(func).parameters.values()
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"cannot find out which arguments {func!r} takes: wrap it in a function") from error
+        raise ConfigError(f"cannot find out which arguments {shown(func)} takes: wrap it in a function") from error
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = [p for p in parameters if p.kind in positional and p.default is inspect.Parameter.empty]
     if len(required) not in (1, 2):
         raise ConfigError(
-            f"wanted a function of a gradient, or of a gradient and a variable, got {func!r}, which has "
+            f"wanted a function of a gradient, or of a gradient and a variable, got {shown(func)}, which has "
             f"{len(required)} argument(s) without a default"
         )
     return len(required)

@@ -18,6 +18,7 @@ from tpack.tfutils.gradproc import GradientProcessor, Grads
 from tpack.tfutils.scope_utils import whole_variable
 from tpack.tower.grads import Gradient
 from tpack.types import GradsAndVars
+from tpack.utils.checks import shown
 
 __all__ = [
     "AccumGradOptimizer",
@@ -45,7 +46,7 @@ class ProxyOptimizer(tf.train.Optimizer):
 
     def __init__(self, opt: tf.train.Optimizer, name: str = "ProxyOptimizer") -> None:
         if not isinstance(opt, tf.train.Optimizer):
-            raise GraphBuildError(f"wanted a tf.compat.v1.train.Optimizer to wrap, got {opt!r:.100}")
+            raise GraphBuildError(f"wanted a tf.compat.v1.train.Optimizer to wrap, got {shown(opt)}")
         super().__init__(use_locking=False, name=name)
         self._opt = opt
 
@@ -90,7 +91,7 @@ class GradientProcessorOptimizer(ProxyOptimizer):
         super().__init__(opt, "GradientProcessors")
         for gradproc in gradprocs:
             if not isinstance(gradproc, GradientProcessor):
-                raise ConfigError(f"wanted a list of GradientProcessor objects, got {gradproc!r:.100}")
+                raise ConfigError(f"wanted a list of GradientProcessor objects, got {shown(gradproc)}")
         self._gradprocs = list(gradprocs)
 
     def apply_gradients(
@@ -271,7 +272,7 @@ class AccumGradOptimizer(ProxyOptimizer):
     def __init__(self, opt: tf.train.Optimizer, niter: int) -> None:
         super().__init__(opt, _NAME)
         if not isinstance(niter, int) or isinstance(niter, bool) or niter < 1:
-            raise ConfigError(f"wanted a number of steps of at least 1 to sum gradients over, got niter={niter!r}")
+            raise ConfigError(f"wanted a number of steps of at least 1 to sum gradients over, got niter={shown(niter)}")
         self._niter = niter
 
     def apply_gradients(
