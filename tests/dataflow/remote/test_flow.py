@@ -296,7 +296,7 @@ def test_sender_names_what_it_cannot_send(address, flow, error, message):
 
 
 def test_bad_arguments_are_refused(address):
-    with pytest.raises(ConfigError, match="RemoteDataZMQ got addr1='tcp://0.0.0.0:1', which other machines"):
+    with pytest.raises(ConfigError, match="RemoteDataZMQ got addr2='tcp://0.0.0.0:1', which other machines"):
         RemoteDataZMQ(address, "tcp://0.0.0.0:1")
     with pytest.raises(ConfigError, match=r"send_dataflow_zmq got addr='tcp://\*:1', which other machines"):
         send_dataflow_zmq(DataFromList([[1]]), "tcp://*:1", bind=True)
