@@ -49,7 +49,7 @@ class Block:
     def __init__(self, descriptor: int, size_bytes: int) -> None:
         self.size_bytes = size_bytes
         # The array keeps the mapping, and each array made of it keeps the mapping too.
-        self.memory: np.ndarray = np.frombuffer(_map(descriptor, size_bytes), np.uint8)
+        self.memory: np.ndarray = np.frombuffer(memoryview(_map(descriptor, size_bytes)), np.uint8)
 
 
 def _map(descriptor: int, size_bytes: int) -> ctypes.Array[ctypes.c_uint8]:
