@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.exporters import Exporter, FinalExporter, LatestExporter
 
 
@@ -55,7 +55,7 @@ def test_only_the_last_is_exported(tmp_path):
 
 def test_what_cannot_be_is_refused():
     for name in ("", None):
-        with pytest.raises(ConfigError, match="an exporter wants a name"):
+        with pytest.raises(WrongTypeError, match="^FinalExporter got serving_input_receiver_fn="):
             FinalExporter(name, "receive")
     with pytest.raises(ConfigError, match="exports_to_keep must be positive, got 0"):
         LatestExporter("name", "receive", exports_to_keep=0)

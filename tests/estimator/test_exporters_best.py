@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.replicated_models import batch, regression
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.evaluation import write_results
 from tpack.estimator.exporters import BestExporter, loss_smaller
@@ -61,7 +61,7 @@ def test_what_is_exported_is_a_model(tmp_path, rng):
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ConfigError, match="compare_fn must be a function of two results, got 3"):
+    with pytest.raises(WrongTypeError, match="^BestExporter got compare_fn="):
         BestExporter("best", "receive", compare_fn=3)
     with pytest.raises(ConfigError, match="wanted results with a loss, got accuracy"):
         loss_smaller({"loss": 1}, {"accuracy": 1})

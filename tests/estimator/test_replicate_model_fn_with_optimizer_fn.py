@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.replicated_models import batch, devices, regression, train
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.replicate_model_fn import replicate_model_fn_with_optimizer_fn
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tower.context import TowerContext
@@ -60,7 +60,7 @@ def test_evaluation_needs_no_optimizer(session8, rng):
 
 
 def test_what_is_no_optimizer_fn_is_refused(graph):
-    with pytest.raises(ConfigError, match="optimizer_fn must be a function"):
+    with pytest.raises(WrongTypeError, match="^replicate_model_fn_with_optimizer_fn got optimizer_fn="):
         replicate_model_fn_with_optimizer_fn(without_train_op, tf.train.GradientDescentOptimizer(0.1))
     with pytest.raises(ConfigError, match="must return a tf.compat.v1.train.Optimizer, got 3"):
         train(

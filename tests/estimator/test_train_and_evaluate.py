@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.estimator.test_training import counting
 from tests.helpers.log_lines import captured_log
-from tpack.errors import ConfigError
+from tpack.errors import WrongTypeError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.exporters import Exporter
 from tpack.estimator.run_config import RunConfig
@@ -100,5 +100,5 @@ def test_time_is_counted_from_the_beginning_of_an_evaluation(tmp_path):
 def test_what_cannot_be_is_refused(tmp_path):
     train_spec, eval_spec = TrainSpec(numbers(1)), EvalSpec(numbers(1))
     for arguments in [(1, train_spec, eval_spec), (estimator_in(tmp_path), eval_spec, train_spec)]:
-        with pytest.raises(ConfigError, match="wants an Estimator, a TrainSpec and an EvalSpec, got"):
+        with pytest.raises(WrongTypeError, match="^train_and_evaluate got estimator="):
             train_and_evaluate(*arguments)

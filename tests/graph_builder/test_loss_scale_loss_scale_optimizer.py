@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import OPTIMIZERS
 from tests.helpers.sessions import cpu_session
-from tpack.errors import GraphBuildError
+from tpack.errors import GraphBuildError, WrongTypeError
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
 from tpack.tfutils.gradproc import CheckGradient, GlobalNormClip, SummaryGradient
 from tpack.tfutils.optimizer import AccumGradOptimizer, PostProcessOptimizer, apply_grad_processors
@@ -128,7 +128,7 @@ def test_clones_share_the_factor_and_not_the_slots(graph):
 
 def test_what_is_no_optimizer_is_refused(graph):
     loss_scale = DynamicLossScale(SCALING)
-    with pytest.raises(GraphBuildError, match=r"wanted a tf.compat.v1.train.Optimizer"):
+    with pytest.raises(WrongTypeError, match="^LossScaleOptimizer got opt="):
         LossScaleOptimizer(3, loss_scale)
     optimizer = LossScaleOptimizer(OPTIMIZERS["sgd"](), loss_scale)
     with pytest.raises(GraphBuildError, match=r"got no gradient of \['loss_scale/scale'\]"):

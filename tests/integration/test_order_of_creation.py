@@ -1,6 +1,5 @@
 """Towers that create their variables in different orders: every trainer against one tower, checkpoints included."""
 
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf

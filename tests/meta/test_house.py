@@ -29,7 +29,7 @@ HANDS_ON = {
     "tpack.callbacks.param": "tensorpack's name; here setters and what they set are two concepts",
     "tpack.dataflow.common": "tensorpack's name for what is here in modules named after what they do",
     "tpack.models.common": "tensorpack's name for what is here in modules named after what they do",
-    "tpack.train.tower": "tensorpack's name; a module of the name beside the package `tpack.tower` would be taken for it",
+    "tpack.train.tower": "tensorpack's name for what is here in trainers and in the package `tpack.tower`",
     "tpack.utils.utils": "tensorpack's name for what is here in modules named after what they do",
     "tpack.tfutils.collection": "the code is in tpack.tower, which saves and restores collections itself",
     "tpack.tfutils.common": "tensorpack's name for what is here in modules named after what they do",

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.argument_types import FloatOrNan, check_arguments
 
 if TYPE_CHECKING:
     import os
@@ -53,6 +53,7 @@ class Everything:
         choice: Literal["a", 1] = "a",
         array: np.ndarray | None = None,
         number_like: ArrayLike = 0,
+        fill: FloatOrNan | Sequence[FloatOrNan] = 0.0,
         anything: Any = None,
     ) -> None:
         self.arguments = locals()
@@ -82,6 +83,8 @@ RIGHT = [
     {"choice": 1},
     {"array": np.zeros(2)},
     {"number_like": "not known when this runs"},
+    {"fill": math.nan},
+    {"fill": [math.nan, 1]},
     {"anything": object()},
 ]
 
@@ -120,6 +123,7 @@ def test_what_an_annotation_says_is_accepted(arguments):
         ("choice", True, "one of 'a', 1"),
         ("choice", [], "one of 'a', 1"),
         ("array", [1], "an array or None"),
+        ("fill", "0", "a number or a list of numbers"),
     ],
 )
 def test_the_rest_is_refused(name, value, wanted):

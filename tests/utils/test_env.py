@@ -80,9 +80,7 @@ def launched(monkeypatch):
 def test_one_of_several_processes_does_not_train_alone(launched, variables):
     launched(variables)
     name = list(variables)[-1]
-    with pytest.raises(
-        ConfigError, match=rf"It trains on the devices of .*{name} says .*env -u {name} "
-    ):
+    with pytest.raises(ConfigError, match=rf"It trains on the devices of .*{name} says .*env -u {name} "):
         check_only_process("It")
 
 

@@ -65,6 +65,7 @@ def _choose(visible: list[NvidiaDevice], wanted: Sequence[int]) -> dict[int, Nvi
     return {index: visible[index] for index in wanted}
 
 
+@check_arguments
 class GPUMemoryTracker(_GPUWatch):
     """Report, when triggered, the memory that all processes together use on GPUs, as ``GPUMemory(MB)/gpu:<k>``.
 
@@ -91,6 +92,7 @@ class GPUMemoryTracker(_GPUWatch):
             self.trainer.monitors.put_scalar(f"GPUMemory(MB)/gpu:{index}", megabytes)
 
 
+@check_arguments
 class GPUUtilizationTracker(_GPUWatch):
     """Report after each epoch the percentage of its time in which a kernel ran, as ``GPUUtil/<k>``.
 

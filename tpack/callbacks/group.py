@@ -24,6 +24,7 @@ from tpack.callbacks.hooks import CallbackToHook
 from tpack.errors import CallbackError, CheckpointError, StopTraining, TpackError
 from tpack.types import Trainer
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance, check_instances
 from tpack.utils.timer import humanize_time_delta
 
@@ -31,6 +32,7 @@ SLOW_TRIGGER_SECS = 3.0
 """An epoch's callbacks together may take this long before their times are logged."""
 
 
+@check_arguments
 class Callbacks(Callback):
     """Run several callbacks as one; groups inside groups are flattened.
 
@@ -187,6 +189,7 @@ class Callbacks(Callback):
         return f"Callbacks({', '.join(str(cb) for cb in self.cbs)})"
 
 
+@check_arguments
 class ProxyCallback(Callback):
     """Behave as the callback ``cb`` does.
 

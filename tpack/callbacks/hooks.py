@@ -9,9 +9,11 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.tfutils.step.hooked_session import HookAdapter
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance
 
 
+@check_arguments
 class HookToCallback(Callback):
     """Use a `tf.train.SessionRunHook` as a callback.
 
@@ -55,6 +57,7 @@ class HookToCallback(Callback):
         return f"HookToCallback({type(self._hook).__name__})"
 
 
+@check_arguments
 class CallbackToHook(tf.train.SessionRunHook):
     """Use what a callback does around each run as a `tf.train.SessionRunHook`; its owner calls the other methods.
 

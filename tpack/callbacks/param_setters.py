@@ -36,6 +36,7 @@ from tpack.utils.checks import (
 _INTERPOLATIONS = (None, "linear")
 
 
+@check_arguments
 class HyperParamSetter(Callback):
     """Ask a subclass for a value before training and whenever triggered, and set it.
 
@@ -110,6 +111,7 @@ class HyperParamSetter(Callback):
         return f"{type(self).__name__}({self.param.readable_name})"
 
 
+@check_arguments
 class HyperParamSetterWithFunc(HyperParamSetter):
     """Set a hyper-parameter to what a function says.
 
@@ -134,6 +136,7 @@ class HyperParamSetterWithFunc(HyperParamSetter):
         return self._func(self.epoch_num, self.get_current_value())
 
 
+@check_arguments
 class HumanHyperParamSetter(HyperParamSetter):
     """Set a hyper-parameter to what a file says, before training and after each epoch.
 
@@ -183,6 +186,7 @@ class HumanHyperParamSetter(HyperParamSetter):
         return None
 
 
+@check_arguments
 class ScheduledHyperParamSetter(HyperParamSetter):
     """Set a hyper-parameter at scheduled epochs or steps.
 

@@ -16,6 +16,7 @@ from tpack.callbacks.hyper_param import copies_in_towers
 from tpack.errors import CallbackError
 from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 
 Runnable: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
 
@@ -23,6 +24,7 @@ Runnable: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
 _ASSIGNMENTS = ("Assign", "ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSliceAssign")
 
 
+@check_arguments
 class RunOp(Callback):
     """Run an operation, on all towers if it changes a variable of the main one.
 
@@ -104,6 +106,7 @@ class RunOp(Callback):
         return super().implements(hook)
 
 
+@check_arguments
 class RunUpdateOps(RunOp):
     """Run the operations of a collection together with every step, such as the moving averages of batch normalization.
 

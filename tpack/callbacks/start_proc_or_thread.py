@@ -12,6 +12,7 @@ from typing import TypeAlias
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError, WorkerError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.child_process import cause_of_death
 from tpack.utils.concurrency import start_proc_mask_signal
 
@@ -21,6 +22,7 @@ JOIN_TIMEOUT_SECS = 5.0
 """How long the end of training waits for each of them."""
 
 
+@check_arguments
 class StartProcOrThread(Callback):
     """Start threads and processes before training, and stop them after it.
 

@@ -48,6 +48,7 @@ class ProcessTensors(Callback):
             self._fn(*values.results)
 
 
+@check_arguments
 class DumpTensors(ProcessTensors):
     """Write tensors to ``DumpTensor-<global step>.npz`` in the logger's directory after every step.
 
@@ -84,6 +85,7 @@ class DumpTensors(ProcessTensors):
 DumpTensor = DumpTensors
 
 
+@check_arguments
 class TensorPrinter(ProcessTensors):
     """Log tensors after every step; numpy shortens those with many elements.
 

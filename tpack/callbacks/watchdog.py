@@ -21,6 +21,8 @@ from tpack.errors import CallbackError, ConfigError, StepTimeoutError
 from tpack.tfutils.dependency import ancestors
 from tpack.types import Interruption
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 from tpack.utils.process_exit import exit_now
 
 _EXIT_CODE = 70
@@ -37,6 +39,7 @@ _ASK_TIMEOUT_MS = 2000
 """How long to wait for the sizes of queues from a session that may be stuck altogether."""
 
 
+@check_arguments
 class Watchdog(Callback):
     """End training with a `StepTimeoutError` when no step has ended for some time.
 
@@ -147,6 +150,7 @@ class Watchdog(Callback):
         return self._waiting.explain(states)
 
 
+@check_arguments
 class SessionRunTimeout(Callback):
     """End training with a `StepTimeoutError` when a step takes too long.
 
@@ -163,8 +167,7 @@ class SessionRunTimeout(Callback):
     _chief_only = False
 
     def __init__(self, timeout_in_ms: int) -> None:
-        if not isinstance(timeout_in_ms, int) or timeout_in_ms < 1:
-            raise ConfigError(f"SessionRunTimeout wants a positive integer of milliseconds, got {timeout_in_ms!r}")
+        check_count(self, "timeout_in_ms", timeout_in_ms)
         self._request = tf.train.SessionRunArgs(fetches=None, options=tf.RunOptions(timeout_in_ms=timeout_in_ms))
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:

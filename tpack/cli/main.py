@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from tpack.cli import inspect, plot, reduce
 from tpack.errors import ConfigError, TpackError
+from tpack.utils.argument_types import check_arguments
 from tpack.version import __version__
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 2
 
 
+@check_arguments
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name.
 

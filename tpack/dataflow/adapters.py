@@ -20,11 +20,13 @@ from tpack.dataflow.sources import DataFromGenerator
 from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
 from tpack.errors import ConfigError, DataPointError, InputError, WrongTypeError
 from tpack.utils import serialize
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
 
 _DICT, _LIST, _TUPLE, _TENSOR, _PLAIN = "dict", "list", "tuple", "tensor", "plain"
 
 
+@check_arguments
 def as_dataflow(obj: Iterable[Any] | Callable[[], Iterable[Any]]) -> DataFlow:
     """Return an object as a flow.
 
@@ -42,6 +44,7 @@ def as_dataflow(obj: Iterable[Any] | Callable[[], Iterable[Any]]) -> DataFlow:
     return AdaptedData(cast(Iterable[Any], obj))
 
 
+@check_arguments
 class AdaptedData(DataFlow):
     """Yield what a foreign iterable yields, with its tensors as numpy arrays.
 

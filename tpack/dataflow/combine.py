@@ -9,6 +9,7 @@ import numpy as np
 from tpack.dataflow.base import DataFlow, RNGDataFlow
 from tpack.dataflow.state import Passes, StatelessError, StateReader, close_iterator, make_state, rng_state
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError, WrongTypeError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instances, check_number, shown
 
 _WANTED = "a list of DataFlows; as_dataflow makes one of a list, an array or a loader"
@@ -98,6 +99,7 @@ class FlowList(DataFlow):
         return list({id(ds): ds for ds in self.df_lists}.values())
 
 
+@check_arguments
 class ConcatData(FlowList):
     """Yield all data points of the first flow, then all of the second, and so on.
 
@@ -151,6 +153,7 @@ class ConcatData(FlowList):
         super().end_pass()
 
 
+@check_arguments
 class JoinData(FlowList):
     """Yield data points with the components of one data point of each flow; end when the first flow ends.
 
@@ -213,6 +216,7 @@ class JoinData(FlowList):
         super().end_pass()
 
 
+@check_arguments
 class RandomChooseData(FlowList, RNGDataFlow):
     """Draw a flow for each data point, and end when the flow that was drawn has ended.
 
@@ -279,6 +283,7 @@ class RandomChooseData(FlowList, RNGDataFlow):
         super().end_pass()
 
 
+@check_arguments
 class RandomMixData(FlowList, RNGDataFlow):
     """Yield the data points of all flows, in a random order that keeps the order of those of one flow.
 

@@ -424,11 +424,14 @@ class _Component:
 
 def _make(index: int, shape: Sequence[int], dtype: DTypeLike, domain: Sequence[float]) -> _Component:
     """Check and gather what is known of one component."""
+    if dtype is None:
+        # numpy would take it for float64.
+        raise ConfigError(f"FakeData component {index}: dtype=None: wanted a dtype")
     try:
         component = _Component(tuple(map(int, shape)), np.dtype(dtype), (float(domain[0]), float(domain[1])))
     except (TypeError, ValueError, IndexError) as error:
         told = f"shapes[{index}]={shown(shape)}, dtype={shown(dtype)} and domain={shown(domain)}"
-        raise ConfigError(f"FakeData got {told}: {error}") from error
+        raise ConfigError(f"FakeData got {told}: wanted sizes, a dtype and a range (low, high)") from error
     if min(component.shape, default=0) < 0 or not component.domain[0] <= component.domain[1]:
         raise ConfigError(
             f"FakeData got shapes[{index}]={shown(shape)} and domain={shown(domain)}: wanted sizes of at least 0 and a "

@@ -23,6 +23,7 @@ from tpack.tower.devices import device_key
 from tpack.tower.getters import Getter, custom_getter_scope
 from tpack.types import Strategy
 from tpack.utils.argtools import log_once
+from tpack.utils.argument_types import check_arguments
 
 S = TypeVar("S", bound=Strategy)
 
@@ -232,6 +233,7 @@ def get_update_device() -> str | None:
     return current_frame().update_device
 
 
+@check_arguments
 class UpdateContext:
     """The block in which one device is updated; blocks can be nested.
 

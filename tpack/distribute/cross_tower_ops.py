@@ -32,6 +32,7 @@ from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import concat_slices, divide, on_device, sum_column, sum_tensors
 from tpack.tower.devices import device_key, resolve_device, resolve_together
 from tpack.tower.grads import ReduceOp, gradient_parts, is_sparse, map_gradient_parts
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_function, check_text
 
 AccumulationFn: TypeAlias = Callable[[Sequence[tf.Tensor]], tf.Tensor]
@@ -143,6 +144,7 @@ class CrossTowerOps(abc.ABC):
         return Mirrored({device: copy_to_device(tensor, device) for device in get_devices_from(destinations)})
 
 
+@check_arguments
 class ReductionToOneDeviceCrossTowerOps(CrossTowerOps):
     """Reduce to one device first and copy the result from there; several values one after the other.
 

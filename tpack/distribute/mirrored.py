@@ -31,8 +31,10 @@ from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import list_gpus, resolve_device
 from tpack.tower.names import join_scope
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 class MirroredStrategy(DeviceListStrategy):
     """Synchronous training on the devices of one machine, with a mirror of each variable on each device.
 
@@ -103,6 +105,7 @@ class MirroredStrategy(DeviceListStrategy):
         return f"<MirroredStrategy on {', '.join(self._devices)}>"
 
 
+@check_arguments
 class CollectiveAllReduceStrategy(MirroredStrategy):
     """Synchronous training with a mirror of each variable on each device, that reduces by collective operations.
 

@@ -9,9 +9,11 @@ from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.strategy import VariableCreator
 from tpack.distribute.values import Aggregation, Destinations, MapOutput, Mirrored, PerDevice, Value, Variable
 from tpack.tower.devices import device_key, resolve_device
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_text
 
 
+@check_arguments
 class OneDeviceStrategy(DeviceListStrategy):
     """One tower, with its variables, on one device. Variables are plain ones, and values are not wrapped.
 

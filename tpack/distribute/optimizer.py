@@ -13,11 +13,14 @@ from tpack.distribute.current import get_distribution_strategy, get_tower_contex
 from tpack.distribute.strategy import DistributionStrategy, is_updating
 from tpack.distribute.values import PlainValue, Value, Variable
 from tpack.distribute.variables.mirrored import MirroredVariable
-from tpack.errors import ConfigError, StrategyError
+from tpack.errors import ConfigError, StrategyError, WrongTypeError
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tfutils.scope_utils import whole_variable
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import shown
 
 
+@check_arguments
 class DistributedOptimizer(ProxyOptimizer):
     """Reduce gradients over the towers and update every mirror, in ``apply_gradients`` and ``minimize``.
 
@@ -69,6 +72,7 @@ class DistributedOptimizer(ProxyOptimizer):
         return list(map(whole_variable, super().variables()))
 
 
+@check_arguments
 def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
     """Add to a variable once, however many towers do it.
 
@@ -88,6 +92,8 @@ def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
     Source:
         The function of the same name in the seed ``distribute``.
     """
+    if not hasattr(v, "assign_add"):
+        raise WrongTypeError(f"increment_var got v={shown(v)}: wanted a variable")
     context = get_tower_context()
     if context is None:
         raise StrategyError("increment_var is called in a tower; in a cross-tower context, use update()")
@@ -101,6 +107,7 @@ def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
     return context.merge_call(merge, v)
 
 
+@check_arguments
 class DistributedMovingAverage(tf.train.ExponentialMovingAverage):
     """Do for mirrored variables what ``tf.train.ExponentialMovingAverage`` does for plain ones.
 

@@ -17,10 +17,12 @@ from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.per_graph import PerGraph
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
 
 _CPU = "/device:CPU:0"
 
 
+@check_arguments
 class ParameterServerStrategy(DeviceListStrategy):
     """Synchronous training on the devices of one machine, with variables that the towers share.
 

@@ -17,12 +17,14 @@ from tpack.distribute.values import Structure, regroup
 from tpack.errors import StrategyError
 from tpack.reduction.sums import on_device
 from tpack.tower.devices import resolve_together
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_instance, check_instances
 
 _HOST = "/device:CPU:0"
 _USUAL_PREFETCH = 2
 
 
+@check_arguments
 class PerDeviceDataset:
     """A dataset whose elements are dealt out to K devices.
 

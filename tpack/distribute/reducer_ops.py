@@ -39,12 +39,14 @@ from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer,
 from tpack.tower.devices import canonical_device
 from tpack.tower.grads import ReduceOp
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_instance, check_instances, shown
 
 _SEED_NAMES = {"hierarchical_copy": "hierarchical"}
 DEFAULT_SPEC = ("pscpu/pscpu", 2, -1)
 
 
+@check_arguments
 class ReducerCrossTowerOps(CrossTowerOps):
     """Reduce with a `Reducer` what ends on the devices that it comes from.
 
@@ -112,6 +114,7 @@ class ReducerCrossTowerOps(CrossTowerOps):
         return reducer.reduce(towers, op)
 
 
+@check_arguments
 class AllReduceCrossTowerOps(ReducerCrossTowerOps):
     """Reduce by an all-reduce where values end on the devices that they come from.
 
@@ -151,6 +154,7 @@ class AllReduceCrossTowerOps(ReducerCrossTowerOps):
         return self._packing.wrap(make_reducer(self._algorithm, devices))
 
 
+@check_arguments
 class CollectiveAllReduce(ReducerCrossTowerOps):
     """Reduce with one collective operation per tower and tensor, where values end on the devices they come from.
 
@@ -179,7 +183,7 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
         collective_keys: CollectiveKeys | None = None,
     ) -> None:
         if num_workers != 1:
-            raise ConfigError(f"CollectiveAllReduce reduces inside one process: wanted 1 worker, got {num_workers}")
+            raise ConfigError(f"CollectiveAllReduce reduces in one process: wanted num_workers=1, got {num_workers}")
         check_count(self, "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
         check_count(self, "all_reduce_merge_scope", all_reduce_merge_scope)
         if collective_keys is not None:
@@ -209,6 +213,7 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
         return reduced
 
 
+@check_arguments
 class MultiWorkerAllReduce(ReducerCrossTowerOps):
     """Reduce inside each worker and across the workers, with another algorithm for each range of sizes.
 
@@ -270,6 +275,7 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
         return reducers[0][0] if len(reducers) == 1 else SplitBySizeReducer(reducers)
 
 
+@check_arguments
 def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | None = None) -> ReducerCrossTowerOps:
     """Return the cross-tower operations that suit some devices, and log why.
 

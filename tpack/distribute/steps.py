@@ -14,6 +14,7 @@ from tpack.distribute.strategy import DatasetFn, DistributionStrategy
 from tpack.distribute.values import Structure
 from tpack.errors import ConfigError
 from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_function, check_instance
 
 
@@ -56,6 +57,7 @@ class StandardInputStep(Step):
         self._iterator = distribution.distribute_dataset(dataset_fn).make_one_shot_iterator()
 
 
+@check_arguments
 class StandardSingleLossStep(StandardInputStep):
     """A step that trains the variables of one loss by one optimizer.
 
@@ -107,6 +109,7 @@ class StandardSingleLossStep(StandardInputStep):
         return strategy.apply_gradients(self._optimizer, pairs)
 
 
+@check_arguments
 class Monitor:
     """Runs steps in a session, from the first values of all variables on.
 

@@ -37,6 +37,7 @@ from tpack.errors import ConfigError, GraphBuildError, TowerMismatchError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import current_frame
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_function, check_instance, shown
 
 VariableCreator: TypeAlias = Callable[..., BaseVariable]
@@ -507,6 +508,7 @@ class DistributionStrategy:
             return self.group(self.update(global_step, lambda counter: tf.assign_add(counter, 1).op), name)
 
 
+@check_arguments
 class DistributeConfig(NamedTuple):
     """Under which strategies an Estimator works; what `RunConfig` takes as ``experimental_distribute``.
 

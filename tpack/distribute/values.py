@@ -20,6 +20,7 @@ from tpack.reduction.sums import on_device
 from tpack.tower.context import current_frame
 from tpack.tower.devices import device_key, resolve_device, resolve_together
 from tpack.tower.grads import ReduceOp
+from tpack.utils.argument_types import check_arguments
 
 TensorOrSlices: TypeAlias = tf.Tensor | tf.IndexedSlices
 
@@ -242,6 +243,7 @@ def _to_tensor(
 tf.register_tensor_conversion_function(Mirrored, _to_tensor)
 
 
+@check_arguments
 class MapOutput:
     """Several results of one device, of which there may be none, that are one value to a reduction.
 

@@ -15,8 +15,10 @@ from tpack.tfutils.checkpoint import resolve_checkpoint
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.context import TowerContext
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 class WarmStartSettings(NamedTuple):
     """Which variables begin with values of which checkpoint, that of another model.
 

@@ -29,11 +29,13 @@ from tpack.estimator.training import TrainLimits, train_model
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint, resolve_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance, check_local_path, check_path, check_text
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.env import check_only_process
 
 
+@check_arguments
 class Estimator:
     """A model with a directory.
 

@@ -14,6 +14,7 @@ from tpack.errors import ConfigError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import ServingInputReceiver
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 
 Results = Mapping[str, Any]
 
@@ -53,6 +54,7 @@ class Exporter(abc.ABC):
         """
 
 
+@check_arguments
 class LatestExporter(Exporter):
     """Exports after each evaluation, and keeps the newest models.
 
@@ -116,6 +118,7 @@ class LatestExporter(Exporter):
         return path
 
 
+@check_arguments
 class FinalExporter(LatestExporter):
     """Exports once, after the last evaluation.
 
@@ -174,6 +177,7 @@ def loss_smaller(best_eval_result: Results, current_eval_result: Results) -> boo
     return bool(current_eval_result["loss"] < best_eval_result["loss"])
 
 
+@check_arguments
 class BestExporter(LatestExporter):
     """Exports when an evaluation is better than all before, and keeps the newest models.
 

@@ -18,7 +18,8 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import AnyTensor, ModeKeys, Tensors
 from tpack.utils import logger
-from tpack.utils.checks import shown
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, shown
 
 InputFn = Callable[..., Any]
 _RECEIVER_NAME = "input"
@@ -26,6 +27,7 @@ _EXAMPLES_NAME = "examples"
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
+@check_arguments
 class ServingInputReceiver(NamedTuple):
     """The features of a model that is served, and the tensors that are fed.
 
@@ -42,6 +44,7 @@ class ServingInputReceiver(NamedTuple):
     receiver_tensors_alternatives: Mapping[str, Tensors] | None = None
 
 
+@check_arguments
 def build_raw_serving_input_receiver_fn(
     features: Mapping[str, tf.Tensor | tf.TensorSpec | np.ndarray], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
@@ -60,6 +63,8 @@ def build_raw_serving_input_receiver_fn(
     Source:
         The function of the same name in ``tf.estimator.export``.
     """
+    if default_batch_size is not None:
+        check_count("build_raw_serving_input_receiver_fn", "default_batch_size", default_batch_size)
     specs = {name: (tf.as_dtype(item.dtype), tf.TensorShape(item.shape)) for name, item in features.items()}
     for name, (_, shape) in specs.items():
         if shape.rank == 0:
@@ -75,6 +80,7 @@ def build_raw_serving_input_receiver_fn(
     return receive
 
 
+@check_arguments
 def build_parsing_serving_input_receiver_fn(
     feature_spec: Mapping[str, Any], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
@@ -93,6 +99,8 @@ def build_parsing_serving_input_receiver_fn(
     Source:
         The function of the same name in ``tf.estimator.export``.
     """
+    if default_batch_size is not None:
+        check_count("build_parsing_serving_input_receiver_fn", "default_batch_size", default_batch_size)
     if not feature_spec:
         raise ConfigError("wanted the features to parse out of examples, got none")
 

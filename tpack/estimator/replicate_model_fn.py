@@ -25,10 +25,12 @@ from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import ODD_BATCH, AnyTensor, EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer, sum_tower_gradients
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
 
 OptimizerFn = Callable[..., tf.train.Optimizer]
 
 
+@check_arguments
 def replicate_model_fn(
     model_fn: ModelFn,
     loss_reduction: str = tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS,
@@ -93,6 +95,7 @@ def replicate_model_fn(
     return replicated_model_fn
 
 
+@check_arguments
 def replicate_model_fn_with_optimizer_fn(
     model_fn: ModelFn,
     optimizer_fn: OptimizerFn,

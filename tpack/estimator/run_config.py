@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_function, check_instance, check_number, check_path, shown
 
 _UNSET: Any = "unset"
@@ -44,6 +45,7 @@ _CHECKS: Mapping[str, Callable[[object, str, Any], Any]] = {
 """How each option is checked, if it is not None."""
 
 
+@check_arguments
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
     """The options of an Estimator's runs. They hold for one process.

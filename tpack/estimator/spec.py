@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.utils.checks import check_instances
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_instances, shown
 
 AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor
 Tensors: TypeAlias = AnyTensor | Mapping[str, AnyTensor]
@@ -55,6 +56,7 @@ class _Fields(NamedTuple):
     prediction_hooks: tuple[tf.train.SessionRunHook, ...]
 
 
+@check_arguments
 class EstimatorSpec(_Fields):
     """The answer of a model_fn.
 
@@ -87,7 +89,7 @@ class EstimatorSpec(_Fields):
         cls,
         mode: str,
         predictions: Tensors | None = None,
-        loss: tf.Tensor | None = None,
+        loss: tf.Tensor | float | None = None,
         train_op: Runnable | None = None,
         eval_metric_ops: Metrics | None = None,
         export_outputs: "Mapping[str, ExportOutput] | None" = None,
@@ -141,6 +143,7 @@ class ExportOutput:
         raise NotImplementedError
 
 
+@check_arguments
 class ClassificationOutput(ExportOutput):
     """Scores of classes, names of classes, or both.
 
@@ -179,6 +182,7 @@ class ClassificationOutput(ExportOutput):
         )
 
 
+@check_arguments
 class RegressionOutput(ExportOutput):
     """One number for each example.
 
@@ -255,7 +259,7 @@ def checked_hooks(what: str, hooks: Iterable[tf.train.SessionRunHook] | None) ->
 def check_mode(mode: object) -> None:
     """Refuse anything but a mode."""
     if mode not in MODES:
-        raise ConfigError(f"an EstimatorSpec wants a mode out of {', '.join(MODES)}, got {mode!r}")
+        raise ConfigError(f"an EstimatorSpec wants a mode out of {', '.join(MODES)}, got {shown(mode)}")
 
 
 def checked_predictions(predictions: Tensors | None, mode: str) -> Tensors:
@@ -266,17 +270,19 @@ def checked_predictions(predictions: Tensors | None, mode: str) -> Tensors:
         return {}
     for value in predictions.values() if isinstance(predictions, Mapping) else [predictions]:
         if not isinstance(value, _TENSORS):
-            raise ConfigError(f"predictions must be a tensor or a dict of tensors, got {predictions!r}")
+            raise ConfigError(f"predictions must be a tensor or a dict of tensors, got {shown(predictions)}")
         _check_graph("a prediction", value)
     return predictions
 
 
-def checked_loss(loss: tf.Tensor | None, mode: str) -> tf.Tensor | None:
+def checked_loss(loss: tf.Tensor | float | None, mode: str) -> tf.Tensor | None:
     """Return the loss as a scalar tensor; refuse one with several elements, and none where it is wanted."""
     if loss is None:
         if mode != ModeKeys.PREDICT:
             raise ConfigError(f"an EstimatorSpec of mode {mode!r} wants a loss, and it is missing")
         return None
+    if not isinstance(loss, (*_TENSORS, tf.Variable, float, int)) and not hasattr(loss, "__array__"):
+        raise ConfigError(f"loss must be a tensor, got {shown(loss)}")
     loss = tf.convert_to_tensor(loss)
     _check_graph("the loss", loss)
     if loss.shape.num_elements() not in (None, 1):
@@ -291,7 +297,7 @@ def checked_train_op(train_op: Runnable | None, mode: str) -> Runnable | None:
             raise ConfigError("an EstimatorSpec to train wants a train_op, and it is missing")
         return None
     if not isinstance(train_op, _RUNNABLE):
-        raise ConfigError(f"train_op must be an operation or a tensor, got {train_op!r}")
+        raise ConfigError(f"train_op must be an operation or a tensor, got {shown(train_op)}")
     _check_graph("the train_op", train_op)
     return train_op
 
@@ -300,12 +306,12 @@ def checked_metrics(metrics: Metrics | None) -> dict[str, tuple[Runnable, Runnab
     """Return name to (value, update op); refuse anything else."""
     metrics = {} if metrics is None else metrics
     if not isinstance(metrics, Mapping):
-        raise ConfigError(f"eval_metric_ops must be a dict, got {metrics!r}")
+        raise ConfigError(f"eval_metric_ops must be a dict, got {shown(metrics)}")
     for name, pair in metrics.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise ConfigError(f"eval_metric_ops must be pairs (value, update_op), and {name!r} is {pair!r}")
+            raise ConfigError(f"eval_metric_ops must be pairs (value, update_op), and {name!r} is {shown(pair)}")
         if not all(isinstance(item, _RUNNABLE) for item in pair):
-            raise ConfigError(f"eval_metric_ops must be tensors or operations, and {name!r} is {pair!r}")
+            raise ConfigError(f"eval_metric_ops must be tensors or operations, and {name!r} is {shown(pair)}")
         for item in pair:
             _check_graph(f"the metric {name!r}", item)
     return dict(metrics)
@@ -319,10 +325,10 @@ def checked_export_outputs(
         can_export = mode == ModeKeys.PREDICT and not _has_sparse(predictions)
         return {_DEFAULT_SIGNATURE: PredictOutput(predictions)} if can_export else None
     if not isinstance(outputs, Mapping):
-        raise ConfigError(f"export_outputs must be a dict, got {outputs!r}")
+        raise ConfigError(f"export_outputs must be a dict, got {shown(outputs)}")
     for name, output in outputs.items():
         if not isinstance(output, ExportOutput):
-            raise ConfigError(f"export_outputs must be ExportOutput objects, and {name!r} is {output!r}")
+            raise ConfigError(f"export_outputs must be ExportOutput objects, and {name!r} is {shown(output)}")
     if _DEFAULT_SIGNATURE in outputs or not outputs:
         return dict(outputs)
     if len(outputs) > 1:
@@ -337,7 +343,7 @@ def checked_scaffold(scaffold: tf.train.Scaffold | None) -> tf.train.Scaffold:
     if scaffold is None:
         return tf.train.Scaffold()
     if not isinstance(scaffold, tf.train.Scaffold):
-        raise ConfigError(f"scaffold must be a tf.train.Scaffold, got {scaffold!r}")
+        raise ConfigError(f"scaffold must be a tf.train.Scaffold, got {shown(scaffold)}")
     return scaffold
 
 

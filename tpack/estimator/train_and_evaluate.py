@@ -14,7 +14,8 @@ from tpack.estimator.inputs import InputFn
 from tpack.estimator.run_config import number_of_steps
 from tpack.estimator.spec import checked_hooks
 from tpack.utils import logger
-from tpack.utils.checks import check_number, check_text
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_number, check_text, shown
 
 
 class _EvalFields(NamedTuple):
@@ -27,6 +28,7 @@ class _EvalFields(NamedTuple):
     throttle_secs: float
 
 
+@check_arguments
 class EvalSpec(_EvalFields):
     """How to evaluate, and what to export.
 
@@ -76,6 +78,7 @@ class _TrainFields(NamedTuple):
     hooks: tuple[tf.train.SessionRunHook, ...]
 
 
+@check_arguments
 class TrainSpec(_TrainFields):
     """How to train.
 
@@ -105,6 +108,7 @@ class TrainSpec(_TrainFields):
         return super().__new__(cls, input_fn, max_steps, checked_hooks("hooks", hooks))
 
 
+@check_arguments
 def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
 ) -> tuple[dict[str, Any], list[str | None]]:
@@ -133,9 +137,6 @@ def train_and_evaluate(
         The function of this name in ``tf.estimator``, on one machine. There, a model that needs no training is not
         evaluated, and without ``max_steps`` no export is the final one.
     """
-    for value, kind in ((estimator, Estimator), (train_spec, TrainSpec), (eval_spec, EvalSpec)):
-        if not isinstance(value, kind):
-            raise ConfigError(f"train_and_evaluate wants an Estimator, a TrainSpec and an EvalSpec, got {value!r}")
     evaluator = _Evaluator(estimator, eval_spec)
     estimator.train(
         train_spec.input_fn,
@@ -207,14 +208,14 @@ class _EvaluatesCheckpoints(tf.train.CheckpointSaverListener):
 
 def _check_input_fn(what: str, input_fn: InputFn) -> None:
     if not callable(input_fn):
-        raise ConfigError(f"input_fn of {what} must be a function, got {input_fn!r}")
+        raise ConfigError(f"input_fn of {what} must be a function, got {shown(input_fn)}")
 
 
 def _checked_exporters(exporters: Exporter | Sequence[Exporter] | None) -> tuple[Exporter, ...]:
     found = (exporters,) if isinstance(exporters, Exporter) else tuple(exporters or ())
     for exporter in found:
         if not isinstance(exporter, Exporter):
-            raise ConfigError(f"exporters of an EvalSpec must be tpack Exporter objects, got {exporter!r}")
+            raise ConfigError(f"exporters of an EvalSpec must be tpack Exporter objects, got {shown(exporter)}")
     names = [exporter.name for exporter in found]
     if len(set(names)) < len(names):
         raise ConfigError(f"exporters of an EvalSpec must have different names, got {', '.join(names)}")

@@ -14,11 +14,13 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import GraphBuildError
 from tpack.tower.context import TowerContext
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
 
 GradFn: TypeAlias = Callable[[], GradsAndVars]
 OptimizerFn: TypeAlias = Callable[[], tf.train.Optimizer]
 
 
+@check_arguments
 @dataclass(frozen=True)
 class SyncOp:
     """An operation that brings the towers' variables together, and when a trainer runs it.

@@ -12,11 +12,13 @@ from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.tower_func import TowerFunc
 from tpack.types import GradsAndVars
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 
 _MOST_NAMES = 5
 """How many variables a message names."""
 
 
+@check_arguments
 @dataclass(frozen=True)
 class GradientOptions:
     """How ``compute_gradients`` is called; the names are TensorFlow's."""
@@ -26,6 +28,7 @@ class GradientOptions:
     aggregation_method: int | None = None
 
 
+@check_arguments
 def make_grad_fn(
     get_inputs: Callable[[], Sequence[tf.Tensor]],
     tower_func: TowerFunc,

@@ -16,8 +16,10 @@ from tpack.tfutils.gate import Gate
 from tpack.tfutils.gradproc import Grads
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 @dataclass(frozen=True)
 class LossScaling:
     """How the factor of the cost changes.

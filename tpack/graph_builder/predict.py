@@ -7,8 +7,10 @@ import tensorflow.compat.v1 as tf
 from tpack.tower.context import PredictTowerContext
 from tpack.tower.devices import resolve_device
 from tpack.tower.tower_func import TowerFunc, TowerHandle
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 def build_predict_tower(
     tower_func: TowerFunc,
     inputs: Sequence[tf.Tensor] | Callable[[], Sequence[tf.Tensor]],

@@ -20,9 +20,11 @@ from tpack.tower.context import TowerContext
 from tpack.tower.grads import ReduceOp
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_bool
 
 
+@check_arguments
 class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     """Gives each tower its own variables and optimizer, and reduces gradients over all towers.
 

@@ -12,7 +12,8 @@ from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.grads import Gradient, map_gradient_values
 from tpack.types import GradsAndVars
-from tpack.utils.checks import check_bool
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_bool, shown
 
 PS_DEVICES = ("cpu", "gpu")
 
@@ -31,7 +32,7 @@ class SharedVariablesBuilder(DataParallelBuilder):
 
     def __init__(self, towers: int | Sequence[int], ps_device: str = "gpu") -> None:
         if ps_device not in PS_DEVICES:
-            raise ConfigError(f"ps_device must be one of {', '.join(PS_DEVICES)}, got {ps_device!r}")
+            raise ConfigError(f"ps_device must be one of {', '.join(PS_DEVICES)}, got {shown(ps_device)}")
         super().__init__(towers)
         self._ps_device = ps_device
 
@@ -84,6 +85,7 @@ class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
         return BuildResult(optimizer.apply_gradients(grads, name="train_op"), towers.contexts)
 
 
+@check_arguments
 class AsyncMultiGPUBuilder(SharedVariablesBuilder):
     """Applies each tower's gradients on their own, without reducing them.
 

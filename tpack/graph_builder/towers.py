@@ -21,10 +21,12 @@ from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
 from tpack.tower.rendezvous import call_in_towers
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
 
 T = TypeVar("T")
 
 
+@check_arguments
 class DataParallelBuilder(GraphBuilder):
     """Base of builders that run the model once on each of K devices.
 

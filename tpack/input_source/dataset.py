@@ -31,6 +31,7 @@ from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe, samples_of
 from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
 
 # How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
@@ -47,6 +48,7 @@ _Part: TypeAlias = int | str | None
 JOIN_TIMEOUT_SECS = 5.0
 
 
+@check_arguments
 class TFDatasetInput(ResumableInput, FeedfreeInput):
     """Take the elements of a ``tf.data.Dataset``; each tower takes the next one.
 
@@ -66,7 +68,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         DataPointError: In `setup`, the elements do not fit the signature.
     """
 
-    def __init__(self, dataset: tf.data.Dataset | Callable[[], tf.data.Dataset] | DataFlow) -> None:
+    def __init__(self, dataset: tf.compat.v2.data.Dataset | Callable[[], tf.data.Dataset] | DataFlow) -> None:
         if not (callable(dataset) or isinstance(dataset, (DataFlow, tf.compat.v2.data.Dataset))):
             raise WrongTypeError(f"TFDatasetInput got dataset={shown(dataset)}: wanted {_WANTED}")
         self._source = dataset

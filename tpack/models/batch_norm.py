@@ -22,6 +22,7 @@ from tpack.models.statistics import (
 from tpack.models.steps import OUTPUT
 from tpack.models.variables import AffineOptions, Initializer, VariableHolder
 from tpack.tower.context import current_tower_context, get_current_tower_context
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
 
 __all__ = ["BatchNorm"]
@@ -33,6 +34,7 @@ _SYNCHRONISED = (True, "towers", "nccl")
 @argument_aliases(
     use_bias="center", use_scale="scale", gamma_init="gamma_initializer", decay="momentum", use_local_stat="training"
 )
+@check_arguments
 def BatchNorm(  # noqa: N802
     inputs: tf.Tensor,
     axis: int | None = None,

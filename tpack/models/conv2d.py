@@ -27,12 +27,14 @@ from tpack.models.data_format import has_basic_kernels, is_channels_first, pad, 
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
 from tpack.models.steps import Activation, activation_steps, run_steps, with_bias
 from tpack.models.variables import Initializer, Regularizer, WeightOptions
+from tpack.utils.argument_types import check_arguments
 
 __all__ = ["Conv2D"]
 
 
 @layer_register(log_shape=True)
 @argument_aliases(out_channel="filters", kernel_shape="kernel_size", stride="strides", **WEIGHT_ALIASES)
+@check_arguments
 def Conv2D(  # noqa: N802
     inputs: tf.Tensor,
     filters: int,

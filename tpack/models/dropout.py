@@ -10,6 +10,7 @@ from tpack.models.registry import layer_register
 from tpack.tfutils.step.step_seeds import uniform_of_step
 from tpack.tower.context import current_tower_context
 from tpack.utils.argtools import log_once
+from tpack.utils.argument_types import check_arguments
 
 __all__ = ["Dropout"]
 
@@ -17,6 +18,7 @@ _DEFAULT_RATE = 0.5
 
 
 @layer_register(use_scope=None)
+@check_arguments
 def Dropout(x: tf.Tensor, *args: float | tf.Tensor, **kwargs: Any) -> tf.Tensor:  # noqa: N802
     """Set a random part of the elements to zero while training, and multiply the others so that the mean stays.
 

@@ -8,12 +8,14 @@ from tpack.models.arguments import check_floating, check_units, layer_name
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
 from tpack.models.steps import Activation, Step, activation_steps, run_steps
 from tpack.models.variables import Initializer, Regularizer, WeightOptions
+from tpack.utils.argument_types import check_arguments
 
 __all__ = ["FullyConnected"]
 
 
 @layer_register(log_shape=True)
 @argument_aliases(out_dim="units", **WEIGHT_ALIASES)
+@check_arguments
 def FullyConnected(  # noqa: N802
     inputs: tf.Tensor,
     units: int,

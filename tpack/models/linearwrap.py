@@ -9,10 +9,13 @@ import tensorflow.compat.v1 as tf
 
 from tpack.models.registry import Layer, get_registered_layer, layer_register, registered_layer_names
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 __all__ = ["ConcatWith", "LinearWrap"]
 
 
+@check_arguments
 class LinearWrap:
     """A tensor on which every layer is a method that returns the next `LinearWrap`.
 
@@ -68,6 +71,7 @@ class LinearWrap:
 
 
 @layer_register(use_scope=None)
+@check_arguments
 def ConcatWith(x: tf.Tensor, tensor: tf.Tensor | Sequence[tf.Tensor], dim: int) -> tf.Tensor:  # noqa: N802
     """Join a tensor and others along a dimension, as a step of a `LinearWrap`.
 
@@ -79,6 +83,9 @@ def ConcatWith(x: tf.Tensor, tensor: tf.Tensor | Sequence[tf.Tensor], dim: int) 
     Shapes:
         The inputs differ in the size of ``dim`` only; the output has the sum of them.
     """
+    rank = x.shape.rank
+    if rank is not None:
+        check_count("ConcatWith", "dim", dim, -rank, rank - 1)
     others = list(tensor) if isinstance(tensor, list | tuple) else [tensor]
     return tf.concat([x, *others], dim)
 

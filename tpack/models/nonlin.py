@@ -8,11 +8,13 @@ from tpack.models.batch_norm import BatchNorm
 from tpack.models.data_format import sizes_of
 from tpack.models.registry import layer_register
 from tpack.models.variables import VariableHolder
+from tpack.utils.argument_types import check_arguments
 
 __all__ = ["BNReLU", "Maxout", "PReLU"]
 
 
 @layer_register(use_scope=None)
+@check_arguments
 def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tensor:  # noqa: N802
     """Multiply what is negative by a factor that is learned, one for all channels.
 
@@ -37,6 +39,7 @@ def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tens
 
 
 @layer_register(use_scope=None)
+@check_arguments
 def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:  # noqa: N802
     """Take the maximum of each ``num_unit`` channels that lie next to each other.
 
@@ -63,6 +66,7 @@ def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:  # noqa: N802
 
 
 @layer_register(use_scope=None)
+@check_arguments
 def BNReLU(x: tf.Tensor, name: str | None = None) -> tf.Tensor:  # noqa: N802
     """Normalise by the batch and apply a ReLU; as an activation, for a convolution without bias.
 

@@ -14,11 +14,13 @@ from tpack.models.data_format import CHANNELS_LAST, spatial_axes
 from tpack.models.registry import layer_register
 from tpack.models.steps import OUTPUT
 from tpack.models.variables import AffineOptions, Initializer, VariableHolder
+from tpack.utils.argument_types import check_arguments
 
 __all__ = ["GroupNorm", "InstanceNorm", "LayerNorm"]
 
 
 @layer_register()
+@check_arguments
 def GroupNorm(  # noqa: N802
     x: tf.Tensor,
     group: int = 32,
@@ -77,6 +79,7 @@ def GroupNorm(  # noqa: N802
 
 
 @layer_register()
+@check_arguments
 def InstanceNorm(  # noqa: N802
     x: tf.Tensor,
     epsilon: float = 1e-5,
@@ -119,6 +122,7 @@ def InstanceNorm(  # noqa: N802
 
 
 @layer_register()
+@check_arguments
 def LayerNorm(  # noqa: N802
     x: tf.Tensor,
     epsilon: float = 1e-5,

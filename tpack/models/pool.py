@@ -14,6 +14,8 @@ from tpack.models.arguments import check_rank, check_sizes, layer_name, parse_ru
 from tpack.models.data_format import is_channels_first, sizes_of, spatial_axes, steps_in_format
 from tpack.models.registry import argument_aliases, layer_register
 from tpack.models.steps import Step, run_steps
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import shown
 
 __all__ = ["AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"]
 
@@ -22,6 +24,7 @@ _Sizes: TypeAlias = int | Sequence[int]
 
 @layer_register(log_shape=True)
 @argument_aliases(shape="pool_size", stride="strides")
+@check_arguments
 def MaxPooling(  # noqa: N802
     inputs: tf.Tensor,
     pool_size: _Sizes,
@@ -49,6 +52,7 @@ def MaxPooling(  # noqa: N802
 
 @layer_register(log_shape=True)
 @argument_aliases(shape="pool_size", stride="strides")
+@check_arguments
 def AvgPooling(  # noqa: N802
     inputs: tf.Tensor,
     pool_size: _Sizes,
@@ -75,6 +79,7 @@ def AvgPooling(  # noqa: N802
 
 
 @layer_register(log_shape=True)
+@check_arguments
 def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Tensor:  # noqa: N802
     """Take the average over height and width.
 
@@ -112,6 +117,7 @@ def _pool(
 
 
 @layer_register(log_shape=True)
+@check_arguments
 def FixedUnPooling(  # noqa: N802
     x: tf.Tensor,
     shape: _Sizes,
@@ -155,7 +161,12 @@ def FixedUnPooling(  # noqa: N802
 
 
 def _check_matrix(unpool_mat: tf.Tensor | ArrayLike, size: tuple[int, int], dtype: tf.DType) -> tf.Tensor:
-    matrix: tf.Tensor = unpool_mat if tf.is_tensor(unpool_mat) else tf.constant(unpool_mat, dtype)
+    try:
+        matrix: tf.Tensor = unpool_mat if tf.is_tensor(unpool_mat) else tf.constant(unpool_mat, dtype)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"FixedUnPooling got unpool_mat={shown(unpool_mat)}: wanted a matrix of {dtype.name}"
+        ) from error
     if matrix.shape.as_list() != list(size):
         raise ConfigError(
             f"{layer_name('FixedUnPooling')} wants an unpool_mat of the shape {list(size)} that it is given, got "

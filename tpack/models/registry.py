@@ -27,6 +27,7 @@ from tpack.tower.context import get_current_tower_context
 from tpack.tower.getters import CastVariable
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_bool, check_instance, check_number, shown
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register"]
@@ -45,6 +46,7 @@ _layers: dict[str, list[Layer]] = {}
 _built: PerGraph[set[str]] = PerGraph(set)
 
 
+@check_arguments
 def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Callable[[F], F]:
     """Make a layer out of a function whose first argument is a tensor, or a list or tuple of tensors.
 

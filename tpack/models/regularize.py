@@ -21,6 +21,7 @@ from tpack.errors import ConfigError
 from tpack.models.variables import Regularizer
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
 
 __all__ = ["add_keras_losses", "l1_regularizer", "l2_regularizer", "regularize_cost", "regularize_cost_from_collection"]
@@ -38,6 +39,7 @@ class KerasLayer(Protocol):
         """What the regularizers are for."""
 
 
+@check_arguments
 def l1_regularizer(l1: float = 0.01) -> Regularizer:
     """Return a function that gives ``l1`` times the sum of the absolute values of a tensor, in float32 at least."""
 
@@ -47,6 +49,7 @@ def l1_regularizer(l1: float = 0.01) -> Regularizer:
     return regularizer
 
 
+@check_arguments
 def l2_regularizer(x: float) -> Regularizer:
     """Return a function that gives ``x`` times half of the sum of the squares of a tensor, in float32 at least.
 
@@ -59,6 +62,7 @@ def l2_regularizer(x: float) -> Regularizer:
     return regularizer
 
 
+@check_arguments
 def regularize_cost(regex: str, func: Regularizer, name: str = "regularize_cost") -> tf.Tensor:
     """Return the sum of a cost for each trainable variable whose name matches.
 
@@ -88,6 +92,7 @@ def regularize_cost(regex: str, func: Regularizer, name: str = "regularize_cost"
     return _sum(costs, name)
 
 
+@check_arguments
 def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     """Return the sum of the collection REGULARIZATION_LOSSES.
 

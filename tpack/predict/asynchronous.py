@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.predict.online import OnlinePredictor
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_instances
 from tpack.utils.concurrency import StoppableThread
 
@@ -20,6 +21,7 @@ _QUEUE_SIZE_FOR_EACH = 100
 _Task = tuple[Sequence[Any], Future[list[Any]]]
 
 
+@check_arguments
 class MultiThreadAsyncPredictor:
     """Give each of several predictors a thread, and data points that wait to whichever is free.
 

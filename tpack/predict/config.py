@@ -12,9 +12,11 @@ from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_se
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.tower.per_graph import new_graph
 from tpack.tower.tower_func import TowerFunc
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_bool, check_instance, check_instances
 
 
+@check_arguments
 class PredictConfig:
     """The description of a predictor; one config can serve any number of them, each in a graph of its own.
 

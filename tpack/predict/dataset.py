@@ -13,12 +13,14 @@ from tpack.predict.config import PredictConfig
 from tpack.predict.offline import OfflinePredictor, check_config
 from tpack.tower.devices import list_gpus
 from tpack.utils.argtools import log_once
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.process_map import map_in_processes, pickled
 from tpack.utils.progress import get_tqdm
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
+@check_arguments
 class DatasetPredictorBase(ABC):
     """Base of predictors of a whole DataFlow; subclasses have `get_result`.
 
@@ -54,6 +56,7 @@ class DatasetPredictorBase(ABC):
             yield from bar
 
 
+@check_arguments
 class SimpleDatasetPredictor(DatasetPredictorBase):
     """Predict the data points in this process.
 
@@ -88,6 +91,7 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
         yield from self._progress(self.predictor(*dp) for dp in self.dataset)
 
 
+@check_arguments
 class MultiProcessDatasetPredictor(DatasetPredictorBase):
     """Predict the data points in processes that work at the same time.
 

@@ -11,9 +11,11 @@ from tpack.predict.offline import check_config, create_predict_session
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.context import PredictTowerContext
 from tpack.types import Trainer
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance
 
 
+@check_arguments
 class FeedfreePredictor(PredictorBase):
     """Take the next data point from an input source at each call, and predict it.
 

@@ -17,8 +17,10 @@ from tpack.tower.devices import resolve_devices
 from tpack.tower.names import tower_name
 from tpack.tower.tower_func import TowerHandle
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 class MultiTowerOfflinePredictor(PredictorBase):
     """Build a model on several devices, and give a predictor for each; all work in one session on one set of weights.
 
@@ -71,6 +73,7 @@ class MultiTowerOfflinePredictor(PredictorBase):
         return self._predictors[0]._do_call(dp)
 
 
+@check_arguments
 class DataParallelOfflinePredictor(PredictorBase):
     """Split each batch over several devices, and join what they return.
 

@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from tpack.reduction.gradients import check_columns, transposed
 from tpack.reduction.sums import copy_slices_to_each, on_device_of, sum_column
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
+from tpack.utils.argument_types import check_arguments
 
 __all__ = ["Column", "ReduceOp", "Reducer", "ReducerWrapper"]
 
@@ -123,6 +124,7 @@ class Reducer(abc.ABC):
         return reduced
 
 
+@check_arguments
 class ReducerWrapper(Reducer):
     """A reducer around another one, which does all the work unless a subclass does some of it.
 

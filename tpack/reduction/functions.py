@@ -16,8 +16,10 @@ from tpack.reduction.sums import on_device, on_device_of, sum_column
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Gradient, ReduceOp
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 def allreduce_grads(
     all_grads: Sequence[Sequence[Gradient]], average: bool, mode: str = "nccl"
 ) -> Sequence[Sequence[Gradient]]:
@@ -48,6 +50,7 @@ def allreduce_grads(
         return reducer.reduce(all_grads, _op(average))
 
 
+@check_arguments
 def allreduce_grads_hierarchical(
     all_grads: Sequence[Sequence[Gradient]], devices: Sequence[str], average: bool = False
 ) -> list[list[Gradient]]:
@@ -76,6 +79,7 @@ def allreduce_grads_hierarchical(
         return reducer.reduce(all_grads, _op(average))
 
 
+@check_arguments
 def allreduce_grads_naive(
     all_grads: Sequence[Sequence[Gradient]], devices: Sequence[str] | None = None, average: bool = True
 ) -> Sequence[Gradient]:
@@ -114,6 +118,7 @@ def allreduce_grads_naive(
     return reduced[::-1]
 
 
+@check_arguments
 def aggregate_grads_colocate(all_grads: Sequence[GradsAndVars], average: bool = True) -> GradsAndVars:
     """Reduce gradients of shared variables, each on the device of its variable.
 
@@ -139,6 +144,7 @@ def aggregate_grads_colocate(all_grads: Sequence[GradsAndVars], average: bool = 
         return ColocatedReduction().reduce(all_grads, _op(average))
 
 
+@check_arguments
 def split_grad_list(grad_list: Sequence[GradsAndVars]) -> tuple[list[list[Gradient]], list[list[tf.Variable]]]:
     """Split lists of (gradient, variable) into lists of gradients and lists of variables.
 
@@ -166,6 +172,7 @@ def split_grad_list(grad_list: Sequence[GradsAndVars]) -> tuple[list[list[Gradie
     return grads, variables
 
 
+@check_arguments
 def merge_grad_list(
     all_grads: Sequence[Sequence[Gradient]], all_vars: Sequence[Sequence[tf.Variable]]
 ) -> list[GradsAndVars]:

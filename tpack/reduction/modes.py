@@ -19,6 +19,7 @@ from tpack.reduction.names import ALGORITHMS
 from tpack.reduction.spec import AllReduceSpec, SpecEntry, parse_all_reduce_spec, reducer_for_spec
 from tpack.tower.devices import list_gpus
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instances
 
 ReductionMode: TypeAlias = str | SpecEntry | list[SpecEntry] | Reducer | None
@@ -40,6 +41,7 @@ _COPYING = "round_robin"
 _SPEC_MARKS = frozenset("#:/")
 
 
+@check_arguments
 def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoice:
     """Return the reducer that a mode stands for.
 

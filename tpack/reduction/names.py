@@ -16,7 +16,8 @@ from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import Reducer
 from tpack.reduction.wrappers.sharding import ShardingReducer
-from tpack.utils.checks import check_instances
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_instances
 
 _WHOLE: dict[str, Callable[[], Reducer]] = {
     "one_device": OneDeviceReducer,
@@ -53,6 +54,7 @@ def check_algorithm(name: str) -> None:
         )
 
 
+@check_arguments
 def make_reducer(name: str, devices: Sequence[str], num_shards: int | None = None) -> Reducer:
     """Return the reducer that the name of an algorithm stands for.
 
@@ -80,6 +82,8 @@ def make_reducer(name: str, devices: Sequence[str], num_shards: int | None = Non
     """
     check_algorithm(name)
     check_instances("make_reducer", "devices", devices, str, least=1, wanted="a list of names of devices")
+    if num_shards is not None:
+        check_count("make_reducer", "num_shards", num_shards)
     inner, slash, outer = name.partition("/")
     if slash:
         check_equal_groups(group_by_worker(devices))

@@ -17,11 +17,13 @@ from tpack.errors import ReductionError, TowerError
 from tpack.reduction.sums import copy_to_each, on_device_of, sum_tensors
 from tpack.tower.context import TowerContext, current_tower_context, get_current_tower_context
 from tpack.tower.grads import ReduceOp
+from tpack.utils.argument_types import check_arguments
 
 # Gradients do not pass through integers.
 _BITS = {2: tf.uint16, 4: tf.uint32, 8: tf.uint64}
 
 
+@check_arguments
 def sum_over_towers(tensor: tf.Tensor) -> tf.Tensor:
     """Sum one tensor of each training tower; to be called in all of them.
 
@@ -50,6 +52,7 @@ def sum_over_towers(tensor: tf.Tensor) -> tf.Tensor:
     return _link(tower, tensor, tower.merge_call(_sum_columns, tensor), sum_over_towers)
 
 
+@check_arguments
 def mean_over_towers(tensor: tf.Tensor) -> tf.Tensor:
     """Average one tensor of each training tower: `sum_over_towers` divided by their number.
 
@@ -73,6 +76,7 @@ def mean_over_towers(tensor: tf.Tensor) -> tf.Tensor:
     return sum_over_towers(tensor) / tf.constant(ReduceOp.MEAN.divisor(tower.total), tensor.dtype.base_dtype)
 
 
+@check_arguments
 def stack_over_towers(tensor: tf.Tensor) -> tf.Tensor:
     """Give every training tower the tensors of all; to be called in each of them.
 

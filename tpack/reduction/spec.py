@@ -11,8 +11,11 @@ from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
 from tpack.reduction.names import check_algorithm, make_reducer
 from tpack.reduction.wrappers.by_size import NO_LIMIT, SplitBySizeReducer, check_limits
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, shown
 
 
+@check_arguments
 @dataclass(frozen=True)
 class AllReduceSpec:
     """One entry of a spec.
@@ -32,16 +35,16 @@ class AllReduceSpec:
 
     def __post_init__(self) -> None:
         check_algorithm(self.algorithm)
-        if not _is_whole(self.num_shards) or self.num_shards < 1:
-            raise ConfigError(f"wanted 1 shard or more, got {self.num_shards!r}")
+        check_count(self, "num_shards", self.num_shards)
         if not _is_whole(self.byte_limit) or (self.byte_limit < 1 and self.byte_limit != NO_LIMIT):
-            raise ConfigError(f"wanted a limit of 1 byte or more, or {NO_LIMIT} for none, got {self.byte_limit!r}")
+            raise ConfigError(f"wanted a byte_limit of 1 or more, or {NO_LIMIT} for none, got {shown(self.byte_limit)}")
 
 
 SpecEntry: TypeAlias = AllReduceSpec | tuple[str] | tuple[str, int] | tuple[str, int, int]
 """One entry as scripts write it."""
 
 
+@check_arguments
 def parse_all_reduce_spec(spec: str | SpecEntry | list[SpecEntry]) -> tuple[AllReduceSpec, ...]:
     """Read an all-reduce spec.
 
@@ -79,6 +82,7 @@ def parse_all_reduce_spec(spec: str | SpecEntry | list[SpecEntry]) -> tuple[AllR
     return parsed
 
 
+@check_arguments
 def reducer_for_spec(spec: str | SpecEntry | list[SpecEntry], devices: Sequence[str]) -> Reducer:
     """Return the reducer that an all-reduce spec stands for.
 

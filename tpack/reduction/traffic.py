@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.tower.grads import Gradient, gradient_parts
+from tpack.utils.argument_types import check_arguments
 
 
 class Traffic(NamedTuple):
@@ -41,6 +42,7 @@ class TrafficReport(NamedTuple):
         return max((max(traffic) for traffic in self.devices.values()), default=0)
 
 
+@check_arguments
 def count_traffic(tower_grads: Sequence[Sequence[Gradient]], reduced: Sequence[Sequence[Gradient]]) -> TrafficReport:
     """Count what moves between devices on the way from gradients to their reduction.
 

@@ -24,6 +24,7 @@ from tpack.errors import ConfigError
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +34,7 @@ _logging_disabled = Event()
 
 
 @contextmanager
+@check_arguments
 def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs: Any) -> Iterator[None]:
     """Use ``kwargs`` as arguments of some layers in this block, where a call does not give them itself.
 
@@ -117,6 +119,7 @@ def canonical_arguments(function: Callable[..., Any], kwargs: Mapping[str, Any])
     return canonical
 
 
+@check_arguments
 def enable_argscope_for_function(func: F, log_shape: bool = True) -> F:
     """Return a function that does the same and takes default arguments from ``argscope``.
 
@@ -153,6 +156,7 @@ def mark_as_layer(layer: Callable[..., Any], function: Callable[..., Any]) -> No
     layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
 
 
+@check_arguments
 def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> None:
     """Replace every public function of a module by one that takes default arguments from ``argscope``.
 

@@ -18,6 +18,7 @@ from tpack.tfutils.summary import add_histogram_summary, add_named_moving_summar
 from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
 from tpack.types import GradsAndVars
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
 
 __all__ = [
@@ -52,6 +53,7 @@ class GradientProcessor:
         return grads
 
 
+@check_arguments
 class FilterNoneGrad(GradientProcessor):
     """Drop the pairs without a gradient.
 
@@ -69,6 +71,7 @@ class FilterNoneGrad(GradientProcessor):
         return [pair for pair in grads if pair[0] is not None]
 
 
+@check_arguments
 class GlobalNormClip(GradientProcessor):
     """Scale all gradients down by one factor if their global norm is above a limit.
 
@@ -92,6 +95,7 @@ class GlobalNormClip(GradientProcessor):
         return [(gradient, variable) for gradient, (_, variable) in zip(clipped, grads, strict=True)]
 
 
+@check_arguments
 class MapGradient(GradientProcessor):
     """Apply a function to the gradients of some variables.
 
@@ -123,6 +127,7 @@ class MapGradient(GradientProcessor):
         return mapped
 
 
+@check_arguments
 class ScaleGradient(MapGradient):
     """Multiply the gradients of some variables by constants, which gives these variables other learning rates.
 
@@ -154,6 +159,7 @@ class ScaleGradient(MapGradient):
         return map_gradient_values(lambda values: values * multiplier, gradient) if multiplier else None
 
 
+@check_arguments
 class SummaryGradient(GradientProcessor):
     """Write a histogram and the moving average of the root mean square of each gradient, in the main tower.
 
@@ -185,6 +191,7 @@ class SummaryGradient(GradientProcessor):
         return grads
 
 
+@check_arguments
 class PrintGradient(MapGradient):
     """Print each gradient at every step, on standard error: for debugging only, since it is slow.
 

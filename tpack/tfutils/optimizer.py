@@ -18,6 +18,7 @@ from tpack.tfutils.gradproc import GradientProcessor, Grads
 from tpack.tfutils.scope_utils import whole_variable
 from tpack.tower.grads import Gradient
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
 _NAME = "AccumGrad"
 
 
+@check_arguments
 class ProxyOptimizer(tf.train.Optimizer):
     """Do whatever another optimizer does.
 
@@ -76,6 +78,7 @@ class ProxyOptimizer(tf.train.Optimizer):
         return list(self._opt.variables())
 
 
+@check_arguments
 class GradientProcessorOptimizer(ProxyOptimizer):
     """Pass gradients through processors before the optimizer inside applies them.
 
@@ -107,6 +110,7 @@ class GradientProcessorOptimizer(ProxyOptimizer):
         return super().apply_gradients(grads, global_step, name)
 
 
+@check_arguments
 def apply_grad_processors(opt: tf.train.Optimizer, gradprocs: Sequence[GradientProcessor]) -> ProxyOptimizer:
     """Return an optimizer that passes gradients through processors before ``opt`` applies them.
 
@@ -124,6 +128,7 @@ def apply_grad_processors(opt: tf.train.Optimizer, gradprocs: Sequence[GradientP
     return GradientProcessorOptimizer(opt, gradprocs)
 
 
+@check_arguments
 class PostProcessOptimizer(ProxyOptimizer):
     """Run an operation for each variable after its gradient was applied.
 
@@ -165,6 +170,7 @@ class PostProcessOptimizer(ProxyOptimizer):
             return self._func(variable)
 
 
+@check_arguments
 class VariableAssignmentOptimizer(PostProcessOptimizer):
     """Assign each variable a new value after its gradient was applied.
 
@@ -245,6 +251,7 @@ class SparseAccumulator:
 _Accumulator: TypeAlias = DenseAccumulator | SparseAccumulator
 
 
+@check_arguments
 class AccumGradOptimizer(ProxyOptimizer):
     """Apply the mean gradient of ``niter`` steps at every ``niter``-th one.
 

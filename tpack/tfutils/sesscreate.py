@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import WrongTypeError
 from tpack.tower.devices import check_session_devices, provide_cpu_devices
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_function, check_instance, check_number, check_text, owner_name, shown
 
 
@@ -40,6 +41,7 @@ def check_session_creator(owner: object, session_creator: Any) -> Any:
     return session_creator
 
 
+@check_arguments
 class NewSessionCreator(tf.train.SessionCreator):
     """Create a session on the current default graph that has every device the graph asks for.
 
@@ -80,6 +82,7 @@ class NewSessionCreator(tf.train.SessionCreator):
         return session
 
 
+@check_arguments
 class ReuseSessionCreator(tf.train.SessionCreator):
     """Give out a session that exists already.
 
@@ -100,6 +103,7 @@ class ReuseSessionCreator(tf.train.SessionCreator):
         return self.sess
 
 
+@check_arguments
 class SessionCreatorAdapter(tf.train.SessionCreator):
     """Pass the session of another creator through a function.
 
@@ -123,6 +127,7 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
         return self.func(self.session_creator.create_session())
 
 
+@check_arguments
 def get_default_sess_config(mem_fraction: float = 0.99) -> tf.ConfigProto:
     """Return a new ConfigProto: soft placement, and GPU memory that grows up to a fraction of what there is.
 

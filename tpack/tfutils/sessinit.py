@@ -22,6 +22,7 @@ from tpack.tfutils.checkpoint import CheckpointReader, resolve_checkpoint
 from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
 from tpack.tower.names import join_scope
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_bool, check_instance, check_instances, check_path, shown
 from tpack.utils.npz import read_npz
 
@@ -42,6 +43,7 @@ _COUNTERS = re.compile(
 )
 
 
+@check_arguments
 def SmartInit(  # noqa: N802 (scripts use it like a class)
     obj: "SessionInit | Mapping[str, Any] | str | os.PathLike[str] | Sequence[Any] | None",
     *,
@@ -116,6 +118,7 @@ class JustCurrentSession(SessionInit):
     """Leave the session as its initialisers made it."""
 
 
+@check_arguments
 class ChainInit(SessionInit):
     """Several initialisations in order; for a variable that several of them know, the last one counts.
 
@@ -191,6 +194,7 @@ class NamedValuesInit(SessionInit):
             )
 
 
+@check_arguments
 class SaverRestore(NamedValuesInit):
     """Restore from a checkpoint that ``tf.train.Saver`` or ``ModelSaver`` wrote; dtypes and shapes must be the same.
 
@@ -225,6 +229,7 @@ class SaverRestore(NamedValuesInit):
         return self._reader.read(self._saved_names[name])
 
 
+@check_arguments
 class SaverRestoreRelaxed(SaverRestore):
     """Restore from a checkpoint what fits: cast and reshape values where that is possible, skip the others, and warn.
 
@@ -239,6 +244,7 @@ class SaverRestoreRelaxed(SaverRestore):
         self._cast = self._skip_mismatch = True
 
 
+@check_arguments
 class DictRestore(NamedValuesInit):
     """Assign arrays from a dict.
 

@@ -34,6 +34,7 @@ from tpack.tfutils.scope_utils import (
 )
 from tpack.tower.collections import MOVING_SUMMARY_OPS_KEY
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 
 __all__ = [
     "MOVING_SUMMARY_OPS_KEY",
@@ -72,6 +73,7 @@ class MovingAverages:
     update: tf.Operation
 
 
+@check_arguments
 def add_moving_summary(
     *args: tf.Tensor | Sequence[tf.Tensor], collection: str = MOVING_SUMMARY_OPS_KEY, decay: float = 0.95
 ) -> list[tf.Tensor]:
@@ -109,6 +111,7 @@ def add_moving_summary(
     )
 
 
+@check_arguments
 def add_tensor_summary(
     x: tf.Tensor | tf.Variable,
     types: Sequence[str],
@@ -146,6 +149,7 @@ def add_tensor_summary(
                 add_scalar_summary(f"{tag}-{kind}", _REDUCTIONS[kind](_as_floating(x)), collections)
 
 
+@check_arguments
 def add_activation_summary(
     x: tf.Tensor, types: Sequence[str] | None = None, name: str | None = None, collections: Iterable[str] | None = None
 ) -> None:
@@ -170,6 +174,7 @@ def add_activation_summary(
     add_tensor_summary(x, wanted, name=f"activation-summary/{tag}", collections=collections)
 
 
+@check_arguments
 def add_param_summary(*summary_lists: tuple[str, Sequence[str]], collections: Iterable[str] | None = None) -> None:
     """Write summaries of trainable variables, under ``param-summary/``.
 
@@ -199,6 +204,7 @@ def create_scalar_summary(name: str, value: float) -> tf.Summary:
     return tf.Summary(value=[tf.Summary.Value(tag=name, simple_value=float(value))])
 
 
+@check_arguments
 def create_image_summary(name: str, val: ArrayLike) -> tf.Summary:
     """Return a tf.Summary with images.
 
@@ -212,7 +218,9 @@ def create_image_summary(name: str, val: ArrayLike) -> tf.Summary:
     """
     images = np.asarray(val)
     if images.ndim != 4 or images.shape[-1] not in (1, 3, 4) or not images.size:
-        raise ConfigError(f"image summary {name!r} wants an array of shape (N, H, W, 1, 3 or 4), got {images.shape}")
+        raise ConfigError(
+            f"image summary {name!r} wants as val an array of shape (N, H, W, 1, 3 or 4), got {images.shape}"
+        )
     if images.dtype != np.uint8:
         images = np.clip(np.rint(images), 0, 255).astype(np.uint8)
     count, height, width, channels = images.shape

@@ -12,11 +12,13 @@ import tensorflow.compat.v1 as tf
 
 from tpack.tower.context import add_model_variable
 from tpack.tower.getters import custom_getter_scope
+from tpack.utils.argument_types import check_arguments
 
 __all__ = ["custom_getter_scope", "freeze_variables", "remap_variables"]
 
 
 @contextmanager
+@check_arguments
 def remap_variables(fn: Callable[[tf.Variable], tf.Tensor | tf.Variable]) -> Iterator[None]:
     """Pass every variable that the block gets through a function, and give the model what that returns.
 
@@ -36,6 +38,7 @@ def remap_variables(fn: Callable[[tf.Variable], tf.Tensor | tf.Variable]) -> Ite
 
 
 @contextmanager
+@check_arguments
 def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) -> Iterator[None]:
     """Keep the trainable variables that the block gets from being trained.
 

@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tower.keras_names import KerasNames
 from tpack.utils.argtools import log_once
+from tpack.utils.argument_types import check_arguments
 
 T = TypeVar("T")
 
@@ -47,6 +48,7 @@ VARIABLE_KEYS = (
 """Shared by all towers, unless each has its own variables."""
 
 
+@check_arguments
 def backup_collection(keys: Iterable[str] | None = None) -> dict[str, list[Any]]:
     """Copy collections of the current graph.
 
@@ -61,6 +63,7 @@ def backup_collection(keys: Iterable[str] | None = None) -> dict[str, list[Any]]
     return {key: list(graph.get_collection(key)) for key in wanted}
 
 
+@check_arguments
 def restore_collection(backup: Mapping[str, Iterable[Any]]) -> None:
     """Set each collection in ``backup`` of the current graph to what was copied; leave the others alone."""
     graph = tf.get_default_graph()
@@ -70,6 +73,7 @@ def restore_collection(backup: Mapping[str, Iterable[Any]]) -> None:
 
 
 @contextmanager
+@check_arguments
 def freeze_collection(keys: Iterable[str]) -> Iterator[None]:
     """Undo, on leaving, whatever was added to these collections of the current graph."""
     backup = backup_collection(keys)

@@ -30,11 +30,14 @@ from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.tower.recorder import Ownership, VariableRecorder, ownership_of
 from tpack.types import Strategy
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 Meet: TypeAlias = Callable[[int, MergeCall], Merged]
 """Waits until all towers that are built together have come to a meeting, and returns one tower's part of the result."""
 
 
+@check_arguments
 class TowerContext:
     """The block in which a tower function is called; it can be entered once.
 
@@ -75,6 +78,7 @@ class TowerContext:
         reuse: bool = False,
         ownership: Ownership | None = None,
     ) -> None:
+        check_count(self, "total", total)
         if not 0 <= index < total:
             raise ConfigError(f"tower index {index} is not one of {total} towers")
         self.name = tower_name
@@ -306,6 +310,7 @@ def current_tower_context() -> TowerContext:
     return context
 
 
+@check_arguments
 class TrainTowerContext(TowerContext):
     """A tower built for training.
 
@@ -319,6 +324,7 @@ class TrainTowerContext(TowerContext):
         super().__init__(tower_name, True, vs_name, **options)
 
 
+@check_arguments
 class PredictTowerContext(TowerContext):
     """A tower built for prediction: it takes the variables of one training tower.
 

@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, DeviceError
 from tpack.utils import logger
 from tpack.utils.argtools import log_once
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.concurrency import usable_cores
 
 Device: TypeAlias = str | Callable[[tf.Operation], str]
@@ -33,6 +34,7 @@ def list_gpus() -> list[str]:
     return [f"/device:GPU:{k}" for k in range(len(tf.config.list_physical_devices("GPU")))]
 
 
+@check_arguments
 def canonical_device(name: str) -> str:
     """Write a device name in the one way that tpack uses; an empty name stays empty.
 
@@ -67,6 +69,7 @@ def device_key(name: str) -> str:
     return str(spec.to_string())
 
 
+@check_arguments
 def resolve_device(device: str | int) -> str:
     """Return the device that this machine has for what a script asks for.
 
@@ -122,6 +125,7 @@ def resolve_together(devices: Iterable[str]) -> list[str]:
     return [found[name] for name in asked]
 
 
+@check_arguments
 def resolve_devices(gpus: int | Sequence[int]) -> tuple[str, ...]:
     """Return one device for each tower that a script asks for.
 
@@ -165,11 +169,13 @@ def tower_indices(gpus: int | Sequence[int]) -> list[int]:
     return indices
 
 
+@check_arguments
 def required_cpu_devices(graph: tf.Graph) -> int:
     """Return how many CPU devices this process needs to run ``graph``: at least one."""
     return 1 + max((index for kind, index in local_devices(graph) if kind == "CPU"), default=0)
 
 
+@check_arguments
 def provide_cpu_devices(config: tf.ConfigProto, graph: tf.Graph) -> None:
     """Let a session's configuration have the CPU devices that a graph needs, and share the cores among them.
 
@@ -189,6 +195,7 @@ def provide_cpu_devices(config: tf.ConfigProto, graph: tf.Graph) -> None:
         config.intra_op_parallelism_threads = max(1, usable_cores() // num_devices)
 
 
+@check_arguments
 def check_session_devices(session: tf.Session, graph: tf.Graph) -> None:
     """Check that ``session`` has every local device that an op of ``graph`` asks for.
 
@@ -222,6 +229,7 @@ def local_devices(graph: tf.Graph) -> set[tuple[str, int]]:
     return found
 
 
+@check_arguments
 class LeastLoadedDeviceSetter:
     """Device function: variables go to the least loaded of several devices, everything else to one.
 

@@ -15,6 +15,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tower.devices import LeastLoaded
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 TensorLike: TypeAlias = tf.Tensor | np.ndarray | Sequence[Any] | complex
 """What TensorFlow makes a tensor of."""
@@ -36,6 +38,7 @@ _OPERATORS = (
 
 
 @contextmanager
+@check_arguments
 def custom_getter_scope(custom_getter: Getter) -> Iterator[None]:
     """Pass every ``get_variable`` in the block through ``custom_getter(getter, name, *args, **kwargs)``.
 
@@ -59,6 +62,7 @@ def to_local_collections(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
+@check_arguments
 def override_to_local_variable(enable: bool = True) -> Iterator[None]:
     """Make every ``get_variable`` in the block create a local variable: not saved, initialised with the local ones.
 
@@ -76,6 +80,7 @@ def override_to_local_variable(enable: bool = True) -> Iterator[None]:
         yield
 
 
+@check_arguments
 class OverrideCachingDevice:
     """Custom getter that caches each trainable variable on the device with the fewest cached bytes.
 
@@ -101,7 +106,9 @@ class OverrideCachingDevice:
         if not devices:
             raise ConfigError("OverrideCachingDevice wants at least one device, got an empty list")
         self.device_for_small_variables = device_for_small_variables
-        self.small_variable_size_threshold = small_variable_size_threshold
+        self.small_variable_size_threshold = check_count(
+            self, "small_variable_size_threshold", small_variable_size_threshold, 0
+        )
         self._load = LeastLoaded(devices)
 
     @property

@@ -12,16 +12,19 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tower.collections import VARIABLE_KEYS
+from tpack.utils.argument_types import check_arguments
 
 # What TensorFlow says of a handle in the place of a value.
 _OF_HANDLES = ("with dtype resource:", "has DataType resource not in list of allowed values")
 
 
+@check_arguments
 def tower_name(index: int) -> str:
     """Return the name of tower ``index``: ``tower0``, ``tower1``, ..."""
     return f"tower{index}"
 
 
+@check_arguments
 def op_and_tensor_name(name: str) -> tuple[str, str]:
     """Split what a script calls a tensor into the names of its operation and of the tensor.
 

@@ -22,6 +22,7 @@ from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
 from tpack.tower.keras_values import is_keras_loaded, is_layer_update
 from tpack.tower.names import join_scope, op_and_tensor_name
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_function, shown
 
 ModelFunction: TypeAlias = Callable[..., Any]
@@ -32,6 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*")
 _UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
+@check_arguments
 class TowerFunc:
     """Wrap a function of input tensors; each call must happen inside a tower and adds a handle to `towers`.
 

@@ -21,9 +21,11 @@ from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_bool, check_instance, check_instances
 
 
+@check_arguments
 class TrainConfig:
     """What is trained, on what data, for how long, and what happens around the steps.
 

@@ -11,9 +11,11 @@ from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance
 
 
+@check_arguments
 def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
     """Build the graph of ``config.model`` with ``trainer`` and train it.
 

@@ -18,10 +18,12 @@ from tpack.tfutils.train_state import (
 )
 from tpack.train.config import TrainConfig
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_bool
 from tpack.utils.dir_lock import DirectoryClaim
 
 
+@check_arguments
 class AutoResumeTrainConfig(TrainConfig):
     """A `TrainConfig` that looks into the log directory first.
 

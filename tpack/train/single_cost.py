@@ -17,9 +17,11 @@ from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.tower_func import TowerFunc
 from tpack.train.tower_trainer import TowerTrainer
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_function, check_instance
 
 
+@check_arguments
 class SingleCostTrainer(TowerTrainer):
     """Base of trainers that minimise one cost: `setup_graph` builds everything from four things.
 
@@ -96,6 +98,7 @@ class SingleCostTrainer(TowerTrainer):
         """Set ``train_op`` and return the callbacks that the graph needs."""
 
 
+@check_arguments
 class BuilderTrainer(SingleCostTrainer):
     """Trains on any `GraphBuilder`.
 

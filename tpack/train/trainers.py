@@ -19,11 +19,13 @@ from tpack.tower.devices import resolve_devices, tower_indices
 from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 
 _MAX_TOWERS_TO_BALANCE = 4
 """Up to this many GPUs, shared variables are balanced over them by default; beyond, they lie on the CPU."""
 
 
+@check_arguments
 class SimpleTrainer(BuilderTrainer):
     """Trains one tower on one device.
 
@@ -42,6 +44,7 @@ class NoOpTrainer(SimpleTrainer):
         """Do nothing."""
 
 
+@check_arguments
 class SyncMultiGPUTrainerReplicated(BuilderTrainer):
     """Trains K towers with their own variables each, and all-reduces the gradients.
 
@@ -64,6 +67,7 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, _reducer_for(gpus, mode)), precision=precision)
 
 
+@check_arguments
 class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
     """Trains as `SyncMultiGPUTrainerReplicated` does, and reduces in two groups of devices with fast links inside.
 
@@ -80,6 +84,7 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
         super().__init__(builder, precision=precision)
 
 
+@check_arguments
 class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
     """Trains K towers that share their variables, and averages the gradients where each variable lies.
 
@@ -97,6 +102,7 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
         super().__init__(SyncMultiGPUParameterServerBuilder(gpus, ps_device), precision=precision)
 
 
+@check_arguments
 class AsyncMultiGPUTrainer(BuilderTrainer):
     """Trains K towers that share their variables, each of which updates them by its own gradients.
 
@@ -112,11 +118,13 @@ class AsyncMultiGPUTrainer(BuilderTrainer):
         super().__init__(AsyncMultiGPUBuilder(gpus, scale_gradient), precision=precision)
 
 
+@check_arguments
 def SyncMultiGPUTrainer(gpus: int | Sequence[int], *, precision: str | PrecisionPolicy = "float32") -> BuilderTrainer:
     """Return the synchronous trainer to use when nothing speaks for another one: the replicated one."""
     return SyncMultiGPUTrainerReplicated(gpus, precision=precision)
 
 
+@check_arguments
 class StrategyTrainer(BuilderTrainer):
     """Trains a model with one cost under a distribution strategy.
 
@@ -138,6 +146,7 @@ class StrategyTrainer(BuilderTrainer):
         self.strategy = strategy
 
 
+@check_arguments
 class StrategyBuilder(GraphBuilder):
     """Builds the towers of a distribution strategy, and lets it reduce gradients and update variables.
 

@@ -17,8 +17,8 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any, NamedTuple, TypeVar
+from numbers import Integral, Number, Real
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,10 +27,16 @@ from tpack.utils.checks import owner_name, shown, with_article
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 _MOST_ENTRIES = 1000
-_WAYS_OUT = {
+_IN_WORDS = {
+    "DatasetV1": "a tf.data.Dataset",
+    "DatasetV2": "a tf.data.Dataset",
     "DataFlow": "a DataFlow; as_dataflow makes one of a list, arrays, a generator function or a dataset",
     "InputSource": "an InputSource; QueueInput(dataflow) and TFDatasetInput(dataset) are",
 }
+
+
+# An annotation for a number that may be NaN, such as a pixel of a map of depths.
+FloatOrNan: TypeAlias = Annotated[float, math.nan]
 
 
 class Kind(NamedTuple):
@@ -59,7 +65,10 @@ def check_arguments(target: Checked) -> Checked:
     """
     if isinstance(target, type):
         cls: Any = target
-        cls.__init__ = _checked(cls.__init__, is_method=True)
+        # A tuple with named fields is made by __new__.
+        name = "__new__" if "__new__" in vars(cls) else "__init__"
+        checked = _checked(getattr(cls, name), is_method=True)
+        setattr(cls, name, staticmethod(checked) if name == "__new__" else checked)
         return target
     return typing.cast(Checked, _checked(target, is_method=False))
 
@@ -123,6 +132,8 @@ def kind_of(annotation: Any) -> Kind:
     origin = typing.get_origin(annotation)
     if annotation in _PLAIN:
         return _PLAIN[annotation]
+    if origin is Annotated:
+        return kind_of(typing.get_args(annotation)[0])
     if origin in (typing.Union, types.UnionType):
         return _either([kind_of(part) for part in typing.get_args(annotation)])
     if origin is typing.Literal:
@@ -145,8 +156,9 @@ def _either(kinds: Sequence[Kind]) -> Kind:
         fitting = [kind for kind in kinds if kind.accepts(value)]
         return next((kind for kind in fitting if _fits(value, kind)), fitting[0]).entries(value)
 
-    # What may be None is said last.
-    words = dict.fromkeys(kind.wanted for kind in sorted(kinds, key=lambda kind: kind.wanted == "None"))
+    # What may be None is said last, and then only how to make what is wanted.
+    in_order = sorted(kinds, key=lambda kind: (";" in kind.wanted, kind.wanted == "None"))
+    words = dict.fromkeys(kind.wanted for kind in in_order)
     wanted = " or ".join(words).replace("text or a path", "a path")
     return Kind(lambda value: any(kind.accepts(value) for kind in kinds), wanted, entries)
 
@@ -208,9 +220,10 @@ def _instance(cls: Any) -> Kind:
     """Return the kind of the objects of a class; that of anything if it is no class that objects can be asked for."""
     if isinstance(cls, TypeVar):
         return kind_of(cls.__bound__) if cls.__bound__ is not None else _ANYTHING
-    if not isinstance(cls, type) or cls is _Anything or getattr(cls, "_is_protocol", False):
+    is_for_type_checkers = getattr(cls, "_is_protocol", False) and not getattr(cls, "_is_runtime_protocol", False)
+    if not isinstance(cls, type) or cls is _Anything or is_for_type_checkers:
         return _ANYTHING
-    wanted = _WAYS_OUT.get(cls.__name__, with_article(cls.__name__))
+    wanted = _IN_WORDS.get(cls.__name__, with_article(cls.__name__))
     if cls.__module__.partition(".")[0] == "tensorflow" and cls.__name__ in _TENSORS:
         return Kind(lambda value: hasattr(value, "dtype") and hasattr(value, "shape"), "a tensor")
     return Kind(lambda value: isinstance(value, cls), wanted)
@@ -224,6 +237,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and not math.isnan(value)
 
 
+def _is_complex(value: object) -> bool:
+    return isinstance(value, Number) and not isinstance(value, (bool, np.bool_))
+
+
 def _is_sequence(value: object) -> bool:
     """Tell whether a value has a length and places, and is no text."""
     is_mapping = isinstance(value, (Mapping, str, bytes))
@@ -231,7 +248,8 @@ def _is_sequence(value: object) -> bool:
 
 
 def _is_iterable(value: object) -> bool:
-    return isinstance(value, abc.Iterable) and not isinstance(value, (str, bytes))
+    """Tell whether a value can be gone through: what has places can, also without ``__iter__``."""
+    return not isinstance(value, (str, bytes)) and (isinstance(value, abc.Iterable) or hasattr(value, "__getitem__"))
 
 
 def _is_short(value: abc.Sized) -> bool:
@@ -274,6 +292,8 @@ _PLAIN: dict[Any, Kind] = {
     int: Kind(_is_integer, "an integer"),
     typing.SupportsIndex: Kind(_is_integer, "an integer"),
     float: Kind(_is_number, "a number"),
+    FloatOrNan: Kind(_is_complex, "a number"),
+    complex: Kind(_is_complex, "a number"),
     bool: Kind(lambda value: isinstance(value, (bool, np.bool_)), "True or False"),
     str: Kind(lambda value: isinstance(value, str), "text"),
     bytes: Kind(lambda value: isinstance(value, bytes), "bytes"),

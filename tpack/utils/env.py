@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
 
 # Each launcher sets both, in the processes that it starts and nowhere else. Slurm's SLURM_NTASKS and SLURM_PROCID are
 # also set in a batch script, which is one process whatever was asked for; SLURM_STEP_NUM_TASKS only by srun.
@@ -24,6 +25,7 @@ _RANK_AND_SIZE = (
 
 
 @contextmanager
+@check_arguments
 def change_env(name: str, val: str | None) -> Iterator[None]:
     """Set an environment variable in a ``with`` block, and bring it back to what it was after it.
 

@@ -14,6 +14,7 @@ from collections import Counter
 import numpy as np
 
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
 
 __all__ = ["fix_rng_seed", "get_rng"]
 
@@ -30,6 +31,7 @@ class _FixedSeed:
 _fixed = _FixedSeed()
 
 
+@check_arguments
 def fix_rng_seed(seed: int | None) -> None:
     """Make the generators given out from now on the same in every run of the program.
 

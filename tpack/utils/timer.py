@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from tpack.errors import ConfigError
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.stats import StatCounter
 
 __all__ = ["Timer", "print_total_timer", "timed_operation", "total_timer"]
@@ -83,6 +84,7 @@ def print_total_timer() -> None:
         logger.info("%s: %.4f sec in total, %d times, %.4f sec each time", msg, total.sum, total.count, total.average)
 
 
+@check_arguments
 def humanize_time_delta(sec: float) -> str:
     """Return a duration in words, such as ``"1 hour 2 minutes 3 seconds"``.
 

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.flows import COUNT, Counting, same
 from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
 from tpack.dataflow.state import StatelessError
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.utils.concurrency import usable_cores
 
 
@@ -55,7 +55,7 @@ def test_none_drops_a_point_in_order():
     ],
 )
 def test_arguments_of_a_runner_that_make_no_sense_are_refused(arguments, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(WrongTypeError, match="^MultiThreadRunner got get_df="):
         MultiThreadRunner(*arguments)
 
 

@@ -34,7 +34,7 @@ def test_no_peers_are_refused():
         ({"secret": b"x" * 40}, "got a malformed secret key"),
         ({"peers": ("x" * 39 + " ",)}, "got a malformed peers key"),
         ({"peers": ()}, r"CurveKeys got peers=\(\): wanted a tuple of at least one"),
-        ({"peers": "x" * 40}, "wanted a tuple of at least one public key"),
+        ({"peers": "x" * 40}, "CurveKeys got peers=.*: wanted a list of text"),
     ],
 )
 def test_what_is_no_key_is_refused_and_not_shown(changes, message):
@@ -66,7 +66,7 @@ def test_as_many_points_wait_as_would_fit(hwm, options, count):
 
 
 def test_other_keys_and_options_are_refused():
-    with pytest.raises(WrongTypeError, match="RemoteOptions got keys='secret': wanted CurveKeys, as make_curve_keys"):
+    with pytest.raises(WrongTypeError, match="^RemoteOptions got keys="):
         RemoteOptions("secret")
     with pytest.raises(WrongTypeError, match="test got options=5: wanted a RemoteOptions"):
         check_address("test", "ipc:///tmp/x", 5)

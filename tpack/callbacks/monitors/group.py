@@ -19,11 +19,13 @@ from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import CallbackError
 from tpack.tfutils.summary import create_image_summary, create_scalar_summary
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instances, shown
 
 _TOWER_PREFIX = re.compile(r"^tower\d+/")
 
 
+@check_arguments
 class Monitors(ProxyCallback):
     """Pass statistics on to monitors, remember the scalars, and run the monitors' own hooks.
 

@@ -137,6 +137,7 @@ class TinyImageNet(LabelledImageFiles):
         super().__init__(images, name == "train" if shuffle is None else shuffle)
 
 
+@check_arguments
 def check_labels(labels: Labels, num_classes: int) -> Labels:
     """Return labels if each is the number of a class.
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from tpack.dataflow.imgaug.checks import check_points
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance, check_instances, shown
 from tpack.utils.rng import get_rng
 
@@ -139,6 +140,7 @@ class TransformList(Transform):
         return TransformList([other, self])
 
 
+@check_arguments
 class TransformFactory(Transform):
     """Do what functions do; boxes follow from the coordinates unless they have a function of their own.
 
@@ -279,6 +281,7 @@ class ImageAugmentor:
         return f"{type(self).__name__}({fields})"
 
 
+@check_arguments
 class AugmentorList(ImageAugmentor):
     """Use each augmentor of a list on what the one before it gave.
 

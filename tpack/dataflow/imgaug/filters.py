@@ -9,7 +9,7 @@ from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, to_dtype_of
 from tpack.dataflow.opencv import apply_per_channels, opencv
 from tpack.errors import ConfigError, DataPointError
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_number, shown
+from tpack.utils.checks import check_count, check_number, shown
 
 _SEEDS = 2**31 - 1
 
@@ -37,7 +37,7 @@ class GaussianBlur(PhotometricAugmentor):
         max_size: int | None = None,
     ) -> None:
         if max_size is not None:
-            size_range = (0, max_size)
+            size_range = (0, check_count(self, "max_size", max_size))
         low, high = check_range(self, "size_range", size_range, low=0)
         if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or low == high:
             raise ConfigError(f"GaussianBlur got size_range={shown(size_range)}: wanted two integers, the second more")

@@ -16,6 +16,7 @@ _ANY_ADDRESS = re.compile(r"ipc://.+|tcp://.+:(\d+|\*)")
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
 
+@check_arguments
 @dataclass(frozen=True)
 class CurveKeys:
     """The keys of one end of a connection: data is encrypted, and only known peers are talked to.
@@ -46,6 +47,7 @@ class CurveKeys:
                 )
 
 
+@check_arguments
 @dataclass(frozen=True)
 class RemoteOptions:
     """How an end of a connection behaves.

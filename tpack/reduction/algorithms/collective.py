@@ -20,6 +20,7 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.sums import on_device_of
 from tpack.tower.devices import canonical_device
 from tpack.tower.grads import Column, ReduceOp
+from tpack.utils.argument_types import check_arguments
 
 _HINTS = ("auto", "ring", "nccl")
 _DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
@@ -50,6 +51,7 @@ PROCESS_KEYS = CollectiveKeys()
 """The keys of this process. Collective operations are matched process-wide, hence the one instance."""
 
 
+@check_arguments
 class CollectiveReducer(Reducer):
     """Sum each gradient with one collective operation per tower, one gradient after the other, the last one first.
 

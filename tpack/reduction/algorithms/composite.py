@@ -17,6 +17,7 @@ from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.base import Reducer
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each, divide, on_device_of
 from tpack.tower.grads import Column, Gradient, ReduceOp, map_gradient_values
+from tpack.utils.argument_types import check_arguments
 
 Groups: TypeAlias = Sequence[Sequence[int]]
 """For each worker the indices of its towers."""
@@ -25,6 +26,7 @@ Worker: TypeAlias = tuple[str | None, int | None, int | None]
 """Job, replica and task of a device; each is None where the name says nothing."""
 
 
+@check_arguments
 class CompositeReducer(Reducer):
     """Reduce with ``inner`` inside each worker and with ``outer`` across one leader of each.
 

@@ -19,8 +19,10 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_tensors
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Column, ReduceOp
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 class HierarchicalReducer(Reducer):
     """Sum in two halves of the towers with a leader each, for an even number of towers.
 

@@ -13,8 +13,10 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_column
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Column, ReduceOp
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 class OneDeviceReducer(Reducer):
     """Sum every gradient on one device and copy the result to all towers.
 
@@ -40,6 +42,7 @@ class OneDeviceReducer(Reducer):
         return reduced
 
 
+@check_arguments
 class RoundRobinReducer(Reducer):
     """Sum gradient N-1 on the first device, N-2 on the second, and so on round; copy each result to all towers.
 

@@ -13,13 +13,15 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
 from tpack.reduction.slicing import cut_column, join_column
 from tpack.reduction.sums import add_pair, divide, on_device_of
 from tpack.tower.grads import Column, ReduceOp
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 
+@check_arguments
 class RingReducer(Reducer):
     """Sum chunks of each gradient on their way round the towers, then pass the totals round.
 
@@ -43,8 +45,7 @@ class RingReducer(Reducer):
     name = "xring"
 
     def __init__(self, num_subchunks: int = 1) -> None:
-        if not isinstance(num_subchunks, int) or num_subchunks < 1:
-            raise ConfigError(f"wanted 1 sub-chunk or more for each tower of the ring, got {num_subchunks!r}")
+        check_count(self, "num_subchunks", num_subchunks)
         self._num_subchunks = num_subchunks
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:

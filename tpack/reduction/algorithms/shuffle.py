@@ -21,8 +21,11 @@ from tpack.reduction.slicing import cut_column, join_column
 from tpack.reduction.sums import on_device, on_device_of, sum_tensors
 from tpack.tower.devices import canonical_device, resolve_device
 from tpack.tower.grads import Column, ReduceOp
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 
+@check_arguments
 class ShuffleReducer(Reducer):
     """Gather shard s of every gradient on device s, sum it there and copy the total to all towers.
 
@@ -43,7 +46,8 @@ class ShuffleReducer(Reducer):
     def __init__(self, devices: Sequence[str] | None = None, num_shards: int | None = None) -> None:
         if devices is not None and (isinstance(devices, str) or not devices):
             raise ConfigError(f"wanted a list of devices, or None for those of the gradients, got {devices!r}")
-        _check_num_shards(num_shards)
+        if num_shards is not None:
+            check_count(self, "num_shards", num_shards)
         self._devices = None if devices is None else [resolve_device(device) for device in devices]
         self._num_shards = num_shards
         self.name = "psgpu" if self._devices is None or not _all_cpus(self._devices) else "pscpu"
@@ -53,6 +57,7 @@ class ShuffleReducer(Reducer):
         return _shuffle(columns, op, self._devices, self._num_shards)
 
 
+@check_arguments
 class CpuShuffleReducer(Reducer):
     """Sum shards of every gradient on the first CPU device of each task that has one of the gradients.
 
@@ -72,7 +77,8 @@ class CpuShuffleReducer(Reducer):
     name = "pscpu"
 
     def __init__(self, num_shards: int | None = None) -> None:
-        _check_num_shards(num_shards)
+        if num_shards is not None:
+            check_count(self, "num_shards", num_shards)
         self._num_shards = num_shards
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
@@ -96,11 +102,6 @@ def task_cpus(devices: Sequence[str]) -> list[str]:
 
 def _all_cpus(devices: Sequence[str]) -> bool:
     return {tf.DeviceSpec.from_string(device).device_type for device in devices} == {"CPU"}
-
-
-def _check_num_shards(num_shards: int | None) -> None:
-    if num_shards is not None and (not isinstance(num_shards, int) or num_shards < 1):
-        raise ConfigError(f"wanted 1 shard or more, or None for one on each device, got {num_shards!r}")
 
 
 def _shuffle(

@@ -17,6 +17,7 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.choose.measure import MeasuringOptions, make_workload, measure_candidate
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
 from tpack.tower.devices import canonical_device
+from tpack.utils.argument_types import check_arguments
 
 _CHECK_SHAPE = (4099,)
 """Odd and larger than one block, so that a sum over parts of different sizes is seen."""
@@ -52,6 +53,7 @@ def choose_by_kind(devices: Sequence[str]) -> ReducerChoice:
     return ReducerChoice(RoundRobinReducer(), "copies between CPU devices share memory, so summing by turns is fastest")
 
 
+@check_arguments
 def choose_the_best(devices: Sequence[str], session_config: tf.ConfigProto | None = None) -> ReducerChoice:
     """Choose by the links between the GPUs of this machine.
 

@@ -33,6 +33,7 @@ from tpack.reduction.choose.measure import (
 )
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.fs import atomic_write, mkdir_p
 from tpack.version import __version__
 
@@ -60,6 +61,7 @@ class MeasuredChoice:
     is_cached: bool = False
 
 
+@check_arguments
 class ChoiceCache:
     """The tables of earlier measurements, in a directory.
 
@@ -105,6 +107,7 @@ class ChoiceCache:
         return os.path.join(self._directory, f"{digits}.json")
 
 
+@check_arguments
 def choose_by_measurement(
     devices: Sequence[str],
     shapes: Sequence[ShapeLike],
@@ -167,6 +170,7 @@ def choose_by_measurement(
     return _fastest(workload, [*rows, *told], is_cached=False)
 
 
+@check_arguments
 class AutoReducer(Reducer):
     """Reduce dense gradients with what `choose_by_measurement` finds for them; the log says what, and why.
 

@@ -18,6 +18,7 @@ from tabulate import tabulate
 
 from tpack.errors import ConfigError, ReductionError
 from tpack.tower.devices import resolve_device
+from tpack.utils.argument_types import check_arguments
 
 _WORKER = (sys.executable, "-m", "tpack.reduction.choose.measuring_process")
 MEGABYTE = 1e6
@@ -117,6 +118,7 @@ def make_workload(
     return Workload(resolved, tuple(tuple(shape.as_list()) for shape in defined), tuple(names))
 
 
+@check_arguments
 @dataclass(frozen=True)
 class MeasuringOptions:
     """What is measured, and how.
@@ -152,6 +154,7 @@ class MeasuringOptions:
         return str(config.SerializeToString(deterministic=True).hex())
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Measurement:
     """One candidate's row. With an error, the numbers say nothing.

@@ -10,10 +10,12 @@ visits layers in the reverse order of their creation.
 
 from collections.abc import Callable, Sequence
 
-from tpack.errors import ConfigError, ReductionError
+from tpack.errors import ReductionError
 from tpack.reduction.base import Reducer
 from tpack.reduction.wrappers.packers import Groups, TensorPacker, TensorPackingReducer
 from tpack.tower.grads import Column, Gradient, static_bytes
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 ReadyOrder = Callable[[Sequence[Gradient]], Sequence[int]]
 """Takes the N gradients of a tower and returns their indices, the first to become ready first."""
@@ -24,6 +26,7 @@ def last_created_first(grads: Sequence[Gradient]) -> list[int]:
     return list(range(len(grads)))[::-1]
 
 
+@check_arguments
 class BucketPacker(TensorPacker):
     """Pack gradients of one dtype into vectors of up to ``bucket_bytes``, in the order in which they become ready.
 
@@ -39,8 +42,7 @@ class BucketPacker(TensorPacker):
     """
 
     def __init__(self, bucket_bytes: int, ready_order: ReadyOrder = last_created_first) -> None:
-        if bucket_bytes < 1:
-            raise ConfigError(f"wanted buckets of 1 byte or more, got {bucket_bytes}")
+        check_count(self, "bucket_bytes", bucket_bytes)
         super().__init__()
         self._bucket_bytes = bucket_bytes
         self._ready_order = ready_order
@@ -69,6 +71,7 @@ class BucketPacker(TensorPacker):
         return sorted(buckets, key=lambda bucket: order.index(bucket[-1]), reverse=True)
 
 
+@check_arguments
 class BucketReducer(TensorPackingReducer):
     """Reduce each bucket of dense gradients on its own, as soon as it is full.
 

@@ -11,11 +11,13 @@ from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.launch_order import one_launch_order
 from tpack.reduction.base import Reducer
 from tpack.tower.grads import Column, ReduceOp, common_shape, static_bytes
+from tpack.utils.argument_types import check_arguments
 
 NO_LIMIT = -1
 """The byte limit of a reducer that takes tensors of any size."""
 
 
+@check_arguments
 class SplitBySizeReducer(Reducer):
     """Reduce each tensor with the first reducer whose byte limit it does not exceed.
 

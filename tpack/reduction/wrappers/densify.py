@@ -11,8 +11,10 @@ import tensorflow.compat.v1 as tf
 from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.sums import on_device_of, widened
 from tpack.tower.grads import Column, ReduceOp, common_shape, is_sparse
+from tpack.utils.argument_types import check_arguments
 
 
+@check_arguments
 class DensifyReducer(ReducerWrapper):
     """Turn ``IndexedSlices`` into dense tensors where the K slices together are larger than the tensor.
 

@@ -8,18 +8,21 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, ReductionError
+from tpack.errors import ReductionError
 from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.gradients import transposed
 from tpack.reduction.slicing import concat_flat, cut
 from tpack.reduction.sums import on_device, on_device_of
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 _MIN_SIZE = 1024
 """Elements below which a pack is not worth the copying."""
 
 
+@check_arguments
 class GradientPacker:
     """Pack a fixed list of gradients into ``num_split`` tensors of nearly one size.
 
@@ -42,7 +45,7 @@ class GradientPacker:
     """
 
     def __init__(self, num_split: int = 8) -> None:
-        _check_num_packs(num_split)
+        check_count(self, "num_split", num_split)
         self._num_split = num_split
         self._shapes: list[tf.TensorShape] = []
 
@@ -187,6 +190,7 @@ class GradientPacker:
         return None
 
 
+@check_arguments
 class GradientPackingReducer(ReducerWrapper):
     """Pack the dense gradients of each tower on its device, reduce the packs, and unpack the results.
 
@@ -202,7 +206,7 @@ class GradientPackingReducer(ReducerWrapper):
     """
 
     def __init__(self, inner: Reducer, num_packs: int = 8) -> None:
-        _check_num_packs(num_packs)
+        check_count(self, "num_packs", num_packs)
         super().__init__(inner, "packed")
         self._num_packs = num_packs
 
@@ -221,11 +225,6 @@ class GradientPackingReducer(ReducerWrapper):
                 grads = packer.unpack(reduced)
             unpacked.append([_moved(grad, original) for grad, original in zip(grads, tower, strict=True)])
         return [*transposed(unpacked)]
-
-
-def _check_num_packs(num_packs: int) -> None:
-    if num_packs < 1:
-        raise ConfigError(f"wanted 1 pack or more, got {num_packs}")
 
 
 def _moved(grad: tf.Tensor, original: tf.Tensor) -> tf.Tensor:

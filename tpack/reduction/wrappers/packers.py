@@ -22,6 +22,8 @@ from tpack.reduction.slicing import concat_flat, cut, split_flat
 from tpack.reduction.sums import on_device_of
 from tpack.tower.grads import Column, ReduceOp, is_sparse, static_bytes
 from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 Groups: TypeAlias = Sequence[Sequence[int]]
 """The indices of the columns of each group; each column is in exactly one."""
@@ -155,6 +157,7 @@ class TensorPackingReducer(ReducerWrapper):
         return list(transposed(self._packer.unpack_towers(reduced, towers, groups)))
 
 
+@check_arguments
 class ConcatAndSplitPacker(TensorPacker):
     """Concatenate all gradients of a tower and cut the result into packs of one size, wherever variables end.
 
@@ -180,8 +183,7 @@ class ConcatAndSplitPacker(TensorPacker):
     """
 
     def __init__(self, num_packs: int = 1) -> None:
-        if num_packs < 1:
-            raise ConfigError(f"wanted 1 pack or more, got {num_packs}")
+        check_count(self, "num_packs", num_packs)
         super().__init__()
         self._packs_per_group = num_packs
 
@@ -201,6 +203,7 @@ class ConcatAndSplitPacker(TensorPacker):
             return split_flat(tf.concat(list(packs), axis=0), originals)
 
 
+@check_arguments
 class ConcatAndSplitPackingReducer(TensorPackingReducer):
     """Reduce the packs that `ConcatAndSplitPacker` makes of the dense gradients.
 
@@ -219,6 +222,7 @@ class ConcatAndSplitPackingReducer(TensorPackingReducer):
         super().__init__(inner, "concat_split", ConcatAndSplitPacker(num_packs))
 
 
+@check_arguments
 class AggregateSmallTensorPacker(TensorPacker):
     """Pack each run of consecutive small gradients of one dtype into one vector, in the place of the run.
 
@@ -262,6 +266,7 @@ class AggregateSmallTensorPacker(TensorPacker):
         return groups
 
 
+@check_arguments
 class AggregateSmallTensorPackingReducer(TensorPackingReducer):
     """Reduce what `AggregateSmallTensorPacker` makes of the dense gradients.
 

@@ -7,12 +7,14 @@ the ring and the shuffle, take a number of shards instead.
 
 from collections.abc import Sequence
 
-from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.slicing import cut_column, join_column
 from tpack.tower.grads import Column, ReduceOp
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 
+@check_arguments
 class ShardingReducer(ReducerWrapper):
     """Split dense tensors into ``num_shards`` vectors of nearly one size, reduce those, and join the results.
 
@@ -30,8 +32,7 @@ class ShardingReducer(ReducerWrapper):
     """
 
     def __init__(self, inner: Reducer, num_shards: int) -> None:
-        if not isinstance(num_shards, int) or num_shards < 1:
-            raise ConfigError(f"wanted 1 shard or more, got {num_shards!r}")
+        check_count(self, "num_shards", num_shards)
         super().__init__(inner, "sharded")
         self._num_shards = num_shards
 

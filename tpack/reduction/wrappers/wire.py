@@ -17,11 +17,13 @@ from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.sums import on_device_of
 from tpack.tower.grads import Column, Gradient, ReduceOp, gradient_values, map_gradient_values
+from tpack.utils.argument_types import check_arguments
 
 _WIRE_DTYPES = ("float16", "bfloat16")
 _CAST_DTYPES = ("float32", "float64")
 
 
+@check_arguments
 class WireDtypeReducer(ReducerWrapper):
     """Round float32 and float64 gradients to 16 bits, reduce them, and widen the results; others stay as they are.
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from tpack.dataflow.parallel.transport.codec import Encoded, decode
 from tpack.errors import ConfigError, DataPointError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_choice
 from tpack.utils.child_process import anonymous_file
 
@@ -39,6 +40,7 @@ _NAME = "glibc.cpu.x86_non_temporal_threshold"
 _SETTING = f"{_NAME}=0x400000"
 
 
+@check_arguments
 class start_workers_by:  # noqa: N801 (it is called as a function is)
     """Let the flows that are made from now on start their workers in one way; those of a ``with`` block, until it ends.
 
