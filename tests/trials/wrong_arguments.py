@@ -3,7 +3,7 @@
     python -m tests.trials.wrong_arguments [--only PART_OF_A_MODULE]
 
 A wrong argument is refused in words if an error of tpack names the argument and prints no data. It ends with 1 if one
-is not and has no reason in `tests.test_wrong_arguments`.
+is not and has no reason in `tests.test_public_names_wrong_arguments`.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from tests.helpers.wrong_arguments import cases_of, members, outcome  # noqa: E402
-from tests.test_wrong_arguments import reason  # noqa: E402
+from tests.test_public_names_wrong_arguments import reason  # noqa: E402
 
 
 def main() -> int:
