@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import mirrored
 from tpack.distribute.current import DEFAULT_STRATEGY
 from tpack.distribute.strategy import DistributeConfig
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.run_config import RunConfig, number_of_steps
 
 
@@ -54,7 +54,6 @@ def test_one_process_that_does_everything():
         ({"save_checkpoints_secs": float("nan")}, "got save_checkpoints_secs=nan"),
         ({"device_fn": "/cpu:0"}, "got device_fn='/cpu:0': wanted a function"),
         ({"experimental_distribute": 5}, "got experimental_distribute=5: wanted a DistributeConfig"),
-        ({"experimental_distribute": DistributeConfig(5)}, "got train_distribute=5"),
         ({"experimental_distribute": DistributeConfig(remote_cluster={"worker": ["a:1"]})}, "is of one process"),
         ({"experimental_distribute": DistributeConfig(), "train_distribute": mirrored()}, "strategies are given twice"),
     ],
@@ -92,3 +91,8 @@ def test_strategies_may_come_together():
     config = RunConfig(experimental_distribute=both)
     assert (config.train_distribute, config.eval_distribute) == both[:2]
     assert config.replace(model_dir="d").train_distribute is both.train_distribute
+
+
+def test_strategies_that_come_together_are_strategies():
+    with pytest.raises(WrongTypeError, match="^DistributeConfig got train_distribute=5: wanted a DistributionStrategy"):
+        DistributeConfig(5)

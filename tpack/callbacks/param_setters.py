@@ -56,8 +56,7 @@ class HyperParamSetter(Callback):
     def __init__(self, param: HyperParam | str, *, enable: bool = True) -> None:
         if isinstance(param, str):
             param = GraphVarParam(param)
-        wanted = "a HyperParam or the name of a variable"
-        check_instance(self, "param", param, HyperParam, wanted)  # type: ignore[type-abstract]
+        check_instance(self, "param", param, HyperParam, "a HyperParam or the name of a variable")
         self.param = param
         self._enabled = check_bool(self, "enable", enable)
         self._last_value: ArrayLike | None = None

@@ -26,7 +26,7 @@ class FlowList(DataFlow):
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        flows: list[DataFlow] = check_instances(self, "df_lists", df_lists, DataFlow, least=1, wanted=_WANTED)  # type: ignore[type-abstract]
+        flows: list[DataFlow] = check_instances(self, "df_lists", df_lists, DataFlow, least=1, wanted=_WANTED)
         self.df_lists = flows
 
     def reset_state(self) -> None:

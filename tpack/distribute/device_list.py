@@ -57,7 +57,7 @@ class DeviceListStrategy(DistributionStrategy):
     ) -> None:
         super().__init__()
         if cross_tower_ops is not None:
-            check_instance(self, "cross_tower_ops", cross_tower_ops, CrossTowerOps)  # type: ignore[type-abstract]
+            check_instance(self, "cross_tower_ops", cross_tower_ops, CrossTowerOps)
         self._cross_tower_ops = cross_tower_ops
         self._prefetch_on_device = None if prefetch_on_device is None else checked_prefetch(self, prefetch_on_device)
 

@@ -65,7 +65,7 @@ class ReducerCrossTowerOps(CrossTowerOps):
 
     def __init__(self, reducer: Reducer) -> None:
         wanted = "a Reducer; make_reducer makes one"
-        self._reducer = check_instance(self, "reducer", reducer, Reducer, wanted)  # type: ignore[type-abstract]
+        self._reducer = check_instance(self, "reducer", reducer, Reducer, wanted)
 
     @property
     def name(self) -> str:

@@ -283,11 +283,11 @@ def checked_loss(loss: tf.Tensor | float | None, mode: str) -> tf.Tensor | None:
         return None
     if not isinstance(loss, (*_TENSORS, tf.Variable, float, int)) and not hasattr(loss, "__array__"):
         raise ConfigError(f"loss must be a tensor, got {shown(loss)}")
-    loss = tf.convert_to_tensor(loss)
-    _check_graph("the loss", loss)
-    if loss.shape.num_elements() not in (None, 1):
-        raise ConfigError(f"the loss must have one element, got {loss.name} of shape {loss.shape}")
-    return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
+    tensor: tf.Tensor = tf.convert_to_tensor(loss)
+    _check_graph("the loss", tensor)
+    if tensor.shape.num_elements() not in (None, 1):
+        raise ConfigError(f"the loss must have one element, got {tensor.name} of shape {tensor.shape}")
+    return tensor if tensor.shape.rank == 0 else tf.reshape(tensor, [])
 
 
 def checked_train_op(train_op: Runnable | None, mode: str) -> Runnable | None:

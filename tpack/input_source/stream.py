@@ -176,7 +176,7 @@ def check_dataflow(ds: object, who: str) -> DataFlow:
     Raises:
         WrongTypeError: It is something else.
     """
-    return check_instance(who, "ds", ds, DataFlow, _WANTED)  # type: ignore[type-abstract]
+    return check_instance(who, "ds", ds, DataFlow, _WANTED)
 
 
 def samples_of(ds: DataFlow) -> tuple[int | None, int | None]:

@@ -11,12 +11,10 @@ for them, and K towers would not learn what one learns.
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from numbers import Integral
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
@@ -28,7 +26,7 @@ from tpack.tower.getters import CastVariable
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_bool, check_instance, check_number, shown
+from tpack.utils.checks import shown
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register"]
 
@@ -76,8 +74,6 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
             inputs = _inputs_of(layer, name, args)
             args = (inputs, *args[1:])
             kwargs = complete_arguments(layer, args, kwargs)
-            if function.__module__.startswith("tpack."):
-                _check_plain_arguments(_called(layer, name), function, args, kwargs)
             with layer_scope(layer.__name__, name) as scope:
                 outputs = function(*args, **kwargs)
             if log_shape:
@@ -177,43 +173,6 @@ def _inputs_of(layer: Layer, name: str | None, args: tuple[Any, ...]) -> tf.Tens
 def _called(layer: Layer, name: str | None) -> str:
     """Return what a call of a layer is called in messages."""
     return f"{layer.__name__} {name!r}" if name else layer.__name__
-
-
-def _check_plain_arguments(owner: str, function: Layer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Refuse what is no flag or number where the annotation of an argument says that it is one.
-
-    For tpack's own layers: in one of the user's, an annotation is whatever the user means by it.
-    """
-    signature = inspect.signature(function)
-    try:
-        given = signature.bind_partial(*args, **kwargs).arguments
-    except TypeError:
-        # The call says it better.
-        return
-    for name, value in given.items():
-        parameter = signature.parameters[name]
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        kinds = set(get_args(parameter.annotation) or [parameter.annotation])
-        plain = kinds & _PLAIN.keys()
-        is_other = (value is None and type(None) in kinds) or tf.is_tensor(value) or isinstance(value, tf.Variable)
-        if len(plain) == 1 and not is_other and not kinds - plain - _BESIDES:
-            _PLAIN[plain.pop()](owner, name, value)
-
-
-def _check_integer(owner: str, name: str, value: object) -> None:
-    """Refuse what is no integer; its limits are the layer's own matter."""
-    check_number(owner, name, value)
-    check_instance(owner, name, value, Integral, "an integer")
-
-
-_PLAIN: dict[type, Callable[[str, str, Any], object]] = {
-    bool: check_bool,
-    int: _check_integer,
-    float: check_number,
-}
-_BESIDES = {type(None), tf.Tensor, np.bool_}
-"""What an annotation may allow besides a plain type."""
 
 
 def _as_tensor(value: object) -> object:

@@ -93,9 +93,8 @@ class TrainConfig:
         self.session_creator = session_creator or NewSessionCreator(config=session_config)
         self.session_init = session_init or JustCurrentSession()
         self._steps_of_pass = self._size_of_data() if steps_per_epoch is None else None
-        self.steps_per_epoch = self._steps_of_pass if steps_per_epoch is None else steps_per_epoch
         self.steps_per_epoch, self.starting_epoch, self.max_epoch = check_numbers(
-            self, self.steps_per_epoch, starting_epoch, max_epoch
+            self, self._steps_of_pass if steps_per_epoch is None else steps_per_epoch, starting_epoch, max_epoch
         )
         self.starting_step = 0
         self.check_cost = check_bool(self, "check_cost", check_cost)

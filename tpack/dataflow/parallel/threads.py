@@ -89,7 +89,7 @@ class MultiThreadRunner(DataFlow):
         self.num_thread = check_count(self, "num_thread", num_thread, maximum=_MOST_THREADS)
         self.flows = [get_df() for _ in range(self.num_thread)]
         for ds in self.flows:
-            check_instance(self, "get_df()", ds, DataFlow, "a new DataFlow each time")  # type: ignore[type-abstract]
+            check_instance(self, "get_df()", ds, DataFlow, "a new DataFlow each time")
         if len(set(map(id, self.flows))) < self.num_thread:
             raise ConfigError(f"{type(self).__name__} got a get_df that returned one flow again: wanted new ones")
         self._guard = DataFlowReentrantGuard(type(self).__name__)
