@@ -58,7 +58,7 @@ def _check_learning_rate(optimizer: tf.train.Optimizer) -> None:
     """Refuse a learning rate that cannot be; TensorFlow checks none, and negative or infinite ones train silently."""
     # TensorFlow's optimizers keep it under one of these names; one of another class need not have any.
     for name in ("_lr", "_learning_rate"):
-        rate = getattr(optimizer, name, 0.0)
+        rate: Any = getattr(optimizer, name, 0.0)
         if not (tf.is_tensor(rate) or isinstance(rate, BaseVariable) or callable(rate)):
             # An array of one number is as good as the number.
             is_array = isinstance(rate, np.ndarray) and rate.ndim == 0

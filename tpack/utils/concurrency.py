@@ -23,10 +23,10 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, Protocol, TypeVar
 
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.types import Session
 from tpack.utils import logger
-from tpack.utils.checks import check_function
+from tpack.utils.checks import shown
 
 __all__ = [
     "DIE",
@@ -309,7 +309,8 @@ def start_proc_mask_signal(proc: Startable | Iterable[Startable]) -> None:
     """
     several = list(proc) if isinstance(proc, Iterable) and not hasattr(proc, "start") else [proc]
     for each in several:
-        check_function("start_proc_mask_signal", "proc", getattr(each, "start", each), "what has start(), or a list")
+        if not callable(getattr(each, "start", None)):
+            raise WrongTypeError(f"start_proc_mask_signal got proc={shown(each)}: wanted what has start(), or a list")
     with mask_sigint():
         for each in several:
             each.start()
