@@ -4,11 +4,13 @@ TensorFlow is imported by the fixtures that need it, not by this file: a test of
 does not wait for it.
 """
 
+import functools
 import gc
 import importlib
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,35 @@ def no_leaks() -> Iterator[None]:
     leaks = before.leaks()
     if leaks:
         pytest.fail("the test left behind: " + "; ".join(leaks), pytrace=False)
+
+
+class _NoEnd:
+    """Writes down when a signal would end the process, and lets it live."""
+
+    def __init__(self, calls: list[str], signum: int) -> None:
+        self._calls = calls
+        self._calls.append(signal.Signals(signum).name)
+
+    def hurry(self, signum: int) -> None:
+        """Write down that the end was to come soon."""
+        self._calls.append(f"hurry {signal.Signals(signum).name}")
+
+    def cancel(self) -> None:
+        """Write down that the process was to live."""
+        self._calls.append("cancel")
+
+
+@pytest.fixture(autouse=True)
+def no_end(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Keep signals that a test sends to its own process from ending it, seconds later, in the middle of another test.
+
+    The value is what would have been done about the end of the process.
+    """
+    calls: list[str] = []
+    interruption = sys.modules.get("tpack.train.interruption")
+    if interruption is not None:
+        monkeypatch.setattr(interruption, "_End", functools.partial(_NoEnd, calls))
+    return calls
 
 
 @pytest.fixture

@@ -14,29 +14,6 @@ def unexpected():
     raise AssertionError("nothing was to be broken off")
 
 
-class NoEnd:
-    """Writes down when the process would be ended, and lets it live."""
-
-    calls: list[str] = []
-
-    def __init__(self, signum):
-        self.calls.append(signal.Signals(signum).name)
-
-    def hurry(self, signum):
-        self.calls.append(f"hurry {signal.Signals(signum).name}")
-
-    def cancel(self):
-        self.calls.append("cancel")
-
-
-@pytest.fixture(autouse=True)
-def no_end(monkeypatch):
-    """What was done about the end of this process."""
-    monkeypatch.setattr(NoEnd, "calls", [])
-    monkeypatch.setattr(interruption_module, "_End", NoEnd)
-    return NoEnd.calls
-
-
 @pytest.mark.parametrize(
     ("signum", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)], ids=["ctrl-c", "sigterm"]
 )

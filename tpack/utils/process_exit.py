@@ -74,17 +74,14 @@ class ExitTimer:
         )
         if self._libc.timer_create(_CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer)) != 0:
             raise OSError(ctypes.get_errno(), "timer_create")
-        self._set(secs)
+        whole, nanosecs = divmod(int(secs * _NANOSECS), _NANOSECS)
+        self._libc.timer_settime(self._timer, 0, ctypes.byref(_TimerSpec(0, 0, whole, nanosecs)), None)
 
     def cancel(self) -> None:
-        """Let the process live."""
-        self._set(0)
-
-    def _set(self, secs: float) -> None:
-        """Let the time run from now on; none at all stops it."""
+        """Let the process live. Only the first call does anything."""
         if self._libc is not None:
-            whole, nanosecs = divmod(int(secs * _NANOSECS), _NANOSECS)
-            self._libc.timer_settime(self._timer, 0, ctypes.byref(_TimerSpec(0, 0, whole, nanosecs)), None)
+            self._libc.timer_delete(self._timer)
+        self._libc = None
 
 
 class _SignalEvent(ctypes.Structure):
