@@ -75,16 +75,20 @@ class _NoEnd:
 
 
 @pytest.fixture(autouse=True)
-def no_end(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def no_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Keep signals that a test sends to its own process from ending it, seconds later, in the middle of another test.
 
-    The value is what would have been done about the end of the process.
+    A training that SIGTERM ended leaves the next signal to the kernel, so handlers come back too. The value is what
+    would have been done about the end of the process.
     """
     calls: list[str] = []
+    handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
     interruption = sys.modules.get("tpack.train.interruption")
     if interruption is not None:
         monkeypatch.setattr(interruption, "_End", functools.partial(_NoEnd, calls))
-    return calls
+    yield calls
+    for signum, handler in handlers.items():
+        signal.signal(signum, handler)
 
 
 @pytest.fixture

@@ -63,7 +63,6 @@ REASONS: dict[str, str] = {
         ),
         "a number will do for a tensor or an array",
     ),
-    **dict.fromkeys(("Albumentations", "IAAugmentor"), "it holds an object of a package that need not be installed"),
 }
 
 

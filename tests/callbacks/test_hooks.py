@@ -47,7 +47,7 @@ def test_hook_that_does_nothing_around_a_run_costs_nothing():
 
 
 def test_something_else_than_a_hook_is_an_error():
-    with pytest.raises(WrongTypeError, match="HookToCallback got hook=1: wanted a tf.train.SessionRunHook"):
+    with pytest.raises(WrongTypeError, match="^HookToCallback got hook="):
         HookToCallback(1)
 
 

@@ -89,7 +89,7 @@ def test_setters_name_what_they_set_and_run_in_every_process():
 
 
 def test_misuse_is_an_error(graph):
-    with pytest.raises(WrongTypeError, match="Giving got param=5: wanted a HyperParam or the name of a variable"):
+    with pytest.raises(WrongTypeError, match="^Giving got param="):
         Giving(5, [])
     with pytest.raises(NotImplementedError, match="must override _get_value_to_set"):
         HyperParamSetter("rate").get_value_to_set()
@@ -110,5 +110,5 @@ def test_the_function_gets_the_epoch_and_the_current_value(graph):
 
 
 def test_what_is_no_function_is_an_error():
-    with pytest.raises(WrongTypeError, match=r"got func=0.1: wanted a function of \(epoch_num, current_value\)"):
+    with pytest.raises(WrongTypeError, match="^HyperParamSetterWithFunc got func="):
         HyperParamSetterWithFunc("rate", 0.1)

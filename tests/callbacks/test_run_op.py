@@ -6,7 +6,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.run_op import RunOp, RunUpdateOps
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.errors import CallbackError, GraphBuildError
+from tpack.errors import CallbackError, GraphBuildError, WrongTypeError
 from tpack.input_source.tensors import TensorInput
 from tpack.train.trainers import SyncMultiGPUTrainerReplicated
 
@@ -52,7 +52,7 @@ def test_run_op_verbose_says_when(graph):
 
 
 def test_run_op_of_something_else_is_an_error(graph):
-    with pytest.raises(CallbackError, match="runs an operation or a tensor, got int: 3"):
+    with pytest.raises(WrongTypeError, match="^RunOp got op="):
         RunOp(3)
     with pytest.raises(CallbackError, match="runs an operation or a tensor, got str: 'x'"):
         RunOp(lambda: "x").setup_graph(FakeTrainer())

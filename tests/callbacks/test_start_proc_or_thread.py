@@ -11,7 +11,7 @@ from tests.helpers.log_lines import captured_log
 from tpack.callbacks import start_proc_or_thread
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread
-from tpack.errors import CallbackError, WorkerError
+from tpack.errors import WorkerError, WrongTypeError
 from tpack.train.trainer import Trainer
 from tpack.utils.concurrency import StoppableThread
 
@@ -77,7 +77,7 @@ def test_the_failure_of_a_thread_is_told(graph):
 
 
 def test_what_cannot_be_started_is_an_error():
-    with pytest.raises(CallbackError, match="wants processes and threads, got 5"):
+    with pytest.raises(WrongTypeError, match=r"^StartProcOrThread got startable\[1\]="):
         StartProcOrThread([Waiting(), 5])
 
 

@@ -10,7 +10,7 @@ from tpack.dataflow.combine import RandomChooseData, RandomMixData
 from tpack.dataflow.mapping import MapData
 from tpack.dataflow.repeat import RepeatedData
 from tpack.dataflow.sources import DataFromList
-from tpack.errors import ConfigError, DataExhaustedError
+from tpack.errors import ConfigError, DataExhaustedError, WrongTypeError
 
 
 def endless(value):
@@ -40,17 +40,17 @@ def test_pass_ends_when_the_drawn_flow_has_ended():
 
 @pytest.mark.parametrize("probabilities", [[0.5, 0.6], [1.5, -0.5], [0, 0], [np.nan, 0.5]])
 def test_bad_probabilities_are_refused(probabilities):
-    with pytest.raises(ConfigError, match="got df_lists.*: wanted (1|a number of at least 0 and of at most 1)"):
+    with pytest.raises(ConfigError, match="got df_lists.*: wanted"):
         RandomChooseData([(Counting(), probability) for probability in probabilities])
 
 
 def test_probability_that_is_no_number_is_refused():
-    with pytest.raises(ConfigError, match=r"got df_lists\[0\]\[1\]=.half.: wanted a number"):
+    with pytest.raises(WrongTypeError, match=r"^RandomChooseData got df_lists\[0\]="):
         RandomChooseData([(Counting(), "half"), (Counting(), 0.5)])
 
 
 def test_probabilities_for_some_flows_alone_are_refused():
-    with pytest.raises(ConfigError, match="got df_lists with and without probabilities"):
+    with pytest.raises(WrongTypeError, match=r"^RandomChooseData got df_lists\[0\]="):
         RandomChooseData([(Counting(), 1.0), Counting()])
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import MEAN, assert_mirrored, per_device, start
 from tests.helpers.log_lines import captured_log
@@ -35,8 +36,9 @@ def test_the_choice_is_that_of_the_reduction(monkeypatch: Any) -> None:
         return ReducerChoice(IdentityReducer(), "it is a test")
 
     monkeypatch.setattr("tpack.reduction.choose.by_kind.choose_the_best", choose)
-    assert choose_the_best(["/gpu:0"], "a config").name == IdentityReducer().name
-    assert asked == [(["/gpu:0"], "a config")]
+    config = tf.ConfigProto()
+    assert choose_the_best(["/gpu:0"], config).name == IdentityReducer().name
+    assert asked == [(["/gpu:0"], config)]
 
 
 def test_values_of_other_devices_get_another_reducer(session8: Any, monkeypatch: Any) -> None:

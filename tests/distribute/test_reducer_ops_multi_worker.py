@@ -66,9 +66,9 @@ def test_values_of_other_devices_are_refused(workers: list[str], num_gpus: int, 
         (([*WORKERS, "/job:worker/task:1"], 1), "different workers, got"),
         ((WORKERS, -1), "got num_gpus_per_worker=-1"),
         ((WORKERS, 1, "quick"), "entry 0 .*got 'quick'"),
-        ((WORKERS, 1, ("xring",), -2), "got num_packs=-2"),
+        ((WORKERS, 1, ("xring",), -2), "^the packing got num_packs="),
     ],
 )
 def test_arguments_are_checked(arguments: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=" got num_gpus_per_worker=| got worker_devices="):
+    with pytest.raises(ConfigError, match=message):
         MultiWorkerAllReduce(*arguments)

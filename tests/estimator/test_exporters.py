@@ -8,6 +8,10 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.exporters import Exporter, FinalExporter, LatestExporter
 
 
+def receive():
+    """Stand for a serving_input_receiver_fn."""
+
+
 class Exporting:
     """Stands for an Estimator: makes a directory for each export and notes the arguments."""
 
@@ -27,19 +31,19 @@ def export(exporter, estimator, base, *, final=False):
 
 def test_the_newest_are_kept(tmp_path):
     estimator = Exporting()
-    exporter = LatestExporter("name", "receive", {"a": "b"}, as_text=True, exports_to_keep=2)
+    exporter = LatestExporter("name", receive, {"a": "b"}, as_text=True, exports_to_keep=2)
     assert exporter.name == "name"
     (tmp_path / "other").mkdir()
     for number in range(4):
         assert export(exporter, estimator, tmp_path, final=number == 3) == str(tmp_path / f"{100 + number}")
     assert sorted(os.listdir(tmp_path)) == ["102", "103", "other"]
     options = {"assets_extra": {"a": "b"}, "as_text": True, "checkpoint_path": "checkpoint"}
-    assert estimator.calls == [("receive", options)] * 4
+    assert estimator.calls == [(receive, options)] * 4
 
 
 def test_all_are_kept(tmp_path):
     estimator = Exporting()
-    exporter = LatestExporter("name", "receive", exports_to_keep=None)
+    exporter = LatestExporter("name", receive, exports_to_keep=None)
     for _ in range(7):
         export(exporter, estimator, tmp_path)
     assert len(os.listdir(tmp_path)) == 7
@@ -47,7 +51,7 @@ def test_all_are_kept(tmp_path):
 
 def test_only_the_last_is_exported(tmp_path):
     estimator = Exporting()
-    exporter = FinalExporter("name", "receive")
+    exporter = FinalExporter("name", receive)
     assert export(exporter, estimator, tmp_path) is None
     assert export(exporter, estimator, tmp_path, final=True) == str(tmp_path / "100")
     assert len(estimator.calls) == 1
@@ -55,10 +59,10 @@ def test_only_the_last_is_exported(tmp_path):
 
 def test_what_cannot_be_is_refused():
     for name in ("", None):
-        with pytest.raises(WrongTypeError, match="^FinalExporter got serving_input_receiver_fn="):
-            FinalExporter(name, "receive")
+        with pytest.raises(WrongTypeError, match="^FinalExporter got name="):
+            FinalExporter(name, receive)
     with pytest.raises(ConfigError, match="exports_to_keep must be positive, got 0"):
-        LatestExporter("name", "receive", exports_to_keep=0)
+        LatestExporter("name", receive, exports_to_keep=0)
 
 
 def test_both_are_to_be_written():

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.feature_maps import pool2d
 from tests.helpers.layer_checks import FORMATS, assert_layer
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.models.pool import AvgPooling, GlobalAvgPooling, MaxPooling
 
 POOLINGS = [(MaxPooling, np.nanmax), (AvgPooling, np.nanmean)]
@@ -55,7 +55,7 @@ def test_bad_arguments_are_named(graph: Any, layer: Any) -> None:
     name, x = layer.__name__, tf.zeros([1, 4, 4, 2])
     with pytest.raises(ConfigError, match=f"{name} 'p' wants an input of 4 dimensions"):
         layer("p", tf.zeros([1, 4, 4]), 2)
-    with pytest.raises(ConfigError, match=f"{name} 'p' wants padding 'same' or 'valid', got 1"):
+    with pytest.raises(WrongTypeError, match=" got padding="):
         layer("p", x, 2, padding=1)
     with pytest.raises(ConfigError, match=f"{name} 'p' wants a positive strides, got 0"):
         layer("p", x, 2, 0)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
+from tpack.errors import WrongTypeError
 from tpack.models.fc import FullyConnected
 from tpack.models.registry import layer_register
 from tpack.models.steps import activation_steps, run_steps, with_bias
@@ -61,7 +61,7 @@ def test_no_activation_is_no_step() -> None:
 
 @pytest.mark.parametrize("wrong", [{"activation": "relu"}, {"activation": None, "activity_regularizer": "l2"}])
 def test_what_is_no_function_is_refused_before_the_layer_is_made(graph: Any, wrong: Any) -> None:
-    with pytest.raises(ConfigError, match=f"^fc wants a function or None as its .*, got '{[*wrong.values()][-1]}'"):
+    with pytest.raises(WrongTypeError, match=" got activation=| got activity_regularizer="):
         FullyConnected("fc", tf.ones([2, 3]), 4, **wrong)
     assert tf.global_variables() == []
 

@@ -152,6 +152,9 @@ class ServerSessionCreator(tf.train.SessionCreator):
 
     Args:
         server: a ``tf.train.Server``. The chief is task 0 of its job, unless that is called ``"ps"``.
+
+    Raises:
+        WrongTypeError: ``server`` is something else.
     """
 
     def __init__(self, server: tf.train.Server) -> None:

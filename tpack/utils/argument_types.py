@@ -96,6 +96,8 @@ def _checked(function: Callable[..., Any], *, is_method: bool) -> Callable[..., 
                 _check(owner, name, arguments[name], kind, signature.parameters[name])
         return function(*args, **kwargs)
 
+    # What looks at arguments by itself, as `argscope` does, sees the names and not what is passed on here.
+    call.__signature__ = signature  # type: ignore[attr-defined]
     return call
 
 

@@ -59,6 +59,9 @@ class ExitTimer:
     Args:
         secs: after how long.
         code: the exit code.
+
+    Raises:
+        OSError: The system gives no timer.
     """
 
     def __init__(self, secs: float, code: int) -> None:

@@ -19,7 +19,7 @@ from tpack.dataflow.imgaug.base import (
 from tpack.dataflow.imgaug.crop import CropTransform
 from tpack.dataflow.imgaug.geometry import FlipTransform, TransposeTransform, WarpAffineTransform
 from tpack.dataflow.imgaug.resize import ResizeTransform
-from tpack.errors import ConfigError, DataPointError
+from tpack.errors import ConfigError, DataPointError, WrongTypeError
 
 QUARTER_TURN = np.array([[0, 1, 0], [-1, 0, 3]])
 
@@ -88,7 +88,7 @@ def test_method_that_was_not_given_is_refused():
 
 @pytest.mark.parametrize("options", [{"image": str}, {"apply_image": 3}])
 def test_what_is_no_method_is_refused(options):
-    with pytest.raises(ConfigError, match="^TransformFactory got image="):
+    with pytest.raises(WrongTypeError, match="^TransformFactory got apply_image="):
         TransformFactory(**options)
 
 
