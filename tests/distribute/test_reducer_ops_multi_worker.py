@@ -62,7 +62,7 @@ def test_values_of_other_devices_are_refused(workers: list[str], num_gpus: int, 
     ("arguments", "message"),
     [
         (([], 1), "worker_devices|wanted a list of the devices of different workers"),
-        (("/job:worker", 1), "wanted a list of the devices"),
+        (("/job:worker", 1), "got worker_devices='/job:worker': wanted a list of text"),
         (([*WORKERS, "/job:worker/task:1"], 1), "different workers, got"),
         ((WORKERS, -1), "got num_gpus_per_worker=-1"),
         ((WORKERS, 1, "quick"), "entry 0 .*got 'quick'"),

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.strategies import mirrored, values
 from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.steps import Monitor, StandardInputStep, StandardSingleLossStep, Step
-from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
+from tpack.errors import ConfigError, WrongTypeError
 
 
 def numbers():
@@ -66,7 +66,7 @@ def test_a_step_is_abstract_and_knows_its_strategy(graph):
     ("arguments", "error", "message"),
     [
         ((numbers, None, sgd, mirrored), WrongTypeError, "got loss_fn=None: wanted a function"),
-        ((numbers, loss_fn, lambda: None, mirrored), GraphBuildError, "optimizer"),
+        ((numbers, loss_fn, lambda: None, mirrored), WrongTypeError, "got optimizer=None: wanted an Optimizer"),
         ((numbers, loss_fn, sgd, lambda: 3), WrongTypeError, "got distribution=3: wanted a DistributionStrategy"),
         ((None, loss_fn, sgd, mirrored), WrongTypeError, "got dataset_fn=None: wanted a function"),
         ((numbers, loss_fn, sgd, mirrored, 0), ConfigError, "got iterations_per_step=0"),

@@ -160,9 +160,9 @@ def test_replicated_models_are_model_fns_themselves(rng):
 
 @pytest.mark.parametrize("reduction", [tf.losses.Reduction.NONE, "whatever", None])
 def test_losses_that_are_not_reduced_are_refused(reduction):
-    with pytest.raises(ConfigError, match="reduced in some way, got loss_reduction="):
+    with pytest.raises(ConfigError, match="loss_reduction="):
         replicate_model_fn(regression, reduction)
-    with pytest.raises(ValueError, match="reduced in some way"):
+    with pytest.raises(ValueError, match="reduced in some way|wanted text"):
         replicate_model_fn(regression, reduction)
 
 

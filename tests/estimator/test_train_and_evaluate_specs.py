@@ -40,7 +40,7 @@ def test_fields_and_defaults():
         (lambda: EvalSpec(input_fn, exporters=[1]), r"^EvalSpec got exporters\[0\]="),
         (
             lambda: EvalSpec(input_fn, exporters=[FinalExporter("a", print)] * 2),
-            "^FinalExporter got serving_input_receiver_fn=",
+            "different names, got a, a",
         ),
     ],
 )

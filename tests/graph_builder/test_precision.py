@@ -82,9 +82,9 @@ def test_names_stand_for_policies():
     ("make", "message"),
     [
         (lambda: as_precision_policy("half"), "precision must be one of float32, bfloat16, float16, got 'half'"),
-        (lambda: as_precision_policy(None), "precision must be one of .* got None"),
-        (lambda: PrecisionPolicy("float16", 1024.0), "loss_scaling must be a LossScaling or None, got 1024.0"),
-        (lambda: PrecisionPolicy("float16", uncast_inputs="label"), "uncast_inputs must be a tuple .*'label'"),
+        (lambda: as_precision_policy(None), "compute_dtype=None: wanted text"),
+        (lambda: PrecisionPolicy("float16", 1024.0), "got loss_scaling=1024.0: wanted a LossScaling or None"),
+        (lambda: PrecisionPolicy("float16", uncast_inputs="label"), "got uncast_inputs='label': wanted a list of text"),
         (
             lambda: PrecisionPolicy("float16", uncast_inputs=("z",)).wrap(print, ["x", "y"]),
             r"uncast_inputs has \['z'\], and the inputs are \['x', 'y'\]",
