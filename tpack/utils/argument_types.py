@@ -31,6 +31,7 @@ _IN_WORDS = {
     "DatasetV1": "a tf.data.Dataset",
     "DatasetV2": "a tf.data.Dataset",
     "DataFlow": "a DataFlow; as_dataflow makes one of a list, arrays, a generator function or a dataset",
+    "SessionInit": "a SessionInit; SmartInit makes one of a checkpoint, a file or a dict",
     "InputSource": "an InputSource; QueueInput(dataflow) and TFDatasetInput(dataset) are",
 }
 
