@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers.predict_models import make_config, scores
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
-from tpack.errors import ConfigError, DataPointError
+from tpack.errors import ConfigError, DataPointError, WrongTypeError
 from tpack.predict import DatasetPredictorBase, SimpleDatasetPredictor
 
 POINTS = [[image, 0.5] for image in np.random.default_rng(2).normal(size=(5, 2, 3)).astype("float32")]
@@ -41,7 +41,7 @@ def test_a_data_point_that_does_not_fit_ends_it():
 def test_what_cannot_work_is_refused():
     with pytest.raises(ConfigError, match="SimpleDatasetPredictor got config=3: wanted a PredictConfig"):
         SimpleDatasetPredictor(3, DataFromList(POINTS))
-    with pytest.raises(ConfigError, match=r"SimpleDatasetPredictor wants a DataFlow, got \[\]"):
+    with pytest.raises(WrongTypeError, match="^SimpleDatasetPredictor got dataset="):
         SimpleDatasetPredictor(make_config(), [])
     with pytest.raises(TypeError, match="get_result"):
         DatasetPredictorBase(make_config(), DataFromList(POINTS))

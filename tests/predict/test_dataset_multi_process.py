@@ -84,7 +84,7 @@ def test_each_process_sees_one_gpu(monkeypatch):
 
 def test_what_cannot_work_is_refused():
     for nr_proc in (0, 2.0, True):
-        with pytest.raises(ConfigError, match=f"nr_proc must be an integer of at least 1, got {nr_proc}"):
+        with pytest.raises(ConfigError, match="nr_proc"):
             MultiProcessDatasetPredictor(make_config(), flow(), nr_proc)
     init = DictRestore(WEIGHTS)
     init.lock = threading.Lock()

@@ -81,13 +81,13 @@ def test_results_do_not_depend_on_the_shards(name: str, num_shards: int | None, 
 
 @pytest.mark.parametrize("name", ["ring", "", "xring/", "/xring", "nccl/xring/pscpu", "XRING", None, 3])
 def test_unknown_names_are_refused(name: Any) -> None:
-    with pytest.raises(ConfigError, match=r"wanted one of one_device, round_robin, .* got "):
+    with pytest.raises(ConfigError, match="wanted one of one_device, round_robin, |got name="):
         make_reducer(name, cpu_devices(2))
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_no_shards_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"wanted 1 (shard|sub-chunk).* or more.* got 0"):
+    with pytest.raises(ConfigError, match="^make_reducer got num_shards="):
         make_reducer(name, cpu_devices(4), 0)
 
 

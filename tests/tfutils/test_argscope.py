@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.tfutils.argscope import (
     argscope,
     canonical_arguments,
@@ -103,7 +103,7 @@ def test_argument_under_two_names_is_refused() -> None:
 def test_only_layers_are_taken() -> None:
     with pytest.raises(ConfigError, match="argscope wants layers, got <built-in function len>"), argscope(len, x=1):
         pass
-    with pytest.raises(ConfigError, match="wants a function, got 3"):
+    with pytest.raises(WrongTypeError, match="^enable_argscope_for_function got func="):
         enable_argscope_for_function(3)  # type: ignore[type-var]
 
 

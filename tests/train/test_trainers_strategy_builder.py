@@ -150,5 +150,5 @@ def test_another_strategy_around_is_an_error(graph: Any) -> None:
 
 @pytest.mark.parametrize("other", [3, None, DEFAULT_STRATEGY, MirroredStrategy], ids=str)
 def test_other_things_are_no_strategies(other: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a DistributionStrategy with devices, got"):
+    with pytest.raises(ConfigError, match="wanted a DistributionStrategy with devices, got|got strategy="):
         StrategyBuilder(other)

@@ -92,8 +92,15 @@ class Callbacks(Callback):
             cb.before_epoch()
 
     def _trigger_step(self) -> None:
+        stop: StopTraining | None = None
         for trigger_step in self._stepped:
-            trigger_step()
+            try:
+                trigger_step()
+            except StopTraining as request:
+                # The step was made all the same: what the others save and report of it must not be lost.
+                stop = stop or request
+        if stop is not None:
+            raise stop
 
     def _after_epoch(self) -> None:
         for cb in self.cbs:

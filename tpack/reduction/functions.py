@@ -21,7 +21,7 @@ from tpack.utils.argument_types import check_arguments
 
 @check_arguments
 def allreduce_grads(
-    all_grads: Sequence[Sequence[Gradient]], average: bool, mode: str = "nccl"
+    all_grads: Sequence[Sequence[Gradient | None]], average: bool, mode: str = "nccl"
 ) -> Sequence[Sequence[Gradient]]:
     """Reduce gradients over K devices and give each device the result.
 
@@ -43,7 +43,7 @@ def allreduce_grads(
     Source:
         tensorpack's graph builder.
     """
-    reducer = reducer_for_mode(mode, [tower[0].device if tower else "" for tower in all_grads]).reducer
+    reducer = reducer_for_mode(mode, [_device_of(tower) for tower in all_grads]).reducer
     if len(all_grads) == 1:
         return all_grads
     with tf.name_scope("AllReduceGrads"):
@@ -52,7 +52,7 @@ def allreduce_grads(
 
 @check_arguments
 def allreduce_grads_hierarchical(
-    all_grads: Sequence[Sequence[Gradient]], devices: Sequence[str], average: bool = False
+    all_grads: Sequence[Sequence[Gradient | None]], devices: Sequence[str], average: bool = False
 ) -> list[list[Gradient]]:
     """Reduce gradients over two groups of devices, as it suits a DGX-1.
 
@@ -81,7 +81,7 @@ def allreduce_grads_hierarchical(
 
 @check_arguments
 def allreduce_grads_naive(
-    all_grads: Sequence[Sequence[Gradient]], devices: Sequence[str] | None = None, average: bool = True
+    all_grads: Sequence[Sequence[Gradient | None]], devices: Sequence[str] | None = None, average: bool = True
 ) -> Sequence[Gradient]:
     """Reduce gradients to one list, on the current device or on devices that take turns.
 
@@ -174,7 +174,7 @@ def split_grad_list(grad_list: Sequence[GradsAndVars]) -> tuple[list[list[Gradie
 
 @check_arguments
 def merge_grad_list(
-    all_grads: Sequence[Sequence[Gradient]], all_vars: Sequence[Sequence[tf.Variable]]
+    all_grads: Sequence[Sequence[Gradient | None]], all_vars: Sequence[Sequence[tf.Variable]]
 ) -> list[GradsAndVars]:
     """Merge lists of gradients and lists of variables into lists of (gradient, variable).
 
@@ -253,3 +253,8 @@ class ColocatedReduction:
 
 def _op(average: bool) -> ReduceOp:
     return ReduceOp.MEAN if average else ReduceOp.SUM
+
+
+def _device_of(tower: Sequence[Gradient | None]) -> str:
+    """Return where a tower's first gradient is; a variable that the cost does not depend on has none."""
+    return next((grad.device for grad in tower if grad is not None), "")

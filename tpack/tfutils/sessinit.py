@@ -208,7 +208,9 @@ class SaverRestore(NamedValuesInit):
         CheckpointError: There is no such checkpoint, or its index is damaged.
     """
 
-    def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
+    def __init__(
+        self, model_path: str | os.PathLike[str], prefix: str | None = None, ignore: Iterable[str] = ()
+    ) -> None:
         path = resolve_checkpoint(check_path(self, "model_path", model_path))
         if prefix is not None and not isinstance(prefix, str):
             raise WrongTypeError(f"{type(self).__name__} got prefix={shown(prefix)}: wanted text or None")
@@ -239,7 +241,9 @@ class SaverRestoreRelaxed(SaverRestore):
         ignore: as for ``SaverRestore``.
     """
 
-    def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
+    def __init__(
+        self, model_path: str | os.PathLike[str], prefix: str | None = None, ignore: Iterable[str] = ()
+    ) -> None:
         super().__init__(model_path, prefix, ignore)
         self._cast = self._skip_mismatch = True
 

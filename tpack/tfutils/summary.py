@@ -218,9 +218,7 @@ def create_image_summary(name: str, val: ArrayLike) -> tf.Summary:
     """
     images = np.asarray(val)
     if images.ndim != 4 or images.shape[-1] not in (1, 3, 4) or not images.size:
-        raise ConfigError(
-            f"image summary {name!r} wants as val an array of shape (N, H, W, 1, 3 or 4), got {images.shape}"
-        )
+        raise ConfigError(f"image summary {name!r} wants a val of shape (N, H, W, 1, 3 or 4), got {images.shape}")
     if images.dtype != np.uint8:
         images = np.clip(np.rint(images), 0, 255).astype(np.uint8)
     count, height, width, channels = images.shape

@@ -159,10 +159,10 @@ def _either(kinds: Sequence[Kind]) -> Kind:
         fitting = [kind for kind in kinds if kind.accepts(value)]
         return next((kind for kind in fitting if _fits(value, kind)), fitting[0]).entries(value)
 
-    # What may be None is said last, and then only how to make what is wanted.
-    in_order = sorted(kinds, key=lambda kind: (";" in kind.wanted, kind.wanted == "None"))
-    words = dict.fromkeys(kind.wanted for kind in in_order)
-    wanted = " or ".join(words).replace("text or a path", "a path")
+    # What may be None is said last, and after it how to make what is wanted.
+    words = dict.fromkeys(kind.wanted for kind in sorted(kinds, key=lambda kind: kind.wanted == "None"))
+    nouns, ways_out = zip(*(word.partition("; ")[::2] for word in words), strict=True)
+    wanted = "; ".join([" or ".join(nouns).replace("text or a path", "a path"), *filter(None, ways_out)])
     return Kind(lambda value: any(kind.accepts(value) for kind in kinds), wanted, entries)
 
 

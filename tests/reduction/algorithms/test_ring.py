@@ -77,5 +77,5 @@ def test_sparse_gradients_are_concatenated(session8: Any) -> None:
 
 @pytest.mark.parametrize("num_subchunks", [0, -1, 1.5, "2"])
 def test_an_impossible_number_of_sub_chunks_is_refused(num_subchunks: Any) -> None:
-    with pytest.raises(ConfigError, match=f"1 sub-chunk or more .* got {num_subchunks!r}"):
+    with pytest.raises(ConfigError, match="^RingReducer got num_subchunks="):
         RingReducer(num_subchunks)

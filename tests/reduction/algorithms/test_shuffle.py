@@ -75,13 +75,13 @@ def test_sparse_gradients_are_concatenated(session8: Any) -> None:
 
 @pytest.mark.parametrize("devices", [[], "/cpu:0"])
 def test_devices_that_are_no_list_are_refused(devices: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a list of devices"):
+    with pytest.raises(ConfigError, match="wanted a list of"):
         ShuffleReducer(devices)
 
 
 @pytest.mark.parametrize("num_shards", [0, -2, 1.5])
 def test_an_impossible_number_of_shards_is_refused(num_shards: Any) -> None:
-    with pytest.raises(ConfigError, match=f"1 shard or more.* got {num_shards}"):
+    with pytest.raises(ConfigError, match="^ShuffleReducer got num_shards="):
         ShuffleReducer(num_shards=num_shards)
 
 
@@ -114,5 +114,5 @@ def test_in_one_process_the_first_cpu_sums(rng: Any, session8: Any) -> None:
 
 
 def test_no_shards_are_refused() -> None:
-    with pytest.raises(ConfigError, match="wanted 1 shard or more.* got 0"):
+    with pytest.raises(ConfigError, match="^CpuShuffleReducer got num_shards="):
         CpuShuffleReducer(0)

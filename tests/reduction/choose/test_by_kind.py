@@ -1,4 +1,5 @@
 import pytest
+import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import cpu_devices
 from tpack.errors import ReductionError
@@ -46,11 +47,12 @@ def test_gpus_of_a_dgx1_are_reduced_in_two_groups(machine):
 @pytest.mark.parametrize("num", [2, 3, 8])
 def test_other_gpus_are_reduced_by_nccl_after_it_has_summed_correctly(machine, num):
     asked = machine([frozenset()] * num)
-    reducer, reason = choose_the_best(gpus(num), "the config")
+    config = tf.ConfigProto()
+    reducer, reason = choose_the_best(gpus(num), config)
     assert reducer.name == "packed_nccl"
     assert reducer._num_packs == 1
     assert "summed known numbers correctly" in reason
-    assert asked == [("nccl", tuple(gpus(num)), "the config")]
+    assert asked == [("nccl", tuple(gpus(num)), config)]
 
 
 def test_four_gpus_of_a_dgx1_are_reduced_by_nccl_too(machine):

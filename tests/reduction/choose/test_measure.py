@@ -54,7 +54,10 @@ def test_only_the_last_line_is_the_answer():
         ("pass", "an answer that cannot be read"),
         ("print('3')", "an answer that cannot be read"),
         ("print(json.dumps({}))", "an answer that cannot be read: 'secs'"),
-        ("print(json.dumps(dict(secs=[], name=1)))", "an answer that cannot be read: wanted a text"),
+        (
+            "print(json.dumps(dict(secs=[], name=1)))",
+            "an answer that cannot be read: Measurement got name=1: wanted text",
+        ),
     ],
 )
 def test_what_goes_wrong_there_is_the_rows_error(code, error):

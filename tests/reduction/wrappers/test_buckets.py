@@ -54,7 +54,7 @@ def test_members_are_in_the_given_order(session8: Any) -> None:
 
 
 def test_settings_are_checked(graph: Any) -> None:
-    with pytest.raises(ConfigError, match="buckets of 1 byte or more, got 0"):
+    with pytest.raises(ConfigError, match="^BucketPacker got bucket_bytes="):
         BucketReducer(RoundRobinReducer(), 0)
     reducer = BucketReducer(RoundRobinReducer(), 9, ready_order=lambda grads: [0, 0])
     with pytest.raises(ReductionError, match=r"order of 2 gradients, each once, got \[0, 0\]"):

@@ -70,7 +70,7 @@ def test_what_cannot_be_packed_is_logged_once(shapes_and_dtypes: Any, reason: st
 
 
 def test_misuse_is_refused(graph: Any, lines: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted 1 pack or more, got 0"):
+    with pytest.raises(ConfigError, match="^GradientPacker got num_split="):
         GradientPacker(0)
     packer = GradientPacker(2)
     with pytest.raises(ReductionError, match="no strategy"):

@@ -64,5 +64,5 @@ def test_the_limits_of_the_inner_algorithm_hold(graph: Any) -> None:
 
 @pytest.mark.parametrize("num_shards", [0, -1, 1.5, "2"])
 def test_other_numbers_of_shards_are_refused(num_shards: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted 1 shard or more, got"):
+    with pytest.raises(ConfigError, match="^ShardingReducer got num_shards="):
         ShardingReducer(OneDeviceReducer(), num_shards)
