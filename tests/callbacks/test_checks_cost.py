@@ -111,14 +111,13 @@ MEMBERS = {
 }
 
 
-@pytest.mark.parametrize("members", MEMBERS.values(), ids=MEMBERS.keys())
-@pytest.mark.parametrize("check_cost", [True, False])
-def test_what_is_no_number_is_never_saved(log_dir: Any, members: Any, check_cost: bool) -> None:
-    callbacks = members()
-    if not check_cost and not any("CheckNumerics" in str(cb) for cb in callbacks):
-        pytest.skip("nobody checks")
+@pytest.mark.parametrize(
+    ("name", "check_cost"),
+    [*((name, True) for name in MEMBERS), *((name, False) for name in MEMBERS if "Check" in name)],
+)
+def test_what_is_no_number_is_never_saved(log_dir: Any, name: str, check_cost: bool) -> None:
     with pytest.raises(NumericsError):
-        train(Breaks(7), callbacks, check_cost=check_cost)
+        train(Breaks(7), MEMBERS[name](), check_cost=check_cost)
     prefix = latest_checkpoint(str(log_dir))
     assert prefix
     assert int(prefix.rpartition("-")[2]) in (5, 7)
