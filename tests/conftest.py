@@ -75,7 +75,7 @@ class _NoEnd:
 
 
 @pytest.fixture(autouse=True)
-def no_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def no_end() -> Iterator[list[str]]:
     """Keep signals that a test sends to its own process from ending it, seconds later, in the middle of another test.
 
     A training that SIGTERM ended leaves the next signal to the kernel, so handlers come back too. The value is what
@@ -84,9 +84,11 @@ def no_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     calls: list[str] = []
     handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
     interruption = sys.modules.get("tpack.train.interruption")
-    if interruption is not None:
-        monkeypatch.setattr(interruption, "_End", functools.partial(_NoEnd, calls))
-    yield calls
+    # By hand: with monkeypatch, what a test patched would still be patched when it is looked for leaks.
+    with pytest.MonkeyPatch.context() as patch:
+        if interruption is not None:
+            patch.setattr(interruption, "_End", functools.partial(_NoEnd, calls))
+        yield calls
     for signum, handler in handlers.items():
         signal.signal(signum, handler)
 

@@ -57,10 +57,10 @@ def test_a_finished_epoch_is_followed_by_the_next(log_dir):
 
 
 def test_an_epoch_that_was_cut_is_finished(log_dir):
-    resume(callbacks=[stop_at(9)])
+    resume(callbacks=[stop_at(8)])
     config, recorder = resume()
     assert latest_checkpoint(str(log_dir)).endswith("model-10")
-    # The last checkpoint before step 9, where the first run was stopped, is that of step 6.
+    # The last checkpoint before step 8, where the first run was stopped, is that of step 6.
     assert (config.starting_epoch, config.starting_step) == (2, 1)
     assert [call[0] for call in recorder.calls].count("trigger_step") == 4
     assert recorder.weights["global_step"] == 10

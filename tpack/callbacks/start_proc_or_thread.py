@@ -49,6 +49,7 @@ class StartProcOrThread(Callback):
                 raise CallbackError(f"StartProcOrThread wants processes and threads, got {member!r}")
         self._stops = stop_at_last
         self._started: list[Startable] = []
+        self._watchers: list[threading.Thread] = []
 
     def _before_train(self) -> None:
         logger.info(f"Starting {', '.join(member.name for member in self._members)} ...")
@@ -56,7 +57,9 @@ class StartProcOrThread(Callback):
             if isinstance(member, mp.process.BaseProcess):
                 start_proc_mask_signal(member)
                 name = f"watches {member.name}"
-                threading.Thread(target=self._watch_process, args=(member,), name=name, daemon=True).start()
+                watcher = threading.Thread(target=self._watch_process, args=(member,), name=name, daemon=True)
+                watcher.start()
+                self._watchers.append(watcher)
             else:
                 # On the instance, as what a subclass or the argument ``target`` says is its own affair.
                 member.__dict__["run"] = functools.partial(self._run_watched, member, member.run)
@@ -89,6 +92,10 @@ class StartProcOrThread(Callback):
             return
         started, self._started = self._started, []
         stopped = [member for member in started if _ask_to_end(member)]
+        # Of two threads that ask for the end of one process, the kernel tells one only, and the other takes it for alive.
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            watcher.join(JOIN_TIMEOUT_SECS)
         for member in stopped:
             member.join(JOIN_TIMEOUT_SECS)
             if member.is_alive():
