@@ -92,7 +92,7 @@ class StartProcOrThread(Callback):
             return
         started, self._started = self._started, []
         stopped = [member for member in started if _ask_to_end(member)]
-        # Of two threads that ask for the end of one process, the kernel tells one only, and the other takes it for alive.
+        # Of two threads that ask for the end of a process, the kernel tells only one; the other takes it for alive.
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             watcher.join(JOIN_TIMEOUT_SECS)
