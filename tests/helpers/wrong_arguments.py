@@ -212,7 +212,8 @@ def outcome(case, member):
             if str(Strange()) in message:
                 return f"prints data: {message}"
             words = (case.parameter, *ALSO_SAID.get(f"{case.name}.{case.parameter}", ALSO_SAID.get(case.parameter, ())))
-            return None if any(word in message for word in words) else f"does not name the argument: {message}"
+            is_named = any(re.search(rf"\b{word}\b", message) for word in words)
+            return None if is_named else f"does not name the argument: {message}"
         except HangsError:
             return "hangs"
         except Exception as error:

@@ -32,6 +32,7 @@ from tpack.tower.devices import list_gpus, resolve_device
 from tpack.tower.names import join_scope
 from tpack.types import GradsAndVars
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 
 
 @check_arguments
@@ -76,6 +77,8 @@ class MirroredStrategy(DeviceListStrategy):
             raise ConfigError(
                 f"wanted num_gpus or num_gpus_per_worker, got both: {num_gpus!r} and {num_gpus_per_worker!r}"
             )
+        if num_gpus is not None:
+            check_count(self, "num_gpus", num_gpus, 0)
         self._devices = _resolved(devices, num_gpus_per_worker if num_gpus is None else num_gpus)
         self._optimizers = _MirroredOptimizers()
         self._session_config: tf.ConfigProto | None = None

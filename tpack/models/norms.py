@@ -63,7 +63,7 @@ def GroupNorm(  # noqa: N802
     channels = channels_of("GroupNorm", x, data_format, 2, 4)
     if group < 1 or channels.count % group:
         raise ConfigError(
-            f"{layer_name('GroupNorm')} wants a number of groups that divides {channels.count} channels, got {group}"
+            f"{layer_name('GroupNorm')} wants a group that divides {channels.count} channels, got {group}"
         )
     dtype = wide_dtype(x)
     affine = AffineOptions(center, scale, gamma_initializer=gamma_initializer).create(channels.count, dtype)
