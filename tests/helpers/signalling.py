@@ -52,21 +52,14 @@ class Plan:
     faster: float = 1.0
 
     @property
-    def _is_before(self) -> bool:
-        """Whether training has not begun: what signals do then is up to Python."""
-        return self.phase in ("graph", "session", "restoring")
-
-    @property
     def limit_secs(self) -> float:
         """How long the training may live after the last signal."""
-        return 1.0 if len(self.signals) > 1 and not self._is_before else 25.0 / self.faster
+        return 1.0 if len(self.signals) > 1 else 25.0 / self.faster
 
     @property
     def codes(self) -> tuple[int, ...]:
         """The exit codes that are right."""
-        # A second Ctrl-C comes while Python ends for the first one.
-        both = (1,) if len(self.signals) > 1 and self._is_before else ()
-        return (*_CODES[self.signals[0]], *_CODES[self.signals[-1]], *both)
+        return (*_CODES[self.signals[0]], *_CODES[self.signals[-1]])
 
 
 @dataclass(frozen=True)

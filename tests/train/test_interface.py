@@ -1,4 +1,7 @@
+import contextlib
 import json
+import os
+import signal
 
 import numpy as np
 import psutil
@@ -6,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.toy_training import Line, Recorder, line_input, points
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner
 from tpack.dataflow.sources import DataFromList
@@ -134,6 +137,40 @@ def test_other_learning_rates_train(rate):
     trainer = SimpleTrainer()
     launch_train_with_config(config, trainer)
     assert trainer.global_step == 1
+
+
+class LosesCtrlC(Line):
+    """Gets Ctrl-C where Python can only print what is raised, in one of its methods."""
+
+    def __init__(self, method):
+        self._method = method
+
+    def _lose_ctrl_c(self, method):
+        class Loses:
+            def __del__(self):
+                with contextlib.suppress(BaseException):
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        if method == self._method:
+            Loses()
+
+    def build_graph(self, x, y):
+        self._lose_ctrl_c("build_graph")
+        return super().build_graph(x, y)
+
+
+@pytest.mark.parametrize("method", ["build_graph", "setup_graph", "before_train"])
+def test_ctrl_c_ends_training_wherever_it_comes(method):
+    model = LosesCtrlC(method)
+    callback = CallbackFactory(
+        setup_graph=lambda _: model._lose_ctrl_c("setup_graph"),
+        before_train=lambda _: model._lose_ctrl_c("before_train"),
+    )
+    config = TrainConfig(model=model, data=line_input(), callbacks=[callback], steps_per_epoch=3, max_epoch=1)
+    trainer = SimpleTrainer()
+    with pytest.raises(KeyboardInterrupt):
+        launch_train_with_config(config, trainer)
+    assert trainer.global_step == 0
 
 
 def test_a_trainer_is_used_once():

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import signal
 import socket
@@ -7,7 +8,7 @@ import pytest
 
 from tests.helpers.log_lines import captured_log
 from tpack.train import interruption as interruption_module
-from tpack.train.interruption import Interrupted, Interruption
+from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
 
 
 def unexpected():
@@ -53,6 +54,26 @@ def test_an_ignored_signal_stays_ignored():
             assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("signum", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)], ids=["ctrl-c", "sigterm"]
+)
+def test_a_signal_ends_a_block_whatever_becomes_of_its_exception(signum, error):
+    went_on = []
+
+    def lose_what_is_raised():
+        with contextlib.suppress(BaseException):
+            os.kill(os.getpid(), signum)
+        went_on.append("after")
+
+    with pytest.raises(error), ended_by_signals():
+        lose_what_is_raised()
+    assert went_on == ["after"]
+    with pytest.raises(error), ended_by_signals():
+        os.kill(os.getpid(), signum)
+        went_on.append("never")
+    assert went_on == ["after"]
 
 
 def test_other_threads_leave_handlers_alone():

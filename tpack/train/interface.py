@@ -9,6 +9,7 @@ from tpack.input_source.tensors import DummyConstantInput
 from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig
+from tpack.train.interruption import ended_by_signals
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
@@ -29,6 +30,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
 
     Raises:
         ConfigError: An argument is of the wrong type, or the config has no `ModelDesc`.
+        KeyboardInterrupt: Ctrl-C; what was trained is saved.
+        SystemExit: SIGTERM; what was trained is saved, and the exit code is 143.
 
     Example:
         launch_train_with_config(config, SyncMultiGPUTrainerReplicated(8))
@@ -45,7 +48,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     with trainer.graph.as_default():
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)
     trainer.checks_cost = trainer.checks_cost and config.check_cost
-    trainer.setup_graph(signature, _staged(config.data, devices), model.build_graph, model.get_optimizer)
+    with ended_by_signals():
+        trainer.setup_graph(signature, _staged(config.data, devices), model.build_graph, model.get_optimizer)
     with trainer.graph.as_default():
         describe_trainable_vars()
     trainer.resumed_states = config.callback_states

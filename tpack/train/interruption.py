@@ -30,7 +30,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -294,6 +294,26 @@ class Interruption:
             logger.warning(f"Training did not end within {CLOSE_SECS:.0f} seconds: its session is closed.")
             self.broke_off = True
             self._break_off()
+
+
+@contextmanager
+def ended_by_signals(break_off: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Let a signal end what is done in a block, in time, for what comes before the first step.
+
+    Python's own exception can be lost: what a ``__del__`` or a function that C code calls raises is printed, and the
+    program goes on.
+
+    Args:
+        break_off: see `Interruption`.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C.
+        SystemExit: SIGTERM; the exit code is 143.
+    """
+    interruption = Interruption(break_off, may_raise=lambda interruption: True)
+    with interruption, suppress(Interrupted):
+        yield
+    interruption.end_process()
 
 
 class _End:

@@ -28,7 +28,7 @@ from tpack.tower.devices import check_session_devices, local_devices
 from tpack.tower.per_graph import new_graph
 from tpack.train.broken_step import data_taken_by
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from tpack.train.interruption import Interrupted, Interruption
+from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
 from tpack.types import DataSource, Fetches, Session
 from tpack.utils import logger
@@ -351,6 +351,7 @@ class Trainer(metaclass=InOwnGraph):
     def _run_epoch(self, interruption: Interruption) -> None:
         loop, counter, trigger_step = self.loop, self._step_counter, self._callbacks.bound("trigger_step")
         session = self.hooked_sess
+        interruption.check()
         while not loop.epoch_finished:
             session.has_begun = False
             self._in_step = True
@@ -407,16 +408,23 @@ class Trainer(metaclass=InOwnGraph):
 
         Raises:
             ConfigError: An argument cannot be, or the trainer was used before.
+            KeyboardInterrupt: Ctrl-C, as in `main_loop`.
+            SystemExit: SIGTERM, as in `main_loop`.
         """
         if self._callbacks:
             raise ConfigError(f"this {type(self).__name__} has trained already: make a new one, in a graph of its own")
         check_session_creator("train", session_creator)
         check_session_init("train", session_init)
         self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
-        self.setup_callbacks(callbacks, monitors)
-        self.initialize(session_creator, session_init)
+        with ended_by_signals(self._close_session):
+            self.setup_callbacks(callbacks, monitors)
+            self.initialize(session_creator, session_init)
         # A script may override it, with these three arguments.
         self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
+
+    def _close_session(self) -> None:
+        if self.sess is not None:
+            self.sess.close()
 
     def train_with_defaults(
         self,
