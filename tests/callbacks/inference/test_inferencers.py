@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.fake_trainer import FakeTrainer
+from tests.helpers.log_lines import captured_log
 from tpack.callbacks.inference.inferencers import (
     BinaryClassificationStats,
     ClassificationError,
@@ -44,6 +45,19 @@ def after_inference(graph, statistics):
 def test_statistics_go_to_the_monitors(graph):
     trainer = after_inference(graph, {"a": 1.0, "b": 2})
     assert [(name, val) for name, val, _, _ in trainer.recorder.scalars] == [("a", 1.0), ("b", 2)]
+
+
+def test_a_statistic_of_two_inferencers_is_warned_of(graph):
+    trainer, inferencers = FakeTrainer(), [Fixed({"shared_by_two": 1.0}), Fixed({"shared_by_two": 2.0, "own": 1.0})]
+    trainer.setup(inferencers)
+    trainer.sess.close()
+    with captured_log() as lines:
+        for _ in range(2):
+            for inferencer in inferencers:
+                inferencer.after_inference()
+    assert [line for line in lines if "several" in line.lower()] == [
+        "Several inferencers report 'shared_by_two', each in place of the one before: give one a prefix"
+    ]
 
 
 def test_no_statistics_are_allowed(graph):

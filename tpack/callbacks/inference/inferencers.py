@@ -17,9 +17,14 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name
+from tpack.tower.per_graph import PerGraph
 from tpack.tower.tower_func import TowerHandle
+from tpack.utils.argtools import log_once
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.stats import BinaryStatistics, RatioCounter
+
+_CLAIMS: PerGraph[dict[str, Inferencer]] = PerGraph(dict)
+"""Which inferencer reported a statistic first."""
 
 
 class Inferencer(Callback):
@@ -64,7 +69,16 @@ class Inferencer(Callback):
         if not isinstance(statistics, Mapping):
             raise CallbackError(f"{self}._after_inference returns a dict of numbers or None, got {statistics!r}")
         for name, value in statistics.items():
+            self._claim(name)
             self.trainer.monitors.put_scalar(name, value)
+
+    def _claim(self, name: str) -> None:
+        """Warn of a statistic that two inferencers report: of such values one covers the other."""
+        claims = _CLAIMS.of(self.graph)
+        if claims.setdefault(name, self) is not self:
+            log_once(
+                f"Several inferencers report '{name}', each in place of the one before: give one a prefix", "warning"
+            )
 
     def _before_inference(self) -> None:
         """Forget the last pass."""
