@@ -19,6 +19,7 @@
       NumericsError          NaN or infinity where numbers were wanted               (also RuntimeError)
       WorkerError            a child process that failed or died                     (also RuntimeError)
       DependencyError        an optional package that is not installed               (also ImportError)
+      MissingNameError       a name of TensorFlow 1 that is not here                 (also AttributeError)
 
 The built-in errors are those that TensorFlow, tf.estimator or tensorpack raised in the same place, so that a handler
 written for them catches these too: TensorFlow refused arguments with a ValueError or TypeError and calls in the wrong
@@ -110,3 +111,7 @@ class DataWorkerError(InputError, WorkerError):
 
 class DependencyError(TpackError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class MissingNameError(TpackError, AttributeError):
+    """A name of TensorFlow 1 exists nowhere any more; the message says what to use in its place."""

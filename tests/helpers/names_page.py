@@ -17,7 +17,7 @@ HEAD = """# The public names
 
 What `from tpack import *` gives, by what a reader looks for, and after it what the packages offer beyond that. The page
 is made by `python -m tests.helpers.names_page` from `tpack/public_names.py` and the `__all__` of each package; a test
-fails when it is not up to date.
+fails when it is not up to date. What `tpack.tf1` has of TensorFlow 1 is on [a page of its own](tf1.md).
 """
 
 
@@ -29,7 +29,8 @@ def page() -> str:
         rows = [(name, f"tpack.{package}") for package, names in packages.items() for name in names.split()]
         shown |= {id(getattr(importlib.import_module(package), name)) for name, package in rows}
         parts.append(_table(title, sorted(rows)))
-    for package in [module.name for module in modules_under("tpack") if module.is_package and module.name != "tpack"]:
+    packages = [module.name for module in modules_under("tpack") if module.is_package and module.name != "tpack"]
+    for package in [name for name in packages if not f"{name}.".startswith("tpack.tf1.")]:
         module = importlib.import_module(package)
         rows = [(name, package) for name in sorted(module.__all__) if id(getattr(module, name)) not in shown]
         if rows:

@@ -1,0 +1,23 @@
+"""``tf.contrib``: the parts of it that training code used, each imported when it is first asked for.
+
+Any other name raises an error that says what to use in its place, from `tpack.tf1.missing`.
+"""
+
+import importlib
+import importlib.util
+from typing import Any
+
+from tpack.tf1.missing import missing_name
+
+__all__: list[str] = []
+
+
+def __getattr__(name: str) -> Any:
+    # Names with underscores are asked for by inspect, pickle and others, and none of them is a module.
+    if name.startswith("_") or importlib.util.find_spec(f"{__name__}.{name}") is None:
+        raise missing_name(__name__, name, __all__)
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,56 @@
+"""Names of TensorFlow 1 that exist nowhere any more, and what to use in their place: one table.
+
+A package of `tpack.tf1` raises what `missing_name` makes when it is asked for a name that it does not have. The message
+is that of the table if the name stands there, alone or as a part of a namespace that is gone as a whole, and else names
+those that are near.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterable
+
+from tpack.errors import MissingNameError
+
+_ROOT = "tpack.tf1"
+
+# The name as scripts write it after ``tf.``, and what to use in its place: a sentence without a capital and full stop.
+MISSING: dict[str, str] = {
+    "contrib.tpu": "there are no TPUs here; tf.estimator and the trainers of tpack train on GPUs and CPUs",
+}
+
+
+def missing_name(module: str, name: str, known: Iterable[str] = ()) -> Exception:
+    """Make the error for a name that a package of `tpack.tf1` does not have.
+
+    ``from tpack.tf1.contrib import tpu`` would hide it behind an error of Python's own, so that gets it as the
+    ImportError that it is to become anyway.
+
+    Args:
+        module: the ``__name__`` of the package.
+        name: what it was asked for.
+        known: names that it has, to name those near one that stands in no table.
+
+    Returns:
+        The error, to be raised.
+    """
+    wanted = f"{module}.{name}".removeprefix(f"{_ROOT}.")
+    message = f"tf.{wanted} is not there: {_reason(wanted) or _near(name, known)}"
+    # The frames are those of this function, of the package's ``__getattr__``, and of who asks.
+    if sys._getframe(2).f_code.co_name == "_handle_fromlist" and _reason(wanted):
+        return ImportError(message, name=module)
+    return MissingNameError(message)
+
+
+def _reason(wanted: str) -> str | None:
+    """Return what the table says of a name, or of the longest namespace that it is in."""
+    parts = wanted.split(".")
+    prefixes = [".".join(parts[:size]) for size in range(len(parts), 0, -1)]
+    return next((MISSING[prefix] for prefix in prefixes if prefix in MISSING), None)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """Name those that are near a name, ours or TensorFlow's."""
+    # Imported here, since it takes longer to import than all that ``import tpack`` needs.
+    near = importlib.import_module("difflib").get_close_matches(name, known)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"neither TensorFlow nor tpack has it{hint}"
