@@ -9,24 +9,10 @@ A name that exists nowhere any more raises `tpack.errors.MissingNameError`, whic
 ``docs/tf1.md`` lists what is there.
 """
 
-import importlib
-from typing import Any
-
 from tensorflow.compat import v1 as _v1
 
-from tpack.tf1.missing import missing_name
+from tpack.tf1.places import look_up
 
-# What is tpack's own, and hides what TensorFlow has under the same name.
-__all__ = ["compat", "contrib", "estimator", "layers", "nn"]
+_OWN = {name: f"{__name__}.{name}" for name in ("compat", "contrib", "estimator", "layers", "nn")}
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return importlib.import_module(f"{__name__}.{name}")
-    if hasattr(_v1, name):
-        return getattr(_v1, name)
-    raise missing_name(__name__, name, __dir__())
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_v1), *__all__})
+__getattr__, __dir__, __all__ = look_up(__name__, _OWN, behind=_v1)
