@@ -22,7 +22,7 @@ from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGrap
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
 from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
 from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
-from tensorflow.python.util import _pywrap_util_port
+from tensorflow.python.util import _pywrap_util_port, nest
 
 __all__ = [
     "VARIABLE_VALUE_KEY",
@@ -53,6 +53,7 @@ __all__ = [
     "make_callable",
     "make_multi_device_iterator",
     "nccl_all_sum",
+    "nest",
     "only_in",
     "optimizer_that_applies",
     "run_after",

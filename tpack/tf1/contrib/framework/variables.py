@@ -1,0 +1,316 @@
+"""Variables of ``tf.contrib.framework``: made into collections, and found again by scope, name and suffix."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.contrib.framework.scoping import add_arg_scope
+from tpack.tower.context import add_model_variable as add_to_model
+from tpack.utils.checks import shown
+
+KEYS = tf.GraphKeys
+_AUTO = tf.VariableSynchronization.AUTO
+_NO_AGGREGATION = tf.VariableAggregation.NONE
+
+
+@add_arg_scope
+def variable(
+    name: str,
+    shape: Any = None,
+    dtype: tf.DType | None = None,
+    initializer: Any = None,
+    regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    trainable: bool = True,
+    collections: Iterable[str] | None = None,
+    caching_device: Any = None,
+    device: Any = None,
+    partitioner: Any = None,
+    custom_getter: Callable[..., tf.Variable] | None = None,
+    use_resource: bool | None = None,
+    synchronization: tf.VariableSynchronization = _AUTO,
+    aggregation: tf.VariableAggregation = _NO_AGGREGATION,
+) -> tf.Variable:
+    """Make or find a variable, as ``tf.get_variable`` does, on a device and in collections.
+
+    Args:
+        name: in the current variable scope.
+        shape: of a new one.
+        dtype: of a new one.
+        initializer: of a new one.
+        regularizer: what makes a loss of it.
+        trainable: whether optimizers change it.
+        collections: GLOBAL_VARIABLES by default.
+        caching_device: where its value is kept for readers.
+        device: where it is; also a function of the operation, such as a `VariableDeviceChooser`.
+        partitioner: what cuts it into parts.
+        custom_getter: used in place of ``tf.get_variable``, with the same arguments.
+        use_resource: None for what TensorFlow does.
+        synchronization: of copies on several devices.
+        aggregation: of what several devices assign.
+
+    Returns:
+        The variable, or its parts as a ``PartitionedVariable``.
+    """
+    where = [KEYS.GLOBAL_VARIABLES] if collections is None else list(dict.fromkeys(collections))
+    getter = tf.get_variable if custom_getter is None else custom_getter
+    with tf.device(device or ""):
+        return getter(
+            name,
+            shape=shape,
+            dtype=dtype,
+            initializer=initializer,
+            regularizer=regularizer,
+            trainable=trainable,
+            collections=where,
+            caching_device=caching_device,
+            partitioner=partitioner,
+            use_resource=use_resource,
+            synchronization=synchronization,
+            aggregation=aggregation,
+        )
+
+
+@add_arg_scope
+def model_variable(
+    name: str,
+    shape: Any = None,
+    dtype: tf.DType | None = tf.float32,
+    initializer: Any = None,
+    regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    trainable: bool = True,
+    collections: Iterable[str] | None = None,
+    caching_device: Any = None,
+    device: Any = None,
+    partitioner: Any = None,
+    custom_getter: Callable[..., tf.Variable] | None = None,
+    use_resource: bool | None = None,
+    synchronization: tf.VariableSynchronization = _AUTO,
+    aggregation: tf.VariableAggregation = _NO_AGGREGATION,
+) -> tf.Variable:
+    """Make or find a variable, as `variable` does, that is also in GLOBAL_VARIABLES and MODEL_VARIABLES."""
+    made = variable(
+        name,
+        shape=shape,
+        dtype=dtype,
+        initializer=initializer,
+        regularizer=regularizer,
+        trainable=trainable,
+        collections=[*(collections or []), KEYS.GLOBAL_VARIABLES],
+        caching_device=caching_device,
+        device=device,
+        partitioner=partitioner,
+        custom_getter=custom_getter,
+        use_resource=use_resource,
+        synchronization=synchronization,
+        aggregation=aggregation,
+    )
+    add_model_variable(made)
+    return made
+
+
+def local_variable(
+    initial_value: Any, validate_shape: bool = True, name: str | None = None, use_resource: bool | None = None
+) -> tf.Variable:
+    """Make a variable that is not trained and not saved, in LOCAL_VARIABLES."""
+    return _untrained(initial_value, KEYS.LOCAL_VARIABLES, validate_shape, name=name, use_resource=use_resource)
+
+
+def global_variable(
+    initial_value: Any, validate_shape: bool = True, name: str | None = None, use_resource: bool | None = None
+) -> tf.Variable:
+    """Make a variable that is not trained, in GLOBAL_VARIABLES."""
+    return _untrained(initial_value, KEYS.GLOBAL_VARIABLES, validate_shape, name=name, use_resource=use_resource)
+
+
+def _untrained(initial_value: Any, collection: str, validate_shape: bool, **options: Any) -> tf.Variable:
+    return tf.Variable(
+        initial_value, trainable=False, collections=[collection], validate_shape=validate_shape, **options
+    )
+
+
+def parts_of(var: tf.Variable) -> list[tf.Variable]:
+    """Return the parts of a variable that a partitioner cut, or a list of the variable alone."""
+    return list(var) if hasattr(var, "as_tensor") else [var]
+
+
+def add_model_variable(var: tf.Variable) -> None:
+    """Add a variable to MODEL_VARIABLES, unless it is there."""
+    for part in parts_of(var):
+        add_to_model(part)
+
+
+def get_variables(
+    scope: Any = None, suffix: str | None = None, collection: str = KEYS.GLOBAL_VARIABLES
+) -> list[tf.Variable]:
+    """Return the variables of a collection that are in a scope and whose names end in a suffix.
+
+    Args:
+        scope: a variable scope, or a pattern that names begin with; None for all.
+        suffix: the end of the names; None for any.
+        collection: the key of the collection.
+    """
+    pattern = scope.name if isinstance(scope, tf.VariableScope) else scope
+    if suffix is not None:
+        pattern = (pattern or "") + ".*" + (suffix if ":" in suffix else suffix + ":")
+    return tf.get_collection(collection, pattern)
+
+
+def get_model_variables(scope: Any = None, suffix: str | None = None) -> list[tf.Variable]:
+    """Return variables of MODEL_VARIABLES by scope and suffix."""
+    return get_variables(scope, suffix, KEYS.MODEL_VARIABLES)
+
+
+def get_local_variables(scope: Any = None, suffix: str | None = None) -> list[tf.Variable]:
+    """Return variables of LOCAL_VARIABLES by scope and suffix."""
+    return get_variables(scope, suffix, KEYS.LOCAL_VARIABLES)
+
+
+def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> list[tf.Variable]:
+    """Return variables of TRAINABLE_VARIABLES by scope and suffix."""
+    return get_variables(scope, suffix, KEYS.TRAINABLE_VARIABLES)
+
+
+def get_variables_by_suffix(suffix: str, scope: Any = None) -> list[tf.Variable]:
+    """Return the variables whose names end in a suffix."""
+    return get_variables(scope=scope, suffix=suffix)
+
+
+def get_variables_by_name(given_name: str, scope: Any = None) -> list[tf.Variable]:
+    """Return the variables whose names, without scopes or with some of them, are a given one."""
+    pattern = re.compile(f"(^|/){given_name}:")
+    return [var for var in get_variables(scope) if pattern.search(var.name)]
+
+
+def get_unique_variable(var_op_name: str) -> tf.Variable:
+    """Return the variable with a name, with all scopes.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    for var in get_variables(var_op_name):
+        if var.op.name == var_op_name:
+            return var
+    raise ConfigError(f"wanted the name of a variable of the graph, with its scopes, got {shown(var_op_name)}")
+
+
+def get_variable_full_name(var: tf.Variable) -> str:
+    """Return the name under which a variable is saved; of a part, that of the whole."""
+    slice_info = getattr(var, "_save_slice_info", None)
+    return slice_info.full_name if slice_info is not None else var.op.name
+
+
+def get_variables_to_restore(
+    include: Sequence[Any] | None = None, exclude: Sequence[Any] | None = None
+) -> list[tf.Variable]:
+    """Return the variables in some scopes that are not in some others.
+
+    Args:
+        include: scopes; None for all.
+        exclude: scopes; None for none.
+
+    Raises:
+        WrongTypeError: One is not a list.
+    """
+    for name, value in (("include", include), ("exclude", exclude)):
+        if value is not None and not isinstance(value, list | tuple):
+            raise WrongTypeError(f"{name} is to be a list of scopes or None, got {shown(value)}")
+    included = get_variables() if include is None else [var for scope in include for var in get_variables(scope)]
+    excluded = {var.ref() for scope in exclude or () for var in get_variables(scope)}
+    return [var for var in included if var.ref() not in excluded]
+
+
+def filter_variables(
+    var_list: Iterable[tf.Variable],
+    include_patterns: Sequence[str] | None = None,
+    exclude_patterns: Sequence[str] | None = None,
+    reg_search: bool = True,
+) -> list[tf.Variable]:
+    """Return the variables that match one of some patterns and none of some others.
+
+    Args:
+        var_list: the variables to choose from.
+        include_patterns: patterns of names; None for all.
+        exclude_patterns: patterns of names; None for none.
+        reg_search: whether a pattern may be found anywhere in the name, or begins it.
+    """
+    find = re.search if reg_search else re.match
+
+    def matches(var: tf.Variable, patterns: str | Sequence[str]) -> bool:
+        listed = [patterns] if isinstance(patterns, str) else patterns
+        return any(find(pattern, var.op.name) for pattern in listed)
+
+    return [
+        var
+        for var in var_list
+        if (include_patterns is None or matches(var, include_patterns)) and not matches(var, exclude_patterns or ())
+    ]
+
+
+def get_global_step(graph: tf.Graph | None = None) -> tf.Variable | None:
+    """Return the global step of a graph, None if it has none."""
+    return tf.train.get_global_step(graph)
+
+
+def create_global_step(graph: tf.Graph | None = None) -> tf.Variable:
+    """Make the global step of a graph.
+
+    Raises:
+        ValueError: It has one.
+    """
+    return tf.train.create_global_step(graph)
+
+
+def get_or_create_global_step(graph: tf.Graph | None = None) -> tf.Variable:
+    """Return the global step of a graph, and make it if there is none."""
+    return tf.train.get_or_create_global_step(graph)
+
+
+def assert_global_step(global_step_tensor: tf.Variable) -> None:
+    """Raise an error if something is no integer scalar, which global steps are."""
+    tf.train.assert_global_step(global_step_tensor)
+
+
+def assert_or_get_global_step(
+    graph: tf.Graph | None = None, global_step_tensor: tf.Variable | None = None
+) -> tf.Variable | None:
+    """Return a global step that was checked, or that of a graph."""
+    if global_step_tensor is None:
+        return get_global_step(graph)
+    assert_global_step(global_step_tensor)
+    return global_step_tensor
+
+
+class VariableDeviceChooser:
+    """Puts variables on the tasks of a job by turns; to be given as ``device`` of a variable.
+
+    Args:
+        num_tasks: of the job; 0 for a process alone.
+        job_name: of the tasks.
+        device_type: of the devices.
+        device_index: of the devices.
+        replica: of the devices.
+    """
+
+    def __init__(
+        self,
+        num_tasks: int = 0,
+        job_name: str = "ps",
+        device_type: str = "CPU",
+        device_index: int = 0,
+        replica: int | None = None,
+    ) -> None:
+        self._num_tasks = num_tasks
+        self._spec = {"device_type": device_type, "device_index": device_index, "replica": replica}
+        self._job_name = job_name
+        self._next_task = 0
+
+    def __call__(self, op: tf.Operation) -> str:
+        """Return the device for the next variable."""
+        spec: dict[str, Any] = dict(self._spec)
+        if self._num_tasks > 0:
+            spec.update(job=self._job_name, task=self._next_task)
+            self._next_task = (self._next_task + 1) % self._num_tasks
+        return tf.DeviceSpec(**spec).to_string()
