@@ -55,6 +55,5 @@ def find(place: str) -> Any:
     """Load what is at a place, as `look_up` describes it."""
     if place.startswith("tf."):
         return reduce(getattr, place.split(".")[1:], tf)
-    module, _, name = place.partition(":")
-    loaded = importlib.import_module(module)
-    return getattr(loaded, name) if name else loaded
+    module, _, names = place.partition(":")
+    return reduce(getattr, names.split(".") if names else [], importlib.import_module(module))
