@@ -1,0 +1,250 @@
+"""Convolutions in one, two and three dimensions.
+
+Where the kernels of this machine know channels last only, a layer in channels-first format transposes around its
+operation, as those of ``tpack.models`` do.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.models.data_format import has_basic_kernels
+from tpack.tf1.layers.arguments import (
+    CHANNELS_FIRST,
+    CHANNELS_LAST,
+    ZEROS,
+    Activation,
+    Constraint,
+    Sizes,
+    check_data_format,
+    check_padding,
+    count_of,
+    initializer_of,
+    regularizer_of,
+    sizes_of,
+)
+from tpack.tf1.layers.base import Initializer, InputSpec, Regularizer
+from tpack.tf1.layers.core import WeightedLayer
+from tpack.tf1.layers.functions import layer_function
+
+__all__ = ["Conv1D", "Conv2D", "Conv3D", "conv1d", "conv2d", "conv3d"]
+
+_SIZES = ("strides", "dilation_rate")
+_LONG_FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
+
+
+class Conv(WeightedLayer):
+    """A convolution in ``num_axes`` dimensions.
+
+    Args:
+        filters: how many channels come out.
+        kernel_size: a number for each dimension, or one for all; so are ``strides`` and ``dilation_rate``.
+        strides: how far apart the outputs are in the input.
+        padding: ``"valid"`` or ``"same"`` in any case; in one dimension also ``"causal"``.
+        data_format: ``"channels_last"`` or ``"channels_first"``.
+        dilation_rate: how far apart the kernel's elements are in the input. Either it or ``strides`` is 1.
+        activation: a function of the result, such as ``tf.nn.relu``; None for none.
+        use_bias: whether there is a bias.
+        kernel_initializer: None for that of the scope, or Glorot's uniform one.
+        bias_initializer: of the bias.
+        kernel_regularizer: a function of the kernel that returns a loss for REGULARIZATION_LOSSES.
+        bias_regularizer: the same for the bias.
+        activity_regularizer: the same for the output; it is divided by the batch size.
+        kernel_constraint: what optimizers do to the kernel after each update.
+        bias_constraint: the same for the bias.
+        trainable: whether the variables are trained.
+        name: of the layer.
+        **kwargs: as for `Layer`.
+
+    Creates:
+        ``kernel`` [*kernel_size, channels, filters] and ``bias`` [filters].
+    """
+
+    num_axes: ClassVar[int] = 0
+
+    def __init_subclass__(cls) -> None:
+        # As TensorFlow 1 shows it: the default of sizes is a number for each dimension.
+        _, *parameters = inspect.signature(cls.__init__).parameters.values()
+        ones = 1 if cls.num_axes == 1 else (1,) * cls.num_axes
+        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [p.replace(default=ones) if p.name in _SIZES and p.default == 1 else p for p in parameters]
+        )
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: str = "valid",
+        data_format: str = CHANNELS_LAST,
+        dilation_rate: Sizes = 1,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = None,
+        bias_initializer: Initializer = ZEROS,
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            activation=activation,
+            use_bias=use_bias,
+            bias_initializer=bias_initializer,
+            bias_regularizer=bias_regularizer,
+            bias_constraint=bias_constraint,
+            activity_regularizer=activity_regularizer,
+            trainable=trainable,
+            name=name,
+            **kwargs,
+        )
+        self.filters = count_of(self, "filters", filters)
+        self.kernel_size = sizes_of(self, "kernel_size", kernel_size, self.num_axes)
+        self.strides = sizes_of(self, "strides", strides, self.num_axes)
+        self.padding = check_padding(self, padding, *(["causal"] if self.num_axes == 1 else []))
+        self.data_format = check_data_format(self, data_format)
+        self.dilation_rate = sizes_of(self, "dilation_rate", dilation_rate, self.num_axes)
+        self.kernel_initializer = initializer_of(self, kernel_initializer)
+        self.kernel_regularizer = regularizer_of(self, kernel_regularizer)
+        self.kernel_constraint = kernel_constraint
+        self.kernel: Any = None
+        self.input_spec = InputSpec(ndim=self.num_axes + 2)
+        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
+            raise ConfigError(
+                f"{self.name} got strides {self.strides} and dilation_rate {self.dilation_rate}: wanted one of them to "
+                "be 1"
+            )
+
+    def build(self, input_shape: Any) -> None:
+        """Make ``kernel`` and ``bias``."""
+        channels = self._channels_of(input_shape)
+        self.kernel = self.add_weight(
+            "kernel",
+            [*self.kernel_size, channels, self.filters],
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        self._make_bias(self.filters)
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, *args: Any, **kwargs: Any) -> tf.Tensor:
+        """Return the output."""
+        return self._activate(in_format(self, inputs, self._convolve_with_bias))
+
+    def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
+        """Return the shape of the output for one of the input."""
+        shape = tf.TensorShape(input_shape).with_rank(self.num_axes + 2).as_list()
+        first = 2 if self.data_format == CHANNELS_FIRST else 1
+        sizes = [self._output_size(size, axis) for axis, size in enumerate(shape[first : first + self.num_axes])]
+        return self._in_order(shape[0], sizes)
+
+    def _in_order(self, batch_size: int | None, sizes: Sequence[int | None]) -> tf.TensorShape:
+        channels_first = self.data_format == CHANNELS_FIRST
+        return tf.TensorShape([batch_size, *([self.filters, *sizes] if channels_first else [*sizes, self.filters])])
+
+    def _output_size(self, size: int | None, axis: int) -> int | None:
+        if size is None:
+            return None
+        if self.padding == "valid":
+            size -= (self.kernel_size[axis] - 1) * self.dilation_rate[axis]
+        return -(-size // self.strides[axis])
+
+    def _channels_of(self, input_shape: Any) -> int:
+        """Return the number of channels, and want it of all inputs from now on."""
+        self._check_floating()
+        axis = 1 if self.data_format == CHANNELS_FIRST else -1
+        shape = tf.TensorShape(input_shape)
+        channels = shape.as_list()[axis] if shape.rank else None
+        if channels is None:
+            raise ConfigError(
+                f"{self.name} got inputs of shape {shape}: wanted a known number of channels, the size of dimension "
+                f"{axis} ({self.data_format})"
+            )
+        self.input_spec = InputSpec(ndim=self.num_axes + 2, axes={axis: channels})
+        return int(channels)
+
+    def _convolve_with_bias(self, inputs: tf.Tensor, data_format: str) -> tf.Tensor:
+        outputs = self._convolve(inputs, data_format)
+        return tf.nn.bias_add(outputs, self.bias, data_format=data_format) if self.use_bias else outputs
+
+    def _convolve(self, inputs: tf.Tensor, data_format: str) -> tf.Tensor:
+        padding = self.padding.upper()
+        if padding == "CAUSAL":
+            inputs, padding = self._pad_before(inputs, data_format), "VALID"
+        return tf.nn.convolution(
+            inputs,
+            self.kernel,
+            padding,
+            strides=self.strides,
+            dilation_rate=self.dilation_rate,
+            data_format=data_format,
+            name="conv1d" if self.num_axes == 1 else f"Conv{self.num_axes}D",
+        )
+
+    def _pad_before(self, inputs: tf.Tensor, data_format: str) -> tf.Tensor:
+        """Pad a sequence so that no output sees what comes after it."""
+        amount = [self.dilation_rate[0] * (self.kernel_size[0] - 1), 0]
+        none = [0, 0]
+        return tf.pad(inputs, [none, none, amount] if data_format == "NCW" else [none, amount, none])
+
+
+class Conv1D(Conv):
+    """A convolution of a sequence, with the arguments of `Conv`.
+
+    Shapes:
+        [batch, length, channels] to [batch, new length, filters], or both with the channels first.
+    """
+
+    num_axes = 1
+
+
+class Conv2D(Conv):
+    """A convolution of a feature map, with the arguments of `Conv`.
+
+    Shapes:
+        [batch, height, width, channels] to [batch, new height, new width, filters], or both with the channels first.
+    """
+
+    num_axes = 2
+
+
+class Conv3D(Conv):
+    """A convolution of a volume, with the arguments of `Conv`.
+
+    Shapes:
+        [batch, depth, height, width, channels] to [batch, new depth, new height, new width, filters], or both with the
+        channels first.
+    """
+
+    num_axes = 3
+
+
+def in_format(layer: Any, inputs: tf.Tensor, operation: Callable[[tf.Tensor, str], tf.Tensor]) -> tf.Tensor:
+    """Apply an operation in a data format that there are kernels for.
+
+    Args:
+        layer: has ``data_format`` and ``num_axes``.
+        inputs: in the layer's format.
+        operation: takes a tensor, and its format such as ``"NHWC"``.
+    """
+    last, first = _LONG_FORMATS[layer.num_axes]
+    if layer.data_format == CHANNELS_LAST:
+        return operation(inputs, last)
+    if not has_basic_kernels(inputs.dtype.base_dtype):
+        return operation(inputs, first)
+    rank = layer.num_axes + 2
+    outputs = operation(tf.transpose(inputs, [0, *range(2, rank), 1]), last)
+    return tf.transpose(outputs, [0, rank - 1, *range(1, rank - 1)])
+
+
+conv1d = layer_function("conv1d", Conv1D)
+conv2d = layer_function("conv2d", Conv2D)
+conv3d = layer_function("conv3d", Conv3D)

@@ -1,0 +1,315 @@
+"""Layers without a notion of space: dense ones, dropout and flattening; and what all layers with weights share."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.layers.arguments import (
+    ZEROS,
+    Activation,
+    Constraint,
+    activation_of,
+    check_data_format,
+    count_of,
+    initializer_of,
+    regularizer_of,
+)
+from tpack.tf1.layers.base import Initializer, InputSpec, Layer, Regularizer
+from tpack.tf1.layers.functions import layer_function
+from tpack.tfutils.step.step_seeds import uniform_of_step
+
+__all__ = ["Dense", "Dropout", "Flatten", "dense", "dropout", "flatten"]
+
+
+class WeightedLayer(Layer):
+    """A layer with a kernel, or several, that may end with a bias and an activation.
+
+    Args:
+        activation: a function of the result, such as ``tf.nn.relu``, or its name; None for none.
+        use_bias: whether there is a bias.
+        bias_initializer: of the bias.
+        bias_regularizer: a function of the bias that returns a loss for REGULARIZATION_LOSSES.
+        bias_constraint: what optimizers do to the bias after each update.
+        **kwargs: as for `Layer`.
+    """
+
+    def __init__(
+        self,
+        *,
+        activation: Activation,
+        use_bias: bool,
+        bias_initializer: Initializer,
+        bias_regularizer: Regularizer,
+        bias_constraint: Constraint,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.activation = activation_of(self, activation)
+        self.use_bias = use_bias
+        self.bias_initializer = initializer_of(self, bias_initializer)
+        self.bias_regularizer = regularizer_of(self, bias_regularizer)
+        self.bias_constraint = bias_constraint
+        self.bias: Any = None
+
+    def _make_bias(self, size: int) -> None:
+        if self.use_bias:
+            self.bias = self.add_weight(
+                "bias",
+                [size],
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    def _activate(self, outputs: tf.Tensor) -> tf.Tensor:
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def _check_floating(self) -> None:
+        dtype = tf.as_dtype(self.dtype or tf.float32)
+        if not (dtype.is_floating or dtype.is_complex):
+            raise WrongTypeError(f"{self.name} got inputs of {dtype.name}: wanted floating-point ones")
+
+
+class Dense(WeightedLayer):
+    """Multiply the last dimension with a matrix, ``kernel``, and add ``bias``.
+
+    Args:
+        units: how many numbers come out.
+        activation: a function of the result, such as ``tf.nn.relu``; None for none.
+        use_bias: whether there is a bias.
+        kernel_initializer: None for that of the scope, or Glorot's uniform one.
+        bias_initializer: of the bias.
+        kernel_regularizer: a function of the kernel that returns a loss for REGULARIZATION_LOSSES.
+        bias_regularizer: the same for the bias.
+        activity_regularizer: the same for the output; it is divided by the batch size.
+        kernel_constraint: what optimizers do to the kernel after each update.
+        bias_constraint: the same for the bias.
+        trainable: whether the variables are trained.
+        name: of the layer.
+        **kwargs: as for `Layer`.
+
+    Shapes:
+        [..., inputs] to [..., units], of at least two dimensions.
+
+    Creates:
+        ``kernel`` [inputs, units] and ``bias`` [units].
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = None,
+        bias_initializer: Initializer = ZEROS,
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        activity_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            activation=activation,
+            use_bias=use_bias,
+            bias_initializer=bias_initializer,
+            bias_regularizer=bias_regularizer,
+            bias_constraint=bias_constraint,
+            activity_regularizer=activity_regularizer,
+            trainable=trainable,
+            name=name,
+            **kwargs,
+        )
+        self.units = count_of(self, "units", units)
+        self.kernel_initializer = initializer_of(self, kernel_initializer)
+        self.kernel_regularizer = regularizer_of(self, kernel_regularizer)
+        self.kernel_constraint = kernel_constraint
+        self.kernel: Any = None
+        self.input_spec = InputSpec(min_ndim=2)
+
+    def build(self, input_shape: Any) -> None:
+        """Make ``kernel`` and ``bias``."""
+        self._check_floating()
+        shape = tf.TensorShape(input_shape)
+        size = shape.as_list()[-1] if shape.rank else None
+        if size is None:
+            raise ConfigError(f"{self.name} got inputs of shape {shape}: wanted a known last dimension")
+        self.input_spec = InputSpec(min_ndim=2, axes={-1: size})
+        self.kernel = self.add_weight(
+            "kernel",
+            [size, self.units],
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        self._make_bias(self.units)
+        self.built = True
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
+        """Return the output."""
+        if inputs.dtype.base_dtype.name != self.dtype:
+            inputs = tf.cast(inputs, self.dtype or tf.float32)
+        outputs = self._multiply(inputs)
+        return self._activate(tf.nn.bias_add(outputs, self.bias) if self.use_bias else outputs)
+
+    def _multiply(self, inputs: Any) -> tf.Tensor:
+        if isinstance(inputs, tf.SparseTensor):
+            return tf.sparse.sparse_dense_matmul(inputs, self.kernel)
+        if inputs.shape.rank == 2:
+            return tf.matmul(inputs, self.kernel)
+        outputs = tf.tensordot(inputs, self.kernel, [[inputs.shape.rank - 1], [0]])
+        outputs.set_shape([*inputs.shape.as_list()[:-1], self.units])
+        return outputs
+
+    def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
+        """Return the shape of the output for one of the input."""
+        shape = tf.TensorShape(input_shape).with_rank_at_least(2)
+        return shape[:-1].concatenate(self.units)
+
+
+class Dropout(Layer):
+    """Set a random part of the elements to zero while training, and multiply the others so that the mean stays.
+
+    In a training tower of a trainer, what is dropped follows from the seed of the graph, the step and the place, so
+    that a run that was resumed drops what an uninterrupted one would; see `tpack.tfutils.step.step_seeds`.
+
+    Args:
+        rate: the probability to drop an element, a number or a scalar tensor.
+        noise_shape: where it has a 1, what is dropped is the same along the dimension.
+        seed: of the random numbers.
+        name: of the layer.
+        **kwargs: as for `Layer`.
+    """
+
+    def __init__(
+        self, rate: Any = 0.5, noise_shape: Any = None, seed: int | None = None, name: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        self.rate = rate
+        self.noise_shape = noise_shape
+        self.seed = seed
+
+    def call(self, inputs: tf.Tensor, training: Any = False) -> tf.Tensor:  # type: ignore[override]
+        """Drop elements, or return all of them.
+
+        Args:
+            inputs: a floating-point tensor.
+            training: whether to drop, a truth value or a boolean tensor.
+        """
+        if is_never(training):
+            return tf.identity(inputs)
+        # Inside of a condition it could not tell the step.
+        uniform = uniform_of_step("tf.layers.dropout", self.seed)
+        return where_training(training, lambda: self._dropped(inputs, uniform), lambda: tf.identity(inputs))
+
+    def _dropped(self, inputs: tf.Tensor, uniform: Any) -> tf.Tensor:
+        noise_shape = self._noise_shape_of(inputs)
+        if uniform is None:
+            return tf.nn.dropout(inputs, rate=self.rate, noise_shape=noise_shape, seed=self.seed)
+        return tf.nn.experimental.general_dropout(inputs, self.rate, uniform, noise_shape=noise_shape)
+
+    def _noise_shape_of(self, inputs: tf.Tensor) -> Any:
+        """Return the noise shape, with the sizes of the input where it has None."""
+        if self.noise_shape is None or tf.is_tensor(self.noise_shape):
+            return self.noise_shape
+        return [tf.shape(inputs)[axis] if size is None else size for axis, size in enumerate(self.noise_shape)]
+
+    def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
+        """Return the shape of the input."""
+        return tf.TensorShape(input_shape)
+
+
+class Flatten(Layer):
+    """Make one dimension of all but the first.
+
+    Args:
+        data_format: ``"channels_last"``, which is the default, or ``"channels_first"``, whose channels become the last
+            dimension before they are flattened.
+        **kwargs: as for `Layer`, ``name`` among them.
+
+    Shapes:
+        [batch, ...] to [batch, the product of the others]; [batch] to [batch, 1].
+    """
+
+    def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.data_format = check_data_format(self, "channels_last" if data_format is None else data_format)
+        self.input_spec = InputSpec(min_ndim=1)
+
+    def call(self, inputs: tf.Tensor, *args: Any, **kwargs: Any) -> tf.Tensor:
+        """Return the flat input."""
+        rank = inputs.shape.rank
+        if self.data_format == "channels_first" and rank > 1:
+            inputs = tf.transpose(inputs, [0, *range(2, rank), 1])
+        if rank == 1:
+            return tf.expand_dims(inputs, 1)
+        batch_size, size = self.compute_output_shape(inputs.shape).as_list()
+        if size is None:
+            rows = tf.shape(inputs)[0] if batch_size is None else batch_size
+            outputs = tf.reshape(inputs, [rows, -1])
+        else:
+            outputs = tf.reshape(inputs, [-1 if batch_size is None and size else batch_size or 0, size])
+        outputs.set_shape([batch_size, size])
+        return outputs
+
+    def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
+        """Return the shape of the output for one of the input."""
+        batch_size, *sizes = tf.TensorShape(input_shape).with_rank_at_least(1).as_list()
+        return tf.TensorShape([batch_size, None if None in sizes else int(np.prod(sizes))])
+
+
+def is_never(training: Any) -> bool:
+    """Tell whether ``training`` is known to be false."""
+    if tf.is_tensor(training):
+        training = tf.get_static_value(training)
+        return training is not None and not training
+    return not training
+
+
+def where_training(training: Any, train: Callable[[], Any], infer: Callable[[], Any]) -> Any:
+    """Return what one of two functions returns, which is chosen in the graph where ``training`` is not known."""
+    if is_never(training):
+        return infer()
+    if tf.is_tensor(training) and tf.get_static_value(training) is None:
+        return tf.cond(tf.cast(training, tf.bool), train, infer)
+    return train()
+
+
+dense = layer_function("dense", Dense)
+
+
+def dropout(
+    inputs: Any,
+    rate: Any = 0.5,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    training: Any = False,
+    name: str | None = None,
+) -> tf.Tensor:
+    """Apply `Dropout`.
+
+    Args:
+        inputs: a floating-point tensor.
+        rate: the probability to drop an element, a number or a scalar tensor.
+        noise_shape: where it has a 1, what is dropped is the same along the dimension.
+        seed: of the random numbers.
+        training: whether to drop, a truth value or a boolean tensor; otherwise the input is returned as it is.
+        name: of the layer.
+    """
+    return Dropout(rate, noise_shape=noise_shape, seed=seed, name=name)(inputs, training=training)
+
+
+def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> tf.Tensor:
+    """Apply `Flatten`.
+
+    Args:
+        inputs: a tensor of one dimension at least.
+        name: of the layer.
+        data_format: where the channels are.
+    """
+    return Flatten(name=name, data_format=data_format)(inputs)
