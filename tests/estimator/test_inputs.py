@@ -98,7 +98,14 @@ def test_input_without_an_end_is_warned_of(graph, kind):
     assert len(lines) == (kind == "tensors")
 
 
-@pytest.mark.parametrize("returned", [None, (None, 1), tf.data.Dataset])
-def test_an_input_fn_that_returns_nothing_is_told_so(graph, returned):
-    with pytest.raises(ConfigError, match="input_fn returned None|input_fn must be a function"):
-        call_input_fn(5 if returned is tf.data.Dataset else lambda: returned, "train", params=None, config=None)
+@pytest.mark.parametrize(
+    ("input_fn", "message"),
+    [
+        (lambda: None, "input_fn returned None: wanted a Dataset"),
+        (lambda: (None, 1), "input_fn returned None as the features: wanted a Dataset"),
+        (5, "input_fn must be a function that returns a Dataset or tensors, got 5"),
+    ],
+)
+def test_an_input_fn_that_returns_nothing_is_told_so(graph, input_fn, message):
+    with pytest.raises(ConfigError, match=message):
+        call_input_fn(input_fn, "train", params=None, config=None)

@@ -175,17 +175,31 @@ def test_a_queue_that_shuffles_does_not_know_what_was_used(graph):
 
 
 @pytest.mark.parametrize(
-    "source", [PlaceholderInput(), DummyConstantInput([]), TensorInput(list), TFDatasetInput(list)]
+    ("source", "message"),
+    [
+        (PlaceholderInput(), "the data of PlaceholderInput have no position to go to"),
+        (DummyConstantInput([]), "the data of DummyConstantInput have no position to go to"),
+        (TensorInput(list), "the data of TensorInput have no position to go to"),
+        (TFDatasetInput(list), r"TFDatasetInput of a tf\.data\.Dataset has no position to go to"),
+    ],
 )
-def test_data_that_are_no_dataflow_have_no_position(source):
+def test_data_that_are_no_dataflow_have_no_position(source, message):
     assert source.data_state() is None
-    with pytest.raises(StatelessError, match="ha(s|ve) no position to go to"):
+    with pytest.raises(StatelessError, match=message):
         source.load_data_state({})
 
 
-@pytest.mark.parametrize("state", [None, {}, {"flow": "Position"}, {"flow": "Other", "state": {}, "skipped": 0}])
-def test_something_else_than_a_state_is_an_error(state):
-    with pytest.raises(InputError, match="wanted|got the state of"):
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (None, r"Position got None: wanted a state that state_dict\(\) returned"),
+        ({}, r"Position got \{\}: wanted a state that state_dict\(\) returned"),
+        ({"flow": "Position"}, r"the state of a Position has the parts \[\]: wanted \['skipped', 'state'\]"),
+        ({"flow": "Other", "state": {}, "skipped": 0}, "Position got the state of a Other"),
+    ],
+)
+def test_something_else_than_a_state_is_an_error(state, message):
+    with pytest.raises(InputError, match=message):
         QueueInput(shuffled()).load_data_state(state)
 
 

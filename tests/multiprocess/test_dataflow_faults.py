@@ -206,9 +206,7 @@ def too_large(point):
 def test_full_shared_memory_is_said_with_how_much_was_wanted(make):
     ds = ready(make())
     for _ in range(2):
-        with pytest.raises(
-            InputError, match=f"{1 << 50:,}|1,125,899,906,.* bytes of shared memory were wanted"
-        ) as caught:
+        with pytest.raises(InputError, match="1,125,899,9.* bytes of shared memory were wanted") as caught:
             list(ds)
         assert str(SHARED_MEMORY) in str(caught.value)
 

@@ -211,9 +211,18 @@ def test_one_step_is_no_accumulation(graph: Any) -> None:
     assert tf.global_variables() == [variable]
 
 
-@pytest.mark.parametrize("niter", [0, -1, 1.5, True, "2"])
-def test_other_numbers_of_steps_are_refused(niter: Any) -> None:
-    with pytest.raises(ConfigError, match="at least 1 to sum gradients over, got niter=|got niter="):
+@pytest.mark.parametrize(
+    ("niter", "message"),
+    [
+        (0, "wanted a number of steps of at least 1 to sum gradients over, got niter=0"),
+        (-1, "wanted a number of steps of at least 1 to sum gradients over, got niter=-1"),
+        (1.5, "AccumGradOptimizer got niter=1.5: wanted an integer"),
+        (True, "AccumGradOptimizer got niter=True: wanted an integer"),
+        ("2", "AccumGradOptimizer got niter='2': wanted an integer"),
+    ],
+)
+def test_other_numbers_of_steps_are_refused(niter: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         AccumGradOptimizer(tf.train.GradientDescentOptimizer(1.0), niter)
 
 

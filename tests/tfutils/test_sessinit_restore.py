@@ -135,9 +135,16 @@ def test_dict_restore_into_a_graph_without_variables_says_none(session8: Any) ->
         DictRestore({"W": W}).init(session8)
 
 
-@pytest.mark.parametrize("obj", [[W], {1: W}, "W"])
-def test_dict_restore_rejects_other_things(obj: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a dict from variable names|got variable_dict="):
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        ([W], "got variable_dict=a list of 1: wanted a dict"),
+        ({1: W}, "got variable_dict=a dict of 1: wanted a dict from variable names to values"),
+        ("W", "got variable_dict='W': wanted a dict"),
+    ],
+)
+def test_dict_restore_rejects_other_things(obj: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         DictRestore(obj)
 
 

@@ -72,9 +72,16 @@ def test_list_is_a_chain_whose_last_member_counts(tmp_path: Path, session8: Any)
     np.testing.assert_array_equal(session8.run(variables["b"]), W * 2)
 
 
-@pytest.mark.parametrize("obj", [3, {1, 2}, np.zeros(2)])
-def test_other_things_are_rejected(obj: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted the path of a checkpoint|got obj="):
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        (3, "obj=3: wanted a SessionInit or a dict or a path"),
+        ({1, 2}, "obj=a set of 2: wanted a SessionInit or a dict or a path"),
+        (np.zeros(2), r"obj=an array of shape \(2,\) and dtype float64: wanted the path of a checkpoint"),
+    ],
+)
+def test_other_things_are_rejected(obj: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"SmartInit got {message}"):
         SmartInit(obj)
 
 

@@ -148,7 +148,16 @@ def test_another_strategy_around_is_an_error(graph: Any) -> None:
         builder.build(list, lambda: tf.train.GradientDescentOptimizer(0.5))
 
 
-@pytest.mark.parametrize("other", [3, None, DEFAULT_STRATEGY, MirroredStrategy], ids=str)
-def test_other_things_are_no_strategies(other: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a DistributionStrategy with devices, got|got strategy="):
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (3, "StrategyBuilder got strategy=3: wanted a DistributionStrategy"),
+        (None, "StrategyBuilder got strategy=None: wanted a DistributionStrategy"),
+        (DEFAULT_STRATEGY, "wanted a DistributionStrategy with devices, got <DefaultStrategy>"),
+        (MirroredStrategy, "StrategyBuilder got strategy=the class MirroredStrategy: wanted a DistributionStrategy"),
+    ],
+    ids=["a number", "nothing", "the default one", "a class"],
+)
+def test_other_things_are_no_strategies(other: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         StrategyBuilder(other)

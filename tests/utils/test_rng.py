@@ -76,7 +76,15 @@ def test_forked_workers_differ_from_each_other_and_repeat():
     assert len(set(runs[0])) == 3
 
 
-@pytest.mark.parametrize("seed", [-1, 1.5, "7", True])
-def test_bad_seed_raises(seed):
-    with pytest.raises(ConfigError, match="the seed is .*wanted an integer of at least 0|got seed="):
+@pytest.mark.parametrize(
+    ("seed", "message"),
+    [
+        (-1, "the seed is -1: wanted an integer of at least 0, or None"),
+        (1.5, "fix_rng_seed got seed=1.5: wanted an integer or None"),
+        ("7", "fix_rng_seed got seed='7': wanted an integer or None"),
+        (True, "fix_rng_seed got seed=True: wanted an integer or None"),
+    ],
+)
+def test_bad_seed_raises(seed, message):
+    with pytest.raises(ConfigError, match=message):
         fix_rng_seed(seed)

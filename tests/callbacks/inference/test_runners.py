@@ -74,9 +74,16 @@ def test_something_else_than_a_hook_is_an_error(rng):
         InferenceRunner(flow(uneven_batches(rng, 3)), Life()).register_hook(Callback())
 
 
-@pytest.mark.parametrize("infs", [[], [Callback()], 3])
-def test_something_else_than_inferencers_is_an_error(rng, infs):
-    with pytest.raises(ConfigError, match=r"InferenceRunner got infs.*: wanted (at least 1|an Inferencer)"):
+@pytest.mark.parametrize(
+    ("infs", "message"),
+    [
+        ([], " with 0 entries: wanted at least 1"),
+        ([Callback()], r"\[0\]=a Callback: wanted an Inferencer"),
+        (3, "=3: wanted an Inferencer or a list of Inferencers"),
+    ],
+)
+def test_something_else_than_inferencers_is_an_error(rng, infs, message):
+    with pytest.raises(ConfigError, match=f"InferenceRunner got infs{message}"):
         InferenceRunner(flow(uneven_batches(rng, 3)), infs)
 
 

@@ -61,7 +61,7 @@ def test_means_are_over_the_parts_asked_for(written):
     np.testing.assert_allclose(ds.get_per_pixel_mean(("test", "test")), parts["test"][0].mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(ds.get_per_channel_mean(), both.mean(axis=(0, 1, 2)), rtol=1e-5)
     assert ds.get_per_pixel_mean(("train",)).dtype == np.float32
-    with pytest.raises(ConfigError, match="got (name|train_or_test)='val': wanted"):
+    with pytest.raises(ConfigError, match="got name='val': wanted"):
         ds.get_per_pixel_mean(("val",))
 
 
@@ -78,7 +78,7 @@ def test_base_takes_the_number_of_classes(written):
 
 
 def test_other_part_and_missing_files_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="Cifar10 got (name|train_or_test)='val'"):
+    with pytest.raises(ConfigError, match="Cifar10 got train_or_test='val'"):
         Cifar10("val", dir=tmp_path)
     with pytest.raises(InputError, match=f"{tmp_path} has no cifar-100-binary/train.bin"):
         Cifar100("train", dir=tmp_path)

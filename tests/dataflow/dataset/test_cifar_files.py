@@ -127,14 +127,17 @@ def test_other_labels_are_refused(version, tmp_path, rng):
     ("content", "message"),
     [
         ({"labels": [1, 2, 3]}, r"holds data of shape None and 3 labels: wanted \(3, 3072\) and 3"),
-        ({"labels": [1, 2], "data": np.zeros((3, 3072), np.uint8)}, "and 2 labels"),
-        ({"labels": [1, 2, 300], "data": np.zeros((3, 3072), np.uint8)}, "and None labels"),
-        ({"labels": [1, 2, 3], "data": np.zeros((3, 3071), np.uint8)}, r"data of shape \(3, 3071\)"),
+        ({"labels": [1, 2], "data": np.zeros((3, 3072), np.uint8)}, r"holds data of shape \(3, 3072\) and 2 labels"),
+        (
+            {"labels": [1, 2, 300], "data": np.zeros((3, 3072), np.uint8)},
+            r"holds data of shape \(3, 3072\) and None labels",
+        ),
+        ({"labels": [1, 2, 3], "data": np.zeros((3, 3071), np.uint8)}, r"holds data of shape \(3, 3071\)"),
     ],
 )
 def test_other_pickles_are_refused(content, message, tmp_path):
     (tmp_path / "test_batch").write_bytes(python2_pickle(content))
-    with pytest.raises(InputError, match=f"test_batch {message}|{message}"):
+    with pytest.raises(InputError, match=f"test_batch {message}"):
         read_part(FORMATS["10"], str(tmp_path), "test")
 
 

@@ -33,7 +33,7 @@ def test_missing_file_says_where_and_whence(tmp_path):
 
 def test_name_is_one_of_those_allowed():
     assert files.check_name(object(), "train", ("train", "test")) == "train"
-    with pytest.raises(ConfigError, match="object got (name|train_or_test)='val': wanted 'train', 'test'"):
+    with pytest.raises(ConfigError, match="object got name='val': wanted 'train', 'test'"):
         files.check_name(object(), "val", ("train", "test"))
 
 
@@ -103,7 +103,7 @@ def test_damaged_file_is_refused(tmp_path):
     content = (tmp_path / "a.mat").read_bytes()
     for damaged in (b"", b"no matlab", content[:500]):
         (tmp_path / "a.mat").write_bytes(damaged)
-        with pytest.raises(InputError, match=r"a\.mat (is no MATLAB file|has no variable)"):
+        with pytest.raises(InputError, match=r"a\.mat is no MATLAB file that can be read"):
             load_mat(str(tmp_path / "a.mat"), "x")
 
 

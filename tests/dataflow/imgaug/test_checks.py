@@ -79,12 +79,21 @@ def test_what_are_no_points_is_refused(points, columns, message):
         checks.check_points(OWNER, points, columns)
 
 
-@pytest.mark.parametrize("value", [3, (1,), (2, 1), (-1, 2), (0, 9), ("a", "b"), None, (True, 2)])
-def test_what_is_no_range_is_refused(value):
-    with pytest.raises(
-        ConfigError,
-        match=r"object got delta(\[\d\])?=.*: wanted (\(low, high\)|the smaller|a number of at least 0)",
-    ):
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (3, r"delta=3: wanted \(low, high\)"),
+        (None, r"delta=None: wanted \(low, high\)"),
+        ((1,), r"delta=\(1,\): wanted \(low, high\)"),
+        ((2, 1), "delta=.*: wanted the smaller number first"),
+        ((-1, 2), r"delta\[0\]=-1: wanted a number of at least 0 and of at most 5"),
+        ((0, 9), r"delta\[1\]=9: wanted a number of at least 0 and of at most 5"),
+        (("a", "b"), r"delta\[0\]='a': wanted a number of at least 0"),
+        ((True, 2), r"delta\[0\]=True: wanted a number of at least 0"),
+    ],
+)
+def test_what_is_no_range_is_refused(value, message):
+    with pytest.raises(ConfigError, match=f"object got {message}"):
         checks.check_range(OWNER, "delta", value, 0, 5)
 
 

@@ -106,9 +106,16 @@ def test_lighting_adds_one_colour(rng):
     np.testing.assert_allclose(found, image + color, atol=1e-3)
 
 
-@pytest.mark.parametrize(("eigval", "eigvec"), [([1, 2], np.eye(3)), ([1, 2, 3], np.eye(2)), ([[1, 2, 3]], np.eye(3))])
-def test_other_eigenvectors_are_refused(eigval, eigvec):
-    with pytest.raises(ConfigError, match=r"wanted (\(3,\) and \(3, 3\)|a number)"):
+@pytest.mark.parametrize(
+    ("eigval", "eigvec", "message"),
+    [
+        ([1, 2], np.eye(3), r"eigval of shape \(2,\) and eigvec of shape \(3, 3\): wanted \(3,\) and \(3, 3\)"),
+        ([1, 2, 3], np.eye(2), r"eigval of shape \(3,\) and eigvec of shape \(2, 2\): wanted \(3,\) and \(3, 3\)"),
+        ([[1, 2, 3]], np.eye(3), r"eigval\[0\]=\[1, 2, 3\]: wanted a number"),
+    ],
+)
+def test_other_eigenvectors_are_refused(eigval, eigvec, message):
+    with pytest.raises(ConfigError, match=f"Lighting got {message}"):
         Lighting(1, eigval, eigvec)
 
 

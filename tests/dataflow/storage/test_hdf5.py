@@ -57,9 +57,16 @@ def test_what_is_no_array_is_refused(path, paths, message):
         HDF5Data(path, paths)
 
 
-@pytest.mark.parametrize("paths", [[], "train/labels", None])
-def test_bad_paths_are_refused(path, paths):
-    with pytest.raises(ConfigError, match="HDF5Data got data_paths.*: wanted (a list of|at least 1)"):
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        ([], " with 0 entries: wanted at least 1"),
+        ("train/labels", "='train/labels': wanted a list of text"),
+        (None, "=None: wanted a list of text"),
+    ],
+)
+def test_bad_paths_are_refused(path, paths, message):
+    with pytest.raises(ConfigError, match=f"HDF5Data got data_paths{message}"):
         HDF5Data(path, paths)
 
 

@@ -172,7 +172,16 @@ def test_the_mean_of_integers_is_refused(graph: Any) -> None:
         WireDtypeReducer(RoundRobinReducer(), "float16").reduce(dense_towers([[np.int32(1)]] * 2))
 
 
-@pytest.mark.parametrize("wire_dtype", ["float32", tf.float64, "half", None, 16])
-def test_other_wire_dtypes_are_refused(wire_dtype: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted float16 or bfloat16 as the wire_dtype|got wire_dtype="):
+@pytest.mark.parametrize(
+    ("wire_dtype", "message"),
+    [
+        ("float32", "wanted float16 or bfloat16 as the wire_dtype, got 'float32'"),
+        (tf.float64, "wanted float16 or bfloat16 as the wire_dtype, got tf.float64"),
+        ("half", "wanted float16 or bfloat16 as the wire_dtype, got 'half'"),
+        (None, "WireDtypeReducer got wire_dtype=None: wanted text or a DType"),
+        (16, "WireDtypeReducer got wire_dtype=16: wanted text or a DType"),
+    ],
+)
+def test_other_wire_dtypes_are_refused(wire_dtype: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         WireDtypeReducer(RoundRobinReducer(), wire_dtype)
