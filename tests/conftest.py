@@ -4,6 +4,7 @@ TensorFlow is imported by the fixtures that need it, not by this file: a test of
 does not wait for it.
 """
 
+import faulthandler
 import functools
 import gc
 import importlib
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from tests.helpers.leaks import Snapshot, mark, new_marker
 
@@ -46,6 +48,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Refuse an address in the name of a test: each process that runs tests would know the test by another name."""
     if re.search(r"0x[0-9a-f]{6}", item.nodeid):
         raise pytest.UsageError(f"the name of a test holds an address: {item.nodeid}; wanted ids= for its parameters")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Limit the time of what a test leaves to be done: pytest's own limit ends where the test fails."""
+    limit_secs = float(item.config.getini("faulthandler_timeout"))
+    faulthandler.dump_traceback_later(limit_secs, exit=True, file=item.config.stash[fault_handler_stderr_fd_key])
+    return (yield)
 
 
 @pytest.fixture(autouse=True)
