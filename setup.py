@@ -32,7 +32,7 @@ EXTRAS_REQUIRE = {
     # A linter or type checker of another version finds other things: these two are held, so that the same tree passes
     # today and in a year.
     "test": [
-        "pytest>=8.2",
+        "pytest>=9.0",
         "pytest-timeout",
         "pytest-xdist",
         "hypothesis",
