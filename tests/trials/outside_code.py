@@ -4,7 +4,7 @@
 
 A folder is a checkout of a public repository, and its name ends on the repository's: ``dcgan`` will not do,
 ``carpedm20+DCGAN-tensorflow`` will. What is run of it, on which made-up data and for how many steps, is said by its
-recipes in `tests.trials.outside_recipes` and `tests.trials.outside_recipes_tensorpack`. Each program runs in a copy of
+recipes, in the modules of `RECIPES`. Each program runs in a copy of
 the folder, of which `tests.trials.outside_rewriting` changes the import lines; what numpy and Python themselves took
 away is put back by `tests.trials.outside_stand_ins`. Where the machine lets it, the program has no network.
 
@@ -24,9 +24,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.trials.outside_recipes import RECIPES, Recipe
+from tests.trials import outside_recipes_images, outside_recipes_language, outside_recipes_other
+from tests.trials.outside_recipe import Recipe
 from tests.trials.outside_rewriting import rewrite_folder
 
+RECIPES = (
+    *outside_recipes_images.RECIPES,
+    *outside_recipes_language.RECIPES,
+    *outside_recipes_other.RECIPES,
+)
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_NETWORK = ["unshare", "--map-root-user", "--net"]
 IGNORED = shutil.ignore_patterns(".git", "*.ipynb", "*.gif", "*.mp4", "*.ckpt*", "*.pdf")

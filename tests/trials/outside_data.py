@@ -7,10 +7,12 @@ import gzip
 import json
 import pickle
 import struct
+import wave
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from PIL import Image
 
@@ -96,6 +98,80 @@ def idx_digits(folder_path: str, *, ending: str = "") -> Maker:
                 data = header + array.tobytes()
                 target = _at(folder, f"{folder_path}/{prefix}-{kind}-ubyte{ending}")
                 target.write_bytes(gzip.compress(data, 1) if ending == ".gz" else data)
+
+    return make
+
+
+def word_vectors(path: str, words: list[str]) -> Maker:
+    """Write vectors of words in the format of GloVe, 300 numbers each."""
+    return text(
+        path, [f"{word} {' '.join(['0.1'] * 299)} {index / len(words):.3f}" for index, word in enumerate(words)]
+    )
+
+
+def questions(path: str) -> Maker:
+    """Write texts, questions and answers in the format of SQuAD."""
+    paragraphs = [
+        {
+            "context": line,
+            "qas": [
+                {
+                    "question": f"{line.split()[0]} ?",
+                    "id": str(index),
+                    "answers": [
+                        {"text": line.split()[1], "answer_start": line.index(line.split()[1], len(line.split()[0]))}
+                    ],
+                }
+            ],
+        }
+        for index, line in enumerate(sentence_lines(24, lengths=(8, 20)))
+    ]
+    return values(path, {"data": [{"title": "words", "paragraphs": paragraphs}]})
+
+
+def voc_annotations(folder_path: str, num: int, size: tuple[int, int]) -> tuple[Maker, ...]:
+    """Write images and what is on them, in the format of PASCAL VOC."""
+    places = "".join(
+        f"<{name}>{value}</{name}>" for name, value in zip(("width", "height", "depth"), (*size, 3), strict=True)
+    )
+    box = "<bndbox><xmin>20</xmin><ymin>30</ymin><xmax>150</xmax><ymax>160</ymax></bndbox>"
+    thing = f"<object><name>cat</name><difficult>0</difficult><truncated>0</truncated>{box}</object>"
+    xml = f"<annotation><size>{places}</size>{thing}{thing.replace('cat', 'dog')}</annotation>"
+    return (
+        images(f"{folder_path}/JPEGImages/{{:06d}}.jpg", num, size),
+        *(text(f"{folder_path}/Annotations/{index:06d}.xml", xml) for index in range(num)),
+    )
+
+
+def point_clouds(folder_path: str) -> tuple[Maker, ...]:
+    """Write clouds of points with classes, in the files of ModelNet40."""
+
+    def make(folder: Path) -> None:
+        rng = np.random.default_rng(0)
+        with h5py.File(_at(folder, f"{folder_path}/points.h5"), "w") as file:
+            file["data"] = rng.normal(size=(16, 128, 3)).astype(np.float32)
+            file["label"] = rng.integers(0, 40, (16, 1)).astype(np.uint8)
+
+    lists = (text(f"{folder_path}/{kind}_files.txt", [f"{folder_path}/points.h5"]) for kind in ("train", "test"))
+    return (make, *lists)
+
+
+def pickles(path: str, *contents: Any) -> Maker:
+    """Write several pickles into one file."""
+    return lambda folder: _at(folder, path).write_bytes(b"".join(pickle.dumps(each) for each in contents)) and None
+
+
+def tones(pattern: str, num: int, *, rate: int = 16000) -> Maker:
+    """Write sounds of a second, as WAV."""
+
+    def make(folder: Path) -> None:
+        for index in range(num):
+            samples = (np.sin(np.arange(rate) * 0.05 * (index + 1)) * 20000).astype("<i2")
+            with wave.open(str(_at(folder, pattern.format(index))), "wb") as file:
+                file.setnchannels(1)
+                file.setsampwidth(2)
+                file.setframerate(rate)
+                file.writeframes(samples.tobytes())
 
     return make
 
