@@ -1,0 +1,354 @@
+"""More gated cells: with one gate, with two outputs, without a matrix for the state, and of independent units."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tf1.contrib.rnn.linear import linear
+from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, activation_of, depth_of, matrix_inputs
+from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
+from tpack.utils.checks import check_count
+
+
+class UGRNNCell(RNNCell):
+    """A cell with one gate, which says how much of the state stays.
+
+    Args:
+        num_units: the size of the state.
+        initializer: of the variables; the default is that of the scope.
+        forget_bias: what is added to the gate.
+        activation: a function.
+        reuse: whether variables of the scope are there already.
+
+    Creates:
+        ``kernel`` and ``bias``.
+
+    Source:
+        Collins et al., Capacity and Trainability in Recurrent Neural Networks, 2016.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        initializer: Any = None,
+        forget_bias: float = 1.0,
+        activation: Any = tf.tanh,
+        reuse: Any = None,
+    ) -> None:
+        super().__init__(_reuse=reuse)
+        self._num_units = check_count(self, "num_units", num_units)
+        self._initializer, self._forget_bias, self._activation = initializer, forget_bias, activation
+
+    @property
+    def state_size(self) -> int:
+        """The size of the state."""
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        """The size of the output."""
+        return self._num_units
+
+    def call(self, inputs: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Compute a step."""
+        depth_of(self, inputs.shape)
+        with tf.variable_scope(tf.get_variable_scope(), initializer=self._initializer):
+            gate, candidate = tf.split(linear([inputs, state], 2 * self._num_units), 2, axis=1)
+        kept = tf.sigmoid(gate + self._forget_bias)
+        new_state = kept * state + (1 - kept) * self._activation(candidate)
+        return new_state, new_state
+
+
+class IntersectionRNNCell(RNNCell):
+    """A cell with a gate for the state and one for the output, which lets the inputs through.
+
+    Args:
+        num_units: the size of the state and the output.
+        num_in_proj: the size that a matrix gives the inputs; needed if theirs is not ``num_units``.
+        initializer: of the variables; the default is that of the scope.
+        forget_bias: what is added to both gates.
+        y_activation: the function of the output.
+        reuse: whether variables of the scope are there already.
+
+    Creates:
+        ``in_projection/kernel`` and ``in_projection/bias`` where the inputs are projected, ``kernel`` and ``bias``.
+
+    Raises:
+        ConfigError: The inputs have another size than the state, and nothing gives them that size.
+
+    Source:
+        Collins et al., Capacity and Trainability in Recurrent Neural Networks, 2016.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        num_in_proj: int | None = None,
+        initializer: Any = None,
+        forget_bias: float = 1.0,
+        y_activation: Any = tf.nn.relu,
+        reuse: Any = None,
+    ) -> None:
+        super().__init__(_reuse=reuse)
+        self._num_units, self._num_in_proj = check_count(self, "num_units", num_units), num_in_proj
+        self._initializer, self._forget_bias, self._y_activation = initializer, forget_bias, y_activation
+
+    @property
+    def state_size(self) -> int:
+        """The size of the state."""
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        """The size of the output."""
+        return self._num_units
+
+    def call(self, inputs: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Compute a step."""
+        with tf.variable_scope(tf.get_variable_scope(), initializer=self._initializer):
+            inputs = self._project(inputs)
+            products = tf.split(linear([inputs, state], 4 * self._num_units), 4, axis=1)
+        state_gate, new, output_gate, output = products
+        kept = tf.sigmoid(state_gate + self._forget_bias)
+        passed = tf.sigmoid(output_gate + self._forget_bias)
+        new_state = kept * state + (1 - kept) * tf.tanh(new)
+        return passed * inputs + (1 - passed) * self._y_activation(output), new_state
+
+    def _project(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Return the inputs in the size of the state."""
+        depth = depth_of(self, inputs.shape)
+        if depth == self._num_units:
+            return inputs
+        if self._num_in_proj != self._num_units:
+            raise ConfigError(
+                f"IntersectionRNNCell got inputs of depth {depth}, num_units={self._num_units} and "
+                f"num_in_proj={self._num_in_proj}: wanted num_in_proj={self._num_units}"
+            )
+        with tf.variable_scope("in_projection"):
+            return linear(inputs, self._num_units)
+
+
+class _Unit(LayerRNNCell):
+    """What the cells below share: their constructor, and that output and state have one size."""
+
+    def __init__(
+        self,
+        num_units: int,
+        activation: Any = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
+        self.input_spec = matrix_inputs()
+        self._num_units = check_count(self, "num_units", num_units)
+        self._activation = activation_of(self, activation)
+
+    @property
+    def state_size(self) -> Any:
+        """The size of the state."""
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        """The size of the output."""
+        return self._num_units
+
+
+class SRUCell(_Unit):
+    """A simple recurrent unit: no matrix is multiplied with the state.
+
+    Args:
+        num_units: the size of the state.
+        activation: a function, or its name in ``tf.nn``; the default is tanh.
+        reuse: whether variables of the scope are there already.
+        name: of the variable scope.
+        **kwargs: of the layer.
+
+    Creates:
+        ``kernel`` of [depth, 4 * num_units] and ``bias`` of [2 * num_units].
+
+    Source:
+        Lei et al., Training RNNs as Fast as CNNs, 2017.
+    """
+
+    def __init__(
+        self, num_units: int, activation: Any = None, reuse: Any = None, name: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(num_units, activation, reuse, name, **kwargs)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables for inputs of a shape."""
+        shape = [depth_of(self, inputs_shape), 4 * self._num_units]
+        self._kernel = self.add_variable("kernel", shape=shape)
+        self._bias = self.add_variable("bias", shape=[2 * self._num_units], initializer=tf.zeros_initializer())
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Compute a step."""
+        candidate, forget, reset, passed = tf.split(tf.matmul(inputs, self._kernel), 4, axis=1)
+        gates = tf.sigmoid(tf.nn.bias_add(tf.concat([forget, reset], 1), self._bias))
+        forget, reset = tf.split(gates, 2, axis=1)
+        memory = forget * state + (1 - forget) * candidate
+        return reset * self._activation(memory) + (1 - reset) * passed, memory
+
+
+class IndRNNCell(_Unit):
+    """The plain cell, each unit of which sees of the state itself only.
+
+    Args:
+        num_units: the size of the state.
+        activation: a function, or its name in ``tf.nn``; the default is tanh.
+        reuse: whether variables of the scope are there already.
+        name: of the variable scope.
+        dtype: of the variables; the default is that of the inputs.
+
+    Creates:
+        ``kernel_w`` of [depth, num_units], ``kernel_u`` of [1, num_units] and ``bias``.
+
+    Source:
+        Li et al., Independently Recurrent Neural Network, 2018.
+    """
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables for inputs of a shape."""
+        self._weights = _Independent(self, "", depth_of(self, inputs_shape), self._num_units)
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Compute a step."""
+        output = self._activation(self._weights(inputs, state))
+        return output, output
+
+
+class IndyGRUCell(_Unit):
+    """The gated recurrent unit, each unit of which sees of the state itself only.
+
+    Args:
+        num_units: the size of the state.
+        activation: a function, or its name in ``tf.nn``; the default is tanh.
+        reuse: whether variables of the scope are there already.
+        kernel_initializer: of the matrices that the inputs are multiplied with.
+        bias_initializer: of both biases; the default is ones for the gates and zeros for the candidate.
+        name: of the variable scope.
+        dtype: of the variables; the default is that of the inputs.
+
+    Creates:
+        ``gates/kernel_w``, ``gates/kernel_u``, ``gates/bias``, ``candidate/kernel``, ``candidate/kernel_u`` and
+        ``candidate/bias``.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        activation: Any = None,
+        reuse: Any = None,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_units, activation, reuse, name, dtype)
+        self._initializers = (kernel_initializer, bias_initializer)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables for inputs of a shape."""
+        depth = depth_of(self, inputs_shape)
+        kernel, bias = self._initializers
+        gate_bias = tf.constant_initializer(1.0) if bias is None else bias
+        self._gates = _Independent(self, "gates/", depth, 2 * self._num_units, kernel=kernel, bias=gate_bias)
+        self._candidate = _Independent(
+            self, "candidate/", depth, self._num_units, kernel_name="kernel", kernel=kernel, bias=bias
+        )
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Compute a step."""
+        gates = tf.sigmoid(self._gates(inputs, tf.tile(state, [1, 2])))
+        reset, update = tf.split(gates, 2, axis=1)
+        new_state = update * state + (1 - update) * self._activation(self._candidate(inputs, reset * state))
+        return new_state, new_state
+
+
+class IndyLSTMCell(_Unit):
+    """The cell with long short-term memory, each unit of which sees of the last output itself only.
+
+    Args:
+        num_units: the size of the state and the output.
+        forget_bias: what is added to the forget gate.
+        activation: a function, or its name in ``tf.nn``; the default is tanh.
+        reuse: whether variables of the scope are there already.
+        kernel_initializer: of the matrix that the inputs are multiplied with.
+        bias_initializer: of the bias; the default is zeros.
+        name: of the variable scope.
+        dtype: of the variables; the default is that of the inputs.
+
+    Creates:
+        ``kernel_w``, ``kernel_u`` and ``bias``.
+
+    Source:
+        Gonnet and Deselaers, IndyLSTMs: Independently Recurrent LSTMs, 2019.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        activation: Any = None,
+        reuse: Any = None,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_units, activation, reuse, name, dtype)
+        self._forget_bias = forget_bias
+        self._initializers = (kernel_initializer, bias_initializer)
+
+    @property
+    def state_size(self) -> LSTMStateTuple:
+        """The sizes of what is remembered and of the output."""
+        return LSTMStateTuple(self._num_units, self._num_units)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables for inputs of a shape."""
+        kernel, bias = self._initializers
+        depth = depth_of(self, inputs_shape)
+        self._weights = _Independent(self, "", depth, 4 * self._num_units, kernel=kernel, bias=bias)
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
+        """Compute a step."""
+        memory, last = state
+        gates = self._weights(inputs, tf.tile(last, [1, 4]))
+        enter, candidate, forget, leave = tf.split(gates, 4, axis=1)
+        kept = memory * tf.sigmoid(forget + self._forget_bias)
+        memory = kept + tf.sigmoid(enter) * self._activation(candidate)
+        output = self._activation(memory) * tf.sigmoid(leave)
+        return output, LSTMStateTuple(memory, output)
+
+
+class _Independent:
+    """The variables of independent units: a matrix for the inputs, a number for each unit, and a bias."""
+
+    def __init__(
+        self,
+        layer: LayerRNNCell,
+        prefix: str,
+        depth: int,
+        size: int,
+        *,
+        kernel_name: str = "kernel_w",
+        kernel: Any = None,
+        bias: Any = None,
+    ) -> None:
+        of_state = tf.random_uniform_initializer(-1, 1)
+        self._kernel = layer.add_variable(f"{prefix}{kernel_name}", shape=[depth, size], initializer=kernel)
+        self._factors = layer.add_variable(f"{prefix}kernel_u", shape=[1, size], initializer=of_state)
+        of_bias = tf.zeros_initializer() if bias is None else bias
+        self._bias = layer.add_variable(f"{prefix}bias", shape=[size], initializer=of_bias)
+
+    def __call__(self, inputs: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
+        return tf.nn.bias_add(tf.matmul(inputs, self._kernel) + state * self._factors, self._bias)

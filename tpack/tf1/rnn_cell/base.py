@@ -1,0 +1,260 @@
+"""The base of recurrent cells: a layer that takes an input and a state and gives an output and the next state.
+
+A cell says by ``state_size`` and ``output_size`` what it carries on and what it gives: an integer, a ``TensorShape``,
+or a nest of them. ``tf.nn.dynamic_rnn`` and its family ask for nothing else. What users derive from `RNNCell` makes its
+variables by ``tf.get_variable`` in ``call``, or overrides ``__call__`` and does without the layer's scope.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.layers.base import InputSpec, Layer
+from tpack.utils.checks import shown
+
+State: TypeAlias = Any
+"""A tensor or a nest of tensors, as ``state_size`` says."""
+Size: TypeAlias = Any
+"""An integer, a ``TensorShape``, or a nest of them."""
+Activation: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
+
+_ACTIVATIONS = (
+    "elu",
+    "leaky_relu",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "softmax",
+    "softplus",
+    "softsign",
+    "swish",
+    "tanh",
+)
+
+
+class RNNCell(Layer):
+    """A cell to derive from.
+
+    A subclass has the properties ``state_size`` and ``output_size`` and the method ``call(inputs, state)``, which
+    returns the output and the next state. Variables that it makes by ``tf.get_variable`` are found in its ``weights``,
+    and have the name of the scope of the first call and of the class before theirs, such as ``rnn/my_cell/kernel``.
+
+    Args:
+        trainable: whether variables of ``add_variable`` are trained.
+        name: the name of its variable scope; the default is made of the class's name.
+        dtype: of its variables; the default is that of the first input.
+        **kwargs: of the layer, such as ``_reuse``.
+    """
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
+        super().__init__(trainable=trainable, name=name, dtype=dtype, **kwargs)
+
+    def __call__(self, inputs: Any, state: State, scope: Any = None) -> tuple[Any, State]:
+        """Compute a step.
+
+        Args:
+            inputs: a tensor of [batch, depth], or what the cell takes.
+            state: as ``state_size`` says, with the batch before each.
+            scope: the scope of the variables, in place of the one that is named after the cell.
+
+        Returns:
+            The output and the next state.
+        """
+        with tf.variable_scope(
+            tf.get_variable_scope() if scope is None else scope,
+            custom_getter=self._remember_variable,
+            auxiliary_name_scope=scope is not None,
+        ) as current:
+            if scope is None:
+                return super().__call__(inputs, state)
+            return super().__call__(inputs, state, scope=current)
+
+    @property
+    def state_size(self) -> Size:
+        """What the state has besides the batch."""
+        raise NotImplementedError(f"{type(self).__name__} has no state_size: a cell says what its state is")
+
+    @property
+    def output_size(self) -> Size:
+        """What the output has besides the batch."""
+        raise NotImplementedError(f"{type(self).__name__} has no output_size: a cell says what its output is")
+
+    def zero_state(self, batch_size: int | tf.Tensor, dtype: Any) -> State:
+        """Return the state of zeros, in the structure of ``state_size``.
+
+        Args:
+            batch_size: a number or a scalar tensor.
+            dtype: of all tensors.
+
+        Raises:
+            ConfigError: A size in ``state_size`` is not known.
+        """
+        with tf.name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
+            return tf.nest.map_structure(lambda size: zeros(size, batch_size, dtype), self.state_size)
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> State:
+        """Return the state to begin with: `zero_state` of the batch size and dtype of the inputs, or of those given.
+
+        Raises:
+            ConfigError: Neither is known, or what is given is not that of the inputs.
+        """
+        if inputs is not None:
+            inputs = tf.convert_to_tensor(inputs, name="inputs")
+            _check_batch_size(batch_size, tf.compat.dimension_value(inputs.shape[0]))
+            if dtype is not None and tf.as_dtype(dtype) != inputs.dtype:
+                given = tf.as_dtype(dtype).name
+                raise ConfigError(f"get_initial_state got dtype={given} with inputs of {inputs.dtype.name}: wanted one")
+            batch_size, dtype = tf.shape(inputs)[0], inputs.dtype
+        if batch_size is None or dtype is None:
+            raise ConfigError(f"get_initial_state wants inputs, or batch_size and dtype: got {batch_size=}, {dtype=}")
+        return self.zero_state(batch_size, dtype)
+
+    def _remember_variable(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Get a variable, and keep it among the layer's weights."""
+        variable = getter(*args, **kwargs)
+        self._remember(variable, trainable=True)
+        return variable
+
+
+class LayerRNNCell(RNNCell):
+    """A cell that makes its variables in ``build``, by ``add_variable``, as the cells of TensorFlow do."""
+
+    def __call__(self, inputs: Any, state: State, scope: Any = None, *args: Any, **kwargs: Any) -> tuple[Any, State]:
+        """Compute a step; see `RNNCell`."""
+        return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
+
+
+class CellOfCells(RNNCell):
+    """A cell that computes by others, whose variables are its own as well."""
+
+    def _cells_inside(self) -> list[Any]:
+        """Return the cells."""
+        raise NotImplementedError
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """The variables that are trained, of all cells."""
+        return self._gathered("trainable_weights", super().trainable_weights)
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """The variables that are not trained, of all cells."""
+        return self._gathered("non_trainable_weights", super().non_trainable_weights)
+
+    @property
+    def weights(self) -> list[Any]:
+        """All variables of all cells, those that are trained first."""
+        return [*self.trainable_weights, *self.non_trainable_weights]
+
+    variables = weights
+    trainable_variables = trainable_weights
+    non_trainable_variables = non_trainable_weights
+
+    def _gathered(self, kind: str, own: list[Any]) -> list[Any]:
+        """Return the variables of a kind, each once; a cell that calls no constructor of the base has none to show."""
+        every = [*own, *(weight for cell in self._cells_inside() for weight in getattr(cell, kind, ()))]
+        return list({id(weight): weight for weight in every}.values())
+
+
+def zeros(size: int | tf.TensorShape, batch_size: int | tf.Tensor, dtype: Any) -> tf.Tensor:
+    """Return zeros of a batch of a size.
+
+    Raises:
+        ConfigError: The size is not known.
+    """
+    shape = tf.TensorShape(size if isinstance(size, tf.TensorShape) else [size])
+    if not shape.is_fully_defined():
+        raise ConfigError(f"a state of zeros wants a known size, got {shape}")
+    static = tf.get_static_value(batch_size) if tf.is_tensor(batch_size) else batch_size
+    if static is not None:
+        return tf.zeros([int(static), *shape.as_list()], dtype)
+    state = tf.zeros(tf.stack([batch_size, *shape.as_list()]), dtype)
+    state.set_shape([None, *shape.as_list()])
+    return state
+
+
+def depth_of(owner: object, input_shape: Any) -> int:
+    """Return the last dimension of inputs.
+
+    Raises:
+        ConfigError: It is not known.
+    """
+    shape = tf.TensorShape(input_shape)
+    depth = tf.compat.dimension_value(shape[-1]) if shape.rank else None
+    if depth is None:
+        raise ConfigError(f"{type(owner).__name__} got inputs of shape {shape}: wanted a known last dimension")
+    return int(depth)
+
+
+def check_floating(owner: object, dtype: Any) -> None:
+    """Refuse a dtype that no cell computes in.
+
+    Raises:
+        ConfigError: It is neither floating nor complex.
+    """
+    if dtype is not None and not (tf.as_dtype(dtype).is_floating or tf.as_dtype(dtype).is_complex):
+        raise ConfigError(f"{type(owner).__name__} got dtype {tf.as_dtype(dtype).name}: wanted one of floating point")
+
+
+def check_cell(owner: object, name: str, cell: Any) -> Any:
+    """Return an argument that is a cell, or anything that can be used as one.
+
+    Raises:
+        WrongTypeError: It lacks something that cells have; the message says what.
+    """
+    has = {
+        "an output_size": _has(cell, "output_size"),
+        "a state_size": _has(cell, "state_size"),
+        "a zero_state or get_initial_state": _has(cell, "zero_state") or _has(cell, "get_initial_state"),
+        "a __call__": callable(cell) and not isinstance(cell, type),
+    }
+    lacking = [part for part, is_there in has.items() if not is_there]
+    if lacking:
+        raise WrongTypeError(
+            f"{type(owner).__name__} got {name}={shown(cell)}: wanted an RNNCell, and it lacks {', '.join(lacking)}"
+        )
+    return cell
+
+
+def activation_of(owner: object, activation: Any, default: Activation = tf.tanh) -> Activation:
+    """Return an activation that is given as a function, by its name in ``tf.nn``, or not at all.
+
+    Raises:
+        ConfigError: The name is not known.
+        WrongTypeError: It is neither a function nor a name.
+    """
+    if activation is None or activation == "":
+        return default
+    if callable(activation):
+        return activation
+    if not isinstance(activation, str):
+        raise WrongTypeError(f"{type(owner).__name__} got activation={shown(activation)}: wanted a function or a name")
+    if activation == "linear":
+        return tf.identity
+    if activation not in _ACTIVATIONS:
+        known = ", ".join(("linear", *_ACTIVATIONS))
+        raise ConfigError(f"{type(owner).__name__} got activation={activation!r}: wanted a function or one of {known}")
+    return getattr(tf.nn, activation)
+
+
+def matrix_inputs() -> InputSpec:
+    """Return what most cells say of their inputs: that they are matrices."""
+    return InputSpec(ndim=2)
+
+
+def _has(cell: Any, name: str) -> bool:
+    """Tell whether an object has something; what raises that it is abstract is there."""
+    try:
+        return hasattr(cell, name)
+    except NotImplementedError:
+        return True
+
+
+def _check_batch_size(given: Any, actual: int | None) -> None:
+    """Refuse a batch size that is not that of the inputs; what is not known agrees with everything."""
+    known = tf.get_static_value(given) if tf.is_tensor(given) else given
+    if known is not None and actual is not None and known != actual:
+        raise ConfigError(f"get_initial_state got batch_size={known} with inputs of {actual}: wanted one of both")

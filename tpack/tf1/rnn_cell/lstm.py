@@ -1,0 +1,243 @@
+"""Cells with long short-term memory: `BasicLSTMCell`, `LSTMCell`, and their state, `LSTMStateTuple`.
+
+Both compute four gates by one matrix, in the order input, candidate, forget, output. `LSTMCell` has options on top:
+peepholes, a projection of the output, and bounds. With ``state_is_tuple=False``, as scripts of 2016 have it, the state
+is the two side by side.
+"""
+
+import collections
+from typing import Any, TypeAlias
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.rnn_cell.base import LayerRNNCell, activation_of, check_floating, depth_of, matrix_inputs
+from tpack.utils.checks import check_bool, check_count
+
+_StateTuple = collections.namedtuple("LSTMStateTuple", ("c", "h"))
+
+
+class LSTMStateTuple(_StateTuple):
+    """The state of a cell with long short-term memory: ``c``, what it remembers, and ``h``, its last output."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> tf.DType:
+        """The dtype of both; a state of two is refused."""
+        if self.c.dtype != self.h.dtype:
+            raise WrongTypeError(f"LSTMStateTuple has {self.c.dtype.name} for c and {self.h.dtype.name} for h")
+        return self.c.dtype
+
+
+LSTMState: TypeAlias = LSTMStateTuple | tf.Tensor
+
+
+class _LSTM(LayerRNNCell):
+    """What both cells share: how the state is taken apart and put together."""
+
+    _num_units: int
+    _state_is_tuple: bool
+
+    @property
+    def state_size(self) -> LSTMStateTuple | int:
+        """The sizes of ``c`` and ``h``, or their sum."""
+        if self._state_is_tuple:
+            return LSTMStateTuple(self._num_units, self.output_size)
+        return self._num_units + self.output_size
+
+    @property
+    def output_size(self) -> int:
+        """The size of the output."""
+        return self._num_units
+
+    def _take_apart(self, state: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return what is remembered and the last output."""
+        if not self._state_is_tuple:
+            return tuple(tf.split(state, [self._num_units, self.output_size], axis=1))
+        if tf.is_tensor(state) or len(state) != 2:
+            raise ConfigError(f"{type(self).__name__} got the state {state}: wanted an LSTMStateTuple of c and h")
+        return tuple(state)
+
+    def _put_together(self, memory: tf.Tensor, output: tf.Tensor) -> LSTMState:
+        """Return the state."""
+        return LSTMStateTuple(memory, output) if self._state_is_tuple else tf.concat([memory, output], 1)
+
+
+class BasicLSTMCell(_LSTM):
+    """The cell without options.
+
+    Args:
+        num_units: the size of the state and the output.
+        forget_bias: what is added to the forget gate; give 0.0 to restore a checkpoint of CudnnLSTM.
+        state_is_tuple: whether the state is an `LSTMStateTuple`, or one tensor of both.
+        activation: a function, or its name in ``tf.nn``; the default is tanh.
+        reuse: whether variables of the scope are there already.
+        name: of the variable scope.
+        dtype: of the variables; the default is that of the inputs.
+        **kwargs: of the layer.
+
+    Creates:
+        ``kernel`` of [depth + num_units, 4 * num_units] and ``bias``.
+
+    Raises:
+        ConfigError: A state comes that is no pair.
+
+    Source:
+        Zaremba et al., Recurrent Neural Network Regularization, 2014.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Any = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        check_floating(self, dtype)
+        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
+        self.input_spec = matrix_inputs()
+        self._num_units = check_count(self, "num_units", num_units)
+        self._forget_bias = forget_bias
+        self._state_is_tuple = check_bool(self, "state_is_tuple", state_is_tuple)
+        self._activation = activation_of(self, activation)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables for inputs of a shape."""
+        depth = depth_of(self, inputs_shape)
+        check_floating(self, self.dtype)
+        columns = 4 * self._num_units
+        self._kernel = self.add_variable("kernel", shape=[depth + self._num_units, columns])
+        self._bias = self.add_variable("bias", shape=[columns], initializer=tf.zeros_initializer())
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMState]:
+        """Compute a step."""
+        memory, last = self._take_apart(state)
+        gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, last], 1), self._kernel), self._bias)
+        enter, candidate, forget, leave = tf.split(gates, 4, axis=1)
+        kept = memory * tf.sigmoid(forget + tf.constant(self._forget_bias, forget.dtype))
+        memory = kept + tf.sigmoid(enter) * self._activation(candidate)
+        output = self._activation(memory) * tf.sigmoid(leave)
+        return output, self._put_together(memory, output)
+
+
+class LSTMCell(_LSTM):
+    """The cell with peepholes, a projection and bounds.
+
+    Args:
+        num_units: the size of what is remembered.
+        use_peepholes: whether the gates see what is remembered.
+        cell_clip: a bound for what is remembered.
+        initializer: of the matrices and peepholes; the default is that of the scope.
+        num_proj: the size of the output, which a matrix then makes; the default is ``num_units``, without a matrix.
+        proj_clip: a bound for the output, where it is made by a matrix.
+        num_unit_shards: how many variables the kernel is split into.
+        num_proj_shards: how many variables the projection is split into.
+        forget_bias: what is added to the forget gate; give 0.0 to restore a checkpoint of CudnnLSTM.
+        state_is_tuple: whether the state is an `LSTMStateTuple`, or one tensor of both.
+        activation: a function, or its name in ``tf.nn``; the default is tanh.
+        reuse: whether variables of the scope are there already.
+        name: of the variable scope.
+        dtype: of the variables; the default is that of the inputs.
+        **kwargs: of the layer.
+
+    Creates:
+        ``kernel`` of [depth + output_size, 4 * num_units], ``bias``, with peepholes ``w_f_diag``, ``w_i_diag`` and
+        ``w_o_diag`` of [num_units], and with a projection ``projection/kernel``.
+
+    Raises:
+        ConfigError: A state comes that is no pair.
+
+    Source:
+        Sak et al., Long Short-Term Memory Recurrent Neural Network Architectures for Large Scale Acoustic Modeling,
+        2014.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        use_peepholes: bool = False,
+        cell_clip: float | None = None,
+        initializer: Any = None,
+        num_proj: int | None = None,
+        proj_clip: float | None = None,
+        num_unit_shards: int | None = None,
+        num_proj_shards: int | None = None,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Any = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        check_floating(self, dtype)
+        super().__init__(_reuse=reuse, name=name, dtype=dtype, **kwargs)
+        self.input_spec = matrix_inputs()
+        self._num_units = check_count(self, "num_units", num_units)
+        self._num_proj = None if num_proj is None else check_count(self, "num_proj", num_proj)
+        self._use_peepholes = bool(use_peepholes)
+        self._cell_clip, self._proj_clip = cell_clip, proj_clip
+        self._initializer = initializer
+        self._shards = (num_unit_shards, num_proj_shards)
+        self._forget_bias = forget_bias
+        self._state_is_tuple = check_bool(self, "state_is_tuple", state_is_tuple)
+        self._activation = activation_of(self, activation)
+
+    @property
+    def output_size(self) -> int:
+        """The size of the output."""
+        return self._num_units if self._num_proj is None else self._num_proj
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables for inputs of a shape."""
+        rows = depth_of(self, inputs_shape) + self.output_size
+        check_floating(self, self.dtype)
+        self._kernel = self._add_matrix("kernel", [rows, 4 * self._num_units], self._shards[0])
+        bias_initializer = tf.zeros_initializer()
+        self._bias = self.add_variable("bias", shape=[4 * self._num_units], initializer=bias_initializer)
+        if self._use_peepholes:
+            self._w_f_diag, self._w_i_diag, self._w_o_diag = (
+                self.add_variable(f"w_{gate}_diag", shape=[self._num_units], initializer=self._initializer)
+                for gate in "fio"
+            )
+        if self._num_proj is not None:
+            self._proj_kernel = self._add_matrix(
+                "projection/kernel", [self._num_units, self._num_proj], self._shards[1]
+            )
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMState]:
+        """Compute a step."""
+        memory, last = self._take_apart(state)
+        gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, last], 1), self._kernel), self._bias)
+        enter, candidate, forget, leave = tf.split(gates, 4, axis=1)
+        forget += tf.constant(self._forget_bias, forget.dtype)
+        if self._use_peepholes:
+            forget, enter = forget + self._w_f_diag * memory, enter + self._w_i_diag * memory
+        memory = tf.sigmoid(forget) * memory + tf.sigmoid(enter) * self._activation(candidate)
+        if self._cell_clip is not None:
+            memory = tf.clip_by_value(memory, -self._cell_clip, self._cell_clip)
+        if self._use_peepholes:
+            leave += self._w_o_diag * memory
+        output = self._project(tf.sigmoid(leave) * self._activation(memory))
+        return output, self._put_together(memory, output)
+
+    def _project(self, output: tf.Tensor) -> tf.Tensor:
+        """Return the output as the projection makes it, if there is one."""
+        if self._num_proj is None:
+            return output
+        output = tf.matmul(output, self._proj_kernel)
+        return output if self._proj_clip is None else tf.clip_by_value(output, -self._proj_clip, self._proj_clip)
+
+    def _add_matrix(self, name: str, shape: list[int], shards: int | None) -> Any:
+        """Make a matrix, in parts if that is asked for."""
+        partitioner = None if shards is None else tf.fixed_size_partitioner(shards)
+        # What splits a variable asks the dtype for its size, which the name of one has not.
+        dtype = tf.as_dtype(self.dtype)
+        return self.add_variable(name, shape, dtype, initializer=self._initializer, partitioner=partitioner)

@@ -1,0 +1,332 @@
+"""Cells around a cell: `DropoutWrapper`, `ResidualWrapper`, `DeviceWrapper`.
+
+A wrapper adds no scope to the names of variables, and has the state of the cell inside.
+"""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from numbers import Real
+from typing import Any, TypeAlias
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tf1.rnn_cell.base import CellOfCells, Size, State, check_cell
+from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
+from tpack.tfutils.step.step_seeds import uniform_of_step
+from tpack.utils.checks import check_function, check_number
+
+Probability: TypeAlias = float | tf.Tensor
+
+
+class _Wrapper(CellOfCells):
+    """A cell around another one, which has its sizes and its variables."""
+
+    def __init__(self, cell: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cell = check_cell(self, "cell", cell)
+
+    def __call__(self, inputs: Any, state: State, scope: Any = None, **kwargs: Any) -> tuple[Any, State]:
+        """Compute a step of the cell inside, with what the wrapper does about it."""
+        inside = dict(kwargs) if scope is None else {"scope": scope, **kwargs}
+        return self._wrap(lambda inputs, state: self.cell(inputs, state, **inside), inputs, state)
+
+    def _cells_inside(self) -> list[Any]:
+        return [self.cell]
+
+    @property
+    def wrapped_cell(self) -> Any:
+        """The cell inside."""
+        return self.cell
+
+    @property
+    def state_size(self) -> Size:
+        """That of the cell inside."""
+        return self.cell.state_size
+
+    @property
+    def output_size(self) -> Size:
+        """That of the cell inside."""
+        return self.cell.output_size
+
+    def zero_state(self, batch_size: int | tf.Tensor, dtype: Any) -> State:
+        """Return that of the cell inside."""
+        with tf.name_scope(f"{type(self).__name__}ZeroState", values=[batch_size]):
+            return self.cell.zero_state(batch_size, dtype)
+
+    def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
+        """Compute a step by that of the cell inside."""
+        raise NotImplementedError
+
+
+class DropoutWrapper(_Wrapper):
+    """Drops out of the inputs, outputs and states of a cell.
+
+    In a training tower of a trainer, what is dropped follows from the seed, the step and the place wherever the graph
+    holds the operation once for each step in time: in ``static_rnn``, and in all of variational dropout, whose masks
+    are made before the loop. So a run that was resumed drops what an uninterrupted one would. Inside of a loop, as of
+    ``dynamic_rnn``, TensorFlow's own random operations drop, with other masks after a resume.
+
+    Args:
+        cell: the cell.
+        input_keep_prob: the probability to keep an element of the inputs: a number, or a scalar tensor.
+        output_keep_prob: the same of outputs.
+        state_keep_prob: the same of what goes into the next step; the output of this one is not changed by it.
+        variational_recurrent: whether the same is dropped at each step and of each example, by masks that are made
+            with the wrapper.
+        input_size: the size of the inputs, for variational dropout of these.
+        dtype: of inputs, states and outputs, for variational dropout.
+        seed: of what is dropped.
+        dropout_state_filter_visitor: ``function(state)`` that returns True and False in the structure of the state, or
+            for whole parts of it; the default keeps the ``c`` of an `LSTMStateTuple` as it is.
+        **kwargs: of the layer.
+
+    Raises:
+        ConfigError: A probability is no probability, or variational dropout lacks the dtype or the size of inputs.
+
+    Source:
+        Gal and Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural Networks, 2016.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        input_keep_prob: Probability = 1.0,
+        output_keep_prob: Probability = 1.0,
+        state_keep_prob: Probability = 1.0,
+        variational_recurrent: bool = False,
+        input_size: Size = None,
+        dtype: Any = None,
+        seed: int | None = None,
+        dropout_state_filter_visitor: Callable[[Any], Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(cell, dtype=dtype, **kwargs)
+        self._keep_probs = {
+            "input": _probability("input_keep_prob", input_keep_prob),
+            "state": _probability("state_keep_prob", state_keep_prob),
+            "output": _probability("output_keep_prob", output_keep_prob),
+        }
+        self._filter = _is_dropped
+        if dropout_state_filter_visitor is not None:
+            self._filter = check_function(self, "dropout_state_filter_visitor", dropout_state_filter_visitor)
+        self._seed = seed
+        self._masks = self._make_masks(input_size, dtype) if variational_recurrent else {}
+
+    def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
+        """Drop of the inputs, compute a step, and drop of the state and the output."""
+        output, new_state = step(self._drop("input", inputs), state)
+        if _may_drop(self._keep_probs["state"]):
+            new_state = self._drop("state", new_state, _visited(self._filter, new_state))
+        return self._drop("output", output), new_state
+
+    def _drop(self, kind: str, values: Any, is_dropped: Any = True) -> Any:
+        """Drop of each tensor where `is_dropped`, whose structure may be that of whole parts of the values."""
+        if not _may_drop(self._keep_probs[kind]):
+            return values
+        parts = tf.nest.flatten(is_dropped if tf.nest.is_nested(is_dropped) else _each(values, is_dropped))
+        structure = is_dropped if tf.nest.is_nested(is_dropped) else values
+        held = flatten_up_to(structure, values)
+        masks = flatten_up_to(structure, self._masks[kind]) if kind in self._masks else [None] * len(held)
+        dropped = [
+            self._drop_one(kind, index, value, mask) if is_part_dropped else value
+            for index, (value, mask, is_part_dropped) in enumerate(zip(held, masks, parts, strict=True))
+        ]
+        return tf.nest.pack_sequence_as(structure, dropped)
+
+    def _drop_one(self, kind: str, index: int, value: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+        """Drop of a tensor, by the mask of the wrapper if it is variational."""
+        seed = self._seed_of(kind, index)
+        keep_prob = self._keep_probs[kind]
+        if mask is None:
+            return drop(value, keep_prob, seed, "DropoutWrapper")
+        keep_prob = tf.cast(keep_prob, value.dtype) if tf.is_tensor(keep_prob) else keep_prob
+        kept = value / keep_prob * tf.floor(keep_prob + mask)
+        kept.set_shape(value.shape)
+        return kept
+
+    def _make_masks(self, input_size: Size, dtype: Any) -> dict[str, Any]:
+        """Make what variational dropout drops by: random numbers in the structure of inputs, states and outputs."""
+        if dtype is None:
+            raise ConfigError(
+                "DropoutWrapper got variational_recurrent=True without a dtype: wanted that of its inputs"
+            )
+        sizes = {"input": input_size, "state": self.cell.state_size, "output": self.cell.output_size}
+        wanted = {kind: size for kind, size in sizes.items() if _may_drop(self._keep_probs[kind])}
+        if "input" in wanted and input_size is None:
+            raise ConfigError(
+                "DropoutWrapper got variational_recurrent=True and an input_keep_prob that is not 1, without an "
+                "input_size: wanted the size of its inputs"
+            )
+        return {kind: self._make_mask(kind, size, tf.as_dtype(dtype)) for kind, size in wanted.items()}
+
+    def _make_mask(self, kind: str, sizes: Size, dtype: tf.DType) -> Any:
+        """Make random numbers in the structure of some sizes, the same for each example."""
+        masks = []
+        for index, size in enumerate(tf.nest.flatten(sizes)):
+            shape = [1, *tf.TensorShape(size if isinstance(size, tf.TensorShape) else [size]).as_list()]
+            seed = self._seed_of(kind, index)
+            uniform = uniform_of_step("DropoutWrapper", seed)
+            masks.append(uniform(shape, dtype) if uniform else tf.random_uniform(shape, seed=seed, dtype=dtype))
+        return tf.nest.pack_sequence_as(sizes, masks)
+
+    def _seed_of(self, kind: str, index: int) -> int | None:
+        """Return the seed of one of the tensors: that of TensorFlow 1, so that seeds drop what they dropped there."""
+        if self._seed is None:
+            return None
+        digest = hashlib.md5(f"{self._seed}{kind}_{index}".encode()).hexdigest()
+        return int(digest[:8], 16) & 0x7FFFFFFF
+
+
+class ResidualWrapper(_Wrapper):
+    """Adds the inputs of a cell to its outputs.
+
+    Args:
+        cell: the cell.
+        residual_fn: ``function(inputs, outputs)`` that returns the outputs, in place of adding them.
+        **kwargs: of the layer.
+
+    Raises:
+        ConfigError: Inputs and outputs are not of one structure and shape, and there is no function for that.
+    """
+
+    def __init__(self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(cell, **kwargs)
+        self._residual_fn = None
+        if residual_fn is not None:
+            self._residual_fn = check_function(self, "residual_fn", residual_fn)
+
+    def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
+        """Compute a step, and add the inputs."""
+        outputs, new_state = step(inputs, state)
+        combine = self._residual_fn or _add_residual
+        return combine(inputs, outputs), new_state
+
+
+class DeviceWrapper(_Wrapper):
+    """Puts a cell on a device.
+
+    Args:
+        cell: the cell.
+        device: as for ``tf.device``.
+        **kwargs: of the layer.
+    """
+
+    def __init__(self, cell: Any, device: Any, **kwargs: Any) -> None:
+        super().__init__(cell, **kwargs)
+        self._device = device
+
+    def zero_state(self, batch_size: int | tf.Tensor, dtype: Any) -> State:
+        """Return that of the cell inside, on the device."""
+        with self._on_device():
+            return super().zero_state(batch_size, dtype)
+
+    def _wrap(self, step: Callable[..., tuple[Any, State]], inputs: Any, state: State) -> tuple[Any, State]:
+        """Compute a step on the device."""
+        with self._on_device():
+            return step(inputs, state)
+
+    def _on_device(self) -> AbstractContextManager[Any]:
+        return tf.device(self._device)
+
+
+def drop(value: tf.Tensor, keep_prob: Probability, seed: int | None, kind: str) -> tf.Tensor:
+    """Drop out of a tensor; where no step tells one run from the next, by TensorFlow's own random operation.
+
+    Args:
+        value: any floating-point tensor.
+        keep_prob: the probability to keep an element, a number or a scalar tensor; nothing happens for 1.
+        seed: of what is dropped.
+        kind: who asks; see `tpack.tfutils.step.step_seeds`.
+    """
+    if not _may_drop(keep_prob):
+        return value
+    rate = 1 - (tf.cast(keep_prob, value.dtype) if tf.is_tensor(keep_prob) else keep_prob)
+    uniform = uniform_of_step(kind, seed)
+    if uniform is None:
+        return tf.nn.dropout(value, rate=rate, seed=seed)
+    return tf.nn.experimental.general_dropout(value, rate, uniform)
+
+
+def flatten_up_to(structure: Any, values: Any) -> list[Any]:
+    """Return the parts of values that stand where a structure has its leaves.
+
+    Raises:
+        ConfigError: The values have another structure.
+    """
+    if not tf.nest.is_nested(structure):
+        return [values]
+    parts, held = _children(structure), _children(values)
+    if len(parts) != len(held):
+        raise ConfigError(f"a structure of {len(parts)} parts does not fit values of {len(held)}")
+    return [leaf for part, value in zip(parts, held, strict=True) for leaf in flatten_up_to(part, value)]
+
+
+def _children(structure: Any) -> list[Any]:
+    """Return the direct parts of a structure, in the order of ``tf.nest``; it is its own part if it has none."""
+    if isinstance(structure, dict):
+        return [structure[key] for key in sorted(structure)]
+    return list(structure) if tf.nest.is_nested(structure) else [structure]
+
+
+def _visited(visitor: Callable[[Any], Any], value: Any) -> Any:
+    """Return which parts a filter lets through; it is asked for the whole, and for each part of what it lets through.
+
+    Args:
+        visitor: ``function(value)`` that returns True, False, or a structure of these.
+        value: a tensor or a nest of them.
+    """
+    answer = visitor(value)
+    if not tf.nest.is_nested(answer):
+        if not answer or not tf.nest.is_nested(value):
+            return bool(answer)
+        answer = _shallow(value)
+    parts = zip(tf.nest.flatten(answer), flatten_up_to(answer, value), strict=True)
+    return tf.nest.pack_sequence_as(answer, [bool(asked) and _visited(visitor, part) for asked, part in parts])
+
+
+def _shallow(value: Any) -> Any:
+    """Return a structure of the direct parts of a value, all True."""
+    if isinstance(value, dict):
+        return type(value)((key, True) for key in value)
+    return type(value)(*[True] * len(value)) if hasattr(value, "_fields") else type(value)([True] * len(value))
+
+
+def _each(values: Any, leaf: Any) -> Any:
+    return tf.nest.map_structure(lambda _: leaf, values)
+
+
+def _is_dropped(state: Any) -> Any:
+    """Tell which parts of a state are dropped: all but what cells with long short-term memory remember."""
+    if isinstance(state, LSTMStateTuple):
+        return LSTMStateTuple(c=False, h=True)
+    return not isinstance(state, tf.TensorArray)
+
+
+def _probability(name: str, value: Probability) -> Probability:
+    """Return a probability, a constant tensor as its number; one that the graph computes is not looked at."""
+    known = tf.get_static_value(value) if tf.is_tensor(value) else value
+    if known is None:
+        return value
+    return check_number("DropoutWrapper", name, float(known) if not isinstance(known, str) else known, 0, 1)
+
+
+def _may_drop(keep_prob: Probability) -> bool:
+    """Tell whether anything is dropped."""
+    return not isinstance(keep_prob, Real) or keep_prob < 1
+
+
+def _add_residual(inputs: Any, outputs: Any) -> Any:
+    """Add what goes in to what comes out."""
+    tf.nest.assert_same_structure(inputs, outputs)
+
+    def add(value: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
+        if not value.shape.is_compatible_with(output.shape):
+            raise ConfigError(
+                f"ResidualWrapper got inputs of shape {value.shape} and outputs of shape {output.shape}: wanted the "
+                "same, or a residual_fn"
+            )
+        return value + output
+
+    return tf.nest.map_structure(add, inputs, outputs)
