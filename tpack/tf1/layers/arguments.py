@@ -19,8 +19,9 @@ Constraint: TypeAlias = Callable[[tf.Tensor], tf.Tensor] | None
 Sizes: TypeAlias = int | Sequence[int]
 """A number for each dimension, or one for all."""
 
-# The initializer of biases that layers show as their default.
+# The initializers that layers show as their defaults.
 ZEROS = tf.zeros_initializer()
+ONES = tf.ones_initializer()
 
 CHANNELS_FIRST = "channels_first"
 CHANNELS_LAST = "channels_last"

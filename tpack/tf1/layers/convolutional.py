@@ -125,13 +125,7 @@ class Conv(WeightedLayer):
     def build(self, input_shape: Any) -> None:
         """Make ``kernel`` and ``bias``."""
         channels = self._channels_of(input_shape)
-        self.kernel = self.add_weight(
-            "kernel",
-            [*self.kernel_size, channels, self.filters],
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
+        self._make_kernel([*self.kernel_size, channels, self.filters])
         self._make_bias(self.filters)
         self.built = True
 
@@ -145,6 +139,15 @@ class Conv(WeightedLayer):
         first = 2 if self.data_format == CHANNELS_FIRST else 1
         sizes = [self._output_size(size, axis) for axis, size in enumerate(shape[first : first + self.num_axes])]
         return self._in_order(shape[0], sizes)
+
+    def _make_kernel(self, shape: Sequence[int]) -> None:
+        self.kernel = self.add_weight(
+            "kernel",
+            shape,
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
 
     def _in_order(self, batch_size: int | None, sizes: Sequence[int | None]) -> tf.TensorShape:
         channels_first = self.data_format == CHANNELS_FIRST
@@ -227,18 +230,21 @@ class Conv3D(Conv):
     num_axes = 3
 
 
-def in_format(layer: Any, inputs: tf.Tensor, operation: Callable[[tf.Tensor, str], tf.Tensor]) -> tf.Tensor:
+def in_format(
+    layer: Any, inputs: tf.Tensor, operation: Callable[[tf.Tensor, str], tf.Tensor], *, is_last_only: bool = False
+) -> tf.Tensor:
     """Apply an operation in a data format that there are kernels for.
 
     Args:
         layer: has ``data_format`` and ``num_axes``.
         inputs: in the layer's format.
         operation: takes a tensor, and its format such as ``"NHWC"``.
+        is_last_only: whether there are kernels for channels last only.
     """
     last, first = _LONG_FORMATS[layer.num_axes]
     if layer.data_format == CHANNELS_LAST:
         return operation(inputs, last)
-    if not has_basic_kernels(inputs.dtype.base_dtype):
+    if not is_last_only and not has_basic_kernels(inputs.dtype.base_dtype):
         return operation(inputs, first)
     rank = layer.num_axes + 2
     outputs = operation(tf.transpose(inputs, [0, *range(2, rank), 1]), last)

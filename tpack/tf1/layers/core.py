@@ -194,7 +194,7 @@ class Dropout(Layer):
         self.noise_shape = noise_shape
         self.seed = seed
 
-    def call(self, inputs: tf.Tensor, training: Any = False) -> tf.Tensor:  # type: ignore[override]
+    def call(self, inputs: tf.Tensor, training: Any = False) -> tf.Tensor:
         """Drop elements, or return all of them.
 
         Args:
