@@ -3,8 +3,6 @@
 What TensorFlow still has elsewhere is the same object here.
 """
 
-from typing import Any
-
 import tensorflow.compat.v1 as _tf
 
 from tpack.tf1.contrib.framework import nest
@@ -62,7 +60,7 @@ from tpack.tf1.contrib.framework.variables import (
     model_variable,
     variable,
 )
-from tpack.tf1.missing import missing_name
+from tpack.tf1.places import look_up
 
 TensorSpec = _tf.TensorSpec
 argsort = _tf.argsort
@@ -131,6 +129,4 @@ __all__ = [
     "with_shape",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    raise missing_name(__name__, name, __all__)
+__getattr__, __dir__, _ = look_up(__name__, {}, own=__all__)

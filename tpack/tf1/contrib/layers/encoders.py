@@ -1,0 +1,152 @@
+"""Vectors for the numbers of words: by word, or their mean for a sentence."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tf1.contrib.framework.variables import model_variable
+from tpack.tf1.contrib.layers.shaping import dense_to_sparse
+
+
+def bow_encoder(
+    ids: Any,
+    vocab_size: int,
+    embed_dim: int,
+    sparse_lookup: bool = True,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+    reuse: Any = None,
+) -> tf.Tensor:
+    """Return the mean of the vectors of each sentence's words.
+
+    Args:
+        ids: the numbers of the words.
+        vocab_size: how many words there are.
+        embed_dim: the size of the vectors.
+        sparse_lookup: compute the mean without the vectors of each word; needed if ``ids`` is sparse. Word 0 then only
+            fills up, and does not count in sentences that have others.
+        initializer: of the vectors.
+        regularizer: of the vectors.
+        trainable: whether optimizers change them.
+        scope: the variable scope, ``bow_encoder`` by default.
+        reuse: of the variable scope.
+
+    Shapes:
+        [batch, length] to [batch, embed_dim].
+
+    Creates:
+        ``embeddings`` [vocab_size, embed_dim].
+
+    Raises:
+        ConfigError: ``ids`` is sparse, and the lookup is not.
+    """
+    with tf.variable_scope(scope, "bow_encoder", [ids], reuse=reuse):
+        shape = [vocab_size, embed_dim]
+        embeddings = model_variable(
+            "embeddings", shape, initializer=initializer, regularizer=regularizer, trainable=trainable
+        )
+        is_sparse = isinstance(ids, tf.SparseTensor)
+        if sparse_lookup:
+            return tf.nn.safe_embedding_lookup_sparse(
+                [embeddings], ids if is_sparse else dense_to_sparse(ids), combiner="mean", default_id=0
+            )
+        if is_sparse:
+            raise ConfigError(
+                "bow_encoder wants sparse_lookup for ids that are a SparseTensor, got sparse_lookup=False"
+            )
+        return tf.reduce_mean(tf.nn.embedding_lookup(embeddings, ids), 1)
+
+
+def embed_sequence(
+    ids: Any,
+    vocab_size: int | None = None,
+    embed_dim: int | None = None,
+    unique: bool = False,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+    reuse: Any = None,
+) -> tf.Tensor:
+    """Return the vector of each word.
+
+    Args:
+        ids: the numbers of the words.
+        vocab_size: how many words there are; may be None with ``reuse``.
+        embed_dim: the size of the vectors; the same.
+        unique: look up each word that is there once.
+        initializer: of the vectors.
+        regularizer: of the vectors.
+        trainable: whether optimizers change them.
+        scope: the variable scope, ``EmbedSequence`` by default.
+        reuse: of the variable scope.
+
+    Shapes:
+        [batch, length] to [batch, length, embed_dim].
+
+    Creates:
+        ``embeddings`` [vocab_size, embed_dim].
+
+    Raises:
+        ConfigError: A size is missing, and the variable is not there.
+    """
+    if not (reuse or (vocab_size and embed_dim)):
+        raise ConfigError(
+            f"embed_sequence wants a vocab_size and embed_dim unless it reuses, got {vocab_size} and {embed_dim}"
+        )
+    with tf.variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
+        shape = [vocab_size, embed_dim] if vocab_size and embed_dim else None
+        embeddings = model_variable(
+            "embeddings", shape, initializer=initializer, regularizer=regularizer, trainable=trainable
+        )
+        return embedding_lookup_unique(embeddings, ids) if unique else tf.nn.embedding_lookup(embeddings, ids)
+
+
+def embedding_lookup_unique(
+    params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None
+) -> tf.Tensor:
+    """Return the vector of each number, and look up each number that is there once.
+
+    Args:
+        params: the vectors, or a list of parts of them.
+        ids: the numbers.
+        partition_strategy: how the parts are numbered: ``"mod"`` or ``"div"``.
+        name: of the operations.
+
+    Shapes:
+        [...] to [..., size of the vectors].
+    """
+    with tf.name_scope(name, "EmbeddingLookupUnique", [params, ids]):
+        ids = tf.convert_to_tensor(ids)
+        different, places = tf.unique(tf.reshape(ids, [-1]))
+        found = tf.nn.embedding_lookup(params, different, partition_strategy)
+        rows = tf.gather(found, places)
+        outputs = tf.reshape(rows, tf.concat([tf.shape(ids), tf.shape(found)[1:]], 0))
+        outputs.set_shape(ids.shape.concatenate(found.shape[1:]))
+        return outputs
+
+
+def safe_embedding_lookup_sparse(
+    embedding_weights: Any,
+    sparse_ids: tf.SparseTensor,
+    sparse_weights: tf.SparseTensor | None = None,
+    combiner: str | None = None,
+    default_id: int | None = None,
+    name: str | None = None,
+    partition_strategy: str = "div",
+    max_norm: float | None = None,
+) -> tf.Tensor:
+    """Combine the vectors of each row's numbers, as ``tf.nn.safe_embedding_lookup_sparse`` does."""
+    return tf.nn.safe_embedding_lookup_sparse(
+        embedding_weights,
+        sparse_ids,
+        sparse_weights,
+        combiner=combiner or "mean",
+        default_id=default_id,
+        name=name,
+        partition_strategy=partition_strategy,
+        max_norm=max_norm,
+    )
