@@ -103,6 +103,15 @@ def no_end() -> Iterator[list[str]]:
         signal.signal(signum, handler)
 
 
+@pytest.fixture(autouse=True)
+def no_default_graph() -> Iterator[None]:
+    """Let the next test execute eagerly, after one that built as a script of TensorFlow 1 does."""
+    yield
+    default_graph = sys.modules.get("tpack.tf1.default_graph")
+    if default_graph is not None:
+        default_graph.leave_default_graph()
+
+
 @pytest.fixture
 def graph() -> Iterator[Any]:
     """A fresh graph, the default one during the test."""

@@ -42,4 +42,5 @@ def test_what_tensorflow_has_is_the_same_object():
         assert name in dir(tf)
     assert tf.nn.relu is tfv1.nn.relu
     assert "relu" in dir(tf.nn)
-    assert set(tf.__all__) == {"compat", "contrib", "estimator", "layers", "nn"}
+    own = {"compat", "contrib", "estimator", "layers", "nn"}
+    assert set(tf.__all__) == own | {"leave_default_graph", "reset_default_graph"}

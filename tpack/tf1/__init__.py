@@ -2,17 +2,30 @@
 
 Everything of ``tensorflow.compat.v1`` is here under its own name and is the same object, looked up when asked for. What
 TensorFlow has lost since then is tpack's own: ``tf.layers``, ``tf.nn.rnn_cell``, ``tf.estimator`` and ``tf.contrib``.
-Nothing of TensorFlow is patched, and no switch is thrown: a script that builds its graph without a ``tf.Graph`` of its
-own calls ``tf.disable_eager_execution()`` first, as it does with ``tensorflow.compat.v1``.
+Nothing of TensorFlow is patched, and no switch is thrown. A script that builds without a ``tf.Graph`` of its own gets a
+default graph when it begins to build, see `tpack.tf1.default_graph`.
 
 A name that exists nowhere any more raises `tpack.errors.MissingNameError`, which says what to use in its place.
 ``docs/tf1.md`` lists what is there.
 """
 
+from typing import Any
+
 from tensorflow.compat import v1 as _v1
 
+from tpack.tf1.default_graph import builds, enter_default_graph
+from tpack.tf1.default_graph import leave_default_graph as leave_default_graph
+from tpack.tf1.default_graph import reset_default_graph as reset_default_graph
 from tpack.tf1.places import look_up
 
 _OWN = {name: f"{__name__}.{name}" for name in ("compat", "contrib", "estimator", "layers", "nn")}
 
-__getattr__, __dir__, __all__ = look_up(__name__, _OWN, behind=_v1)
+_load, __dir__, __all__ = look_up(__name__, _OWN, own=["leave_default_graph", "reset_default_graph"], behind=_v1)
+
+
+def __getattr__(name: str) -> Any:
+    """Look a name up, and give the script a default graph if it begins to build with this."""
+    value = _load(name)
+    if builds(name, value):
+        enter_default_graph()
+    return value
