@@ -118,7 +118,8 @@ def _join_predictions(predictions: Sequence[Tensors]) -> Tensors:
     if not isinstance(predictions[0], dict):
         return _concat(predictions)
     _check_same_names("predictions", predictions)
-    return {name: _concat([named[name] for named in predictions], name) for name in predictions[0]}
+    # A name may be a pair, that of a head and that of its prediction.
+    return {name: _concat([named[name] for named in predictions], str(name)) for name in predictions[0]}
 
 
 def _join_export_outputs(specs: Sequence[EstimatorSpec]) -> dict[str, ExportOutput] | None:

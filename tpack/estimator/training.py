@@ -35,6 +35,14 @@ _READING = frozenset({"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "
 """What uses a variable, or the reference to one, and does not change it."""
 
 
+class NanLossError(NumericsError, tf.train.NanLossDuringTrainingError):
+    """The loss is not a number: tpack's error, and the one that TensorFlow's estimators raised."""
+
+    def __str__(self) -> str:
+        """Return what happened, which TensorFlow's error does not say."""
+        return str(self.args[0])
+
+
 @dataclass(frozen=True)
 class TrainLimits:
     """When training ends, apart from the end of the data.
@@ -280,7 +288,7 @@ class _Loop:
         self._note_step(int(step))
         self.loss = float(loss)
         if math.isnan(self.loss):
-            raise NumericsError(f"the loss is not a number after global step {self.step}: training diverged")
+            raise NanLossError(f"the loss is not a number after global step {self.step}: training diverged")
         self._reports.after_step(self.step, self.loss, summary)
         self._writer.after_step(self._session.session, self.step)
 

@@ -16,6 +16,31 @@ _ROOT = "tpack.tf1"
 # The name as scripts write it after ``tf.``, and what to use in its place: a sentence without a capital and full stop.
 MISSING: dict[str, str] = {
     "contrib.tpu": "there are no TPUs here; tf.estimator and the trainers of tpack train on GPUs and CPUs",
+    "estimator.BoostedTreesClassifier": "use a DNNClassifier, or the package tensorflow_decision_forests or xgboost",
+    "estimator.BoostedTreesEstimator": "use a DNNEstimator, or the package tensorflow_decision_forests or xgboost",
+    "estimator.BoostedTreesRegressor": "use a DNNRegressor, or the package tensorflow_decision_forests or xgboost",
+    "estimator.tpu": "there are no TPUs here; tf.estimator.Estimator trains on GPUs and CPUs",
+    "estimator.experimental.KMeans": "use the package scikit-learn",
+    "estimator.experimental.LinearSDCA": "give a LinearClassifier or LinearRegressor the optimizer 'Ftrl'",
+    "estimator.experimental.build_raw_supervised_input_receiver_fn": (
+        "models are exported for prediction alone: use tf.estimator.export.build_raw_serving_input_receiver_fn"
+    ),
+    "estimator.inputs.keras_input_fn": "use tf.estimator.inputs.numpy_input_fn",
+    "contrib.estimator.DNNClassifierWithLayerAnnotations": "use tf.estimator.DNNClassifier",
+    "contrib.estimator.DNNRegressorWithLayerAnnotations": "use tf.estimator.DNNRegressor",
+    "contrib.estimator.RNNClassifier": "write a model_fn with tf.nn.dynamic_rnn and a head such as multi_class_head",
+    "contrib.estimator.RNNEstimator": "write a model_fn with tf.nn.dynamic_rnn and a head such as multi_class_head",
+    "contrib.estimator.SavedModelEstimator": "load the model by tf.saved_model.load, or tpack.predict",
+    "contrib.estimator.boosted_trees_classifier_train_in_memory": "use the package xgboost",
+    "contrib.estimator.boosted_trees_regressor_train_in_memory": "use the package xgboost",
+    "contrib.estimator.build_raw_supervised_input_receiver_fn": (
+        "models are exported for prediction alone: use tf.estimator.export.build_raw_serving_input_receiver_fn"
+    ),
+    "contrib.estimator.build_supervised_input_receiver_fn_from_input_fn": (
+        "models are exported for prediction alone: use tf.estimator.export.build_raw_serving_input_receiver_fn"
+    ),
+    "contrib.estimator.export_all_saved_models": "use Estimator.export_saved_model, which exports for prediction",
+    "contrib.estimator.export_saved_model_for_mode": "use Estimator.export_saved_model, which exports for prediction",
 }
 
 

@@ -1,0 +1,274 @@
+"""Wide and deep: the sum of a linear model's logits and those of a network, each with its optimizer."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.estimator.building import WarmStartSettings
+from tpack.estimator.estimator import Estimator
+from tpack.estimator.model_fn import ModelFn
+from tpack.estimator.run_config import RunConfig
+from tpack.estimator.spec import EstimatorSpec
+from tpack.tf1.estimator.canned import check_features, check_head, classification_head, model_scope, regression_head
+from tpack.tf1.estimator.heads.base import Head
+from tpack.tf1.estimator.logits import (
+    Activation,
+    DnnOptions,
+    Partitioner,
+    check_columns,
+    dnn_logit_fn,
+    input_partitioner,
+    linear_logit_fn_builder,
+    one_part,
+    summarize_layer,
+)
+from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
+from tpack.utils.argument_types import check_arguments
+
+_DNN_RATE = 0.001
+_HIGHEST_LINEAR_RATE = 0.005
+_SUM = tf.losses.Reduction.SUM
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """The linear part; None as the columns where there is none."""
+
+    columns: Any
+    optimizer: OptimizerLike
+    sparse_combiner: str
+
+    @property
+    def learning_rate(self) -> float:
+        """That of an optimizer that is given by its name."""
+        return min(_HIGHEST_LINEAR_RATE, 1.0 / math.sqrt(len(self.columns)))
+
+
+@dataclass(frozen=True)
+class _Deep:
+    """The network; None as the columns where there is none."""
+
+    columns: Any
+    optimizer: OptimizerLike
+    options: DnnOptions
+
+
+@check_arguments
+class DNNLinearCombinedEstimator(Estimator):
+    """A linear model and a network with any head.
+
+    Args:
+        head: what the logits mean.
+        model_dir: as for `Estimator`.
+        linear_feature_columns: the columns of the linear model; none of them for no linear model.
+        linear_optimizer: an optimizer, its name, or a function that makes one. That of a name learns at a rate of
+            0.005, or one over the root of the number of columns if that is less.
+        dnn_feature_columns: the columns of the network; none of them for no network.
+        dnn_optimizer: the same for the network, where that of a name learns at a rate of 0.001.
+        dnn_hidden_units: the widths of the hidden layers.
+        dnn_activation_fn: of the hidden layers; None for none.
+        dnn_dropout: how much of each hidden layer is dropped in training.
+        input_layer_partitioner: for the variables of columns.
+        config: as for `Estimator`.
+        linear_sparse_combiner: how the weights of an example's several categories are added up.
+
+    Raises:
+        ConfigError: There are no columns at all, columns of a network without hidden units, or no such optimizer.
+
+    Source:
+        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        model_dir: str | None = None,
+        linear_feature_columns: Any = None,
+        linear_optimizer: OptimizerLike = "Ftrl",
+        dnn_feature_columns: Any = None,
+        dnn_optimizer: OptimizerLike = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Activation | None = tf.nn.relu,
+        dnn_dropout: float | None = None,
+        input_layer_partitioner: Partitioner | None = None,
+        config: RunConfig | None = None,
+        linear_sparse_combiner: str = "sum",
+    ) -> None:
+        hidden = tuple(dnn_hidden_units or ())
+        options = DnnOptions(hidden, dnn_activation_fn, dnn_dropout, input_layer_partitioner, False)
+        linear = _Linear(_columns(self, linear_feature_columns), linear_optimizer, linear_sparse_combiner)
+        deep = _Deep(_columns(self, dnn_feature_columns), dnn_optimizer, options)
+        super().__init__(_combined_model_fn(check_head(self, head), linear, deep), model_dir, config)
+
+
+@check_arguments
+class DNNLinearCombinedClassifier(Estimator):
+    """A linear model and a network that tell classes.
+
+    Args:
+        model_dir: as for `Estimator`.
+        linear_feature_columns: as for `DNNLinearCombinedEstimator`.
+        linear_optimizer: as for `DNNLinearCombinedEstimator`.
+        dnn_feature_columns: as for `DNNLinearCombinedEstimator`.
+        dnn_optimizer: as for `DNNLinearCombinedEstimator`.
+        dnn_hidden_units: the widths of the hidden layers.
+        dnn_activation_fn: of the hidden layers; None for none.
+        dnn_dropout: how much of each hidden layer is dropped in training.
+        n_classes: how many classes.
+        weight_column: a key of the features, or a numeric column.
+        label_vocabulary: the names of the classes.
+        input_layer_partitioner: for the variables of columns.
+        config: as for `Estimator`.
+        warm_start_from: as for `Estimator`.
+        loss_reduction: how the losses of examples become one.
+        batch_norm: normalise each hidden layer.
+        linear_sparse_combiner: how the weights of an example's several categories are added up.
+
+    Raises:
+        ConfigError: As for `DNNLinearCombinedEstimator`, or there are fewer than two classes.
+
+    Source:
+        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
+    """
+
+    def __init__(
+        self,
+        model_dir: str | None = None,
+        linear_feature_columns: Any = None,
+        linear_optimizer: OptimizerLike = "Ftrl",
+        dnn_feature_columns: Any = None,
+        dnn_optimizer: OptimizerLike = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Activation | None = tf.nn.relu,
+        dnn_dropout: float | None = None,
+        n_classes: int = 2,
+        weight_column: Any = None,
+        label_vocabulary: Sequence[str] | None = None,
+        input_layer_partitioner: Partitioner | None = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | WarmStartSettings | None = None,
+        loss_reduction: str = _SUM,
+        batch_norm: bool = False,
+        linear_sparse_combiner: str = "sum",
+    ) -> None:
+        head = classification_head(n_classes, weight_column, label_vocabulary, loss_reduction)
+        hidden = tuple(dnn_hidden_units or ())
+        options = DnnOptions(hidden, dnn_activation_fn, dnn_dropout, input_layer_partitioner, batch_norm)
+        linear = _Linear(_columns(self, linear_feature_columns), linear_optimizer, linear_sparse_combiner)
+        deep = _Deep(_columns(self, dnn_feature_columns), dnn_optimizer, options)
+        super().__init__(_combined_model_fn(head, linear, deep), model_dir, config, None, warm_start_from)
+
+
+@check_arguments
+class DNNLinearCombinedRegressor(Estimator):
+    """A linear model and a network that predict numbers.
+
+    Args:
+        model_dir: as for `Estimator`.
+        linear_feature_columns: as for `DNNLinearCombinedEstimator`.
+        linear_optimizer: as for `DNNLinearCombinedEstimator`.
+        dnn_feature_columns: as for `DNNLinearCombinedEstimator`.
+        dnn_optimizer: as for `DNNLinearCombinedEstimator`.
+        dnn_hidden_units: the widths of the hidden layers.
+        dnn_activation_fn: of the hidden layers; None for none.
+        dnn_dropout: how much of each hidden layer is dropped in training.
+        label_dimension: how many numbers an example has.
+        weight_column: a key of the features, or a numeric column.
+        input_layer_partitioner: for the variables of columns.
+        config: as for `Estimator`.
+        warm_start_from: as for `Estimator`.
+        loss_reduction: how the losses of examples become one.
+        batch_norm: normalise each hidden layer.
+        linear_sparse_combiner: how the weights of an example's several categories are added up.
+
+    Raises:
+        ConfigError: As for `DNNLinearCombinedEstimator`, or the dimension is not positive.
+
+    Source:
+        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
+    """
+
+    def __init__(
+        self,
+        model_dir: str | None = None,
+        linear_feature_columns: Any = None,
+        linear_optimizer: OptimizerLike = "Ftrl",
+        dnn_feature_columns: Any = None,
+        dnn_optimizer: OptimizerLike = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Activation | None = tf.nn.relu,
+        dnn_dropout: float | None = None,
+        label_dimension: int = 1,
+        weight_column: Any = None,
+        input_layer_partitioner: Partitioner | None = None,
+        config: RunConfig | None = None,
+        warm_start_from: str | WarmStartSettings | None = None,
+        loss_reduction: str = _SUM,
+        batch_norm: bool = False,
+        linear_sparse_combiner: str = "sum",
+    ) -> None:
+        head = regression_head(label_dimension, weight_column, loss_reduction)
+        hidden = tuple(dnn_hidden_units or ())
+        options = DnnOptions(hidden, dnn_activation_fn, dnn_dropout, input_layer_partitioner, batch_norm)
+        linear = _Linear(_columns(self, linear_feature_columns), linear_optimizer, linear_sparse_combiner)
+        deep = _Deep(_columns(self, dnn_feature_columns), dnn_optimizer, options)
+        super().__init__(_combined_model_fn(head, linear, deep), model_dir, config, None, warm_start_from)
+
+
+def _columns(owner: object, columns: Any) -> list[Any]:
+    return check_columns(owner, columns) if columns else []
+
+
+def _combined_model_fn(head: Head, linear: _Linear, deep: _Deep) -> ModelFn:
+    """Return the model_fn of both parts with any head."""
+    check_optimizer(linear.optimizer)
+    check_optimizer(deep.optimizer)
+    if not linear.columns and not deep.columns:
+        raise ConfigError("wanted linear_feature_columns, dnn_feature_columns or both, got neither")
+    if deep.columns and not deep.options.hidden_units:
+        raise ConfigError("dnn_feature_columns want dnn_hidden_units, and there are none")
+
+    def model_fn(features: Any, labels: Any, mode: str, config: RunConfig | None = None) -> EstimatorSpec:
+        check_features(features)
+        parts = []
+        if deep.columns:
+            with model_scope("dnn", one_part()):
+                parts.append(dnn_logit_fn(head.logits_dimension, deep.columns, deep.options)(features, mode))
+        if linear.columns:
+            partitioner = deep.options.input_partitioner or input_partitioner()
+            with model_scope("linear", partitioner) as scope:
+                build = linear_logit_fn_builder(head.logits_dimension, linear.columns, linear.sparse_combiner)
+                parts.append(build(features))
+                summarize_layer(parts[-1], scope.name)
+        logits = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        return head.create_estimator_spec(
+            features, mode, logits, labels, train_op_fn=lambda loss: _minimize(loss, linear, deep)
+        )
+
+    return model_fn
+
+
+def _minimize(loss: tf.Tensor, linear: _Linear, deep: _Deep) -> tf.Operation:
+    """Return the operation that trains both parts, and then counts the step."""
+    parts = []
+    if deep.columns:
+        parts.append((make_optimizer(deep.optimizer, _DNN_RATE), "dnn"))
+    if linear.columns:
+        parts.append((make_optimizer(linear.optimizer, linear.learning_rate), "linear"))
+    pairs = [optimizer.compute_gradients(loss, _trainable_in(scope)) for optimizer, scope in parts]
+    done: list[tf.Operation] = []
+    for index, (optimizer, _) in enumerate(parts):
+        is_last = index == len(parts) - 1
+        with tf.control_dependencies(done):
+            done.append(optimizer.apply_gradients(pairs[index], tf.train.get_global_step() if is_last else None))
+    return tf.group(*done)
+
+
+def _trainable_in(scope: str) -> list[tf.Variable]:
+    around = tf.get_variable_scope().name
+    prefix = f"{around}/{scope}/" if around else f"{scope}/"
+    return [variable for variable in tf.trainable_variables() if variable.op.name.startswith(prefix)]

@@ -1,0 +1,56 @@
+"""``tf.estimator.export``: what a model offers when it is exported, and what it is fed then."""
+
+from collections.abc import Mapping
+
+import tensorflow.compat.v1 as tf
+
+from tpack.estimator import inputs
+from tpack.estimator.spec import Tensors
+from tpack.tf1.places import look_up
+
+_SINGLE_FEATURE = "feature"
+_OF_TPACK = (
+    "ClassificationOutput ExportOutput PredictOutput RegressionOutput build_parsing_serving_input_receiver_fn "
+    "build_raw_serving_input_receiver_fn"
+)
+_PLACES = {name: f"tpack.estimator:{name}" for name in _OF_TPACK.split()}
+
+
+class ServingInputReceiver(inputs.ServingInputReceiver):
+    """The features of a model that is served, and the tensors that are fed.
+
+    A single feature becomes a dict, in which it is called ``feature``.
+
+    Args:
+        features: a dict of tensors, or one tensor.
+        receiver_tensors: as for `tpack.estimator.ServingInputReceiver`.
+        receiver_tensors_alternatives: as for `tpack.estimator.ServingInputReceiver`.
+
+    Source:
+        The class of this name in ``tf.estimator.export`` of TensorFlow 1.15.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        features: Tensors,
+        receiver_tensors: Tensors,
+        receiver_tensors_alternatives: Mapping[str, Tensors] | None = None,
+    ) -> "ServingInputReceiver":
+        """Name a single feature."""
+        named = {_SINGLE_FEATURE: features} if isinstance(features, tf.Tensor | tf.SparseTensor) else features
+        return super().__new__(cls, named, receiver_tensors, receiver_tensors_alternatives)
+
+
+class TensorServingInputReceiver(inputs.ServingInputReceiver):
+    """The one tensor that a model's features are when it is served, and the tensors that are fed.
+
+    Source:
+        The class of this name in ``tf.estimator.export`` of TensorFlow 1.15.
+    """
+
+    __slots__ = ()
+
+
+__getattr__, __dir__, __all__ = look_up(__name__, _PLACES, own=("ServingInputReceiver", "TensorServingInputReceiver"))

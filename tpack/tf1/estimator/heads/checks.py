@@ -1,0 +1,195 @@
+"""Checks of what a head is given: logits, labels, weights, vocabularies and thresholds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.utils.checks import check_count, shown
+
+# TensorFlow 2 has other names for some of the reductions.
+_NAMES_OF_TF2 = {"sum": tf.losses.Reduction.SUM, "sum_over_batch_size": tf.losses.Reduction.SUM_OVER_BATCH_SIZE}
+
+
+def check_reduction(loss_reduction: str) -> str:
+    """Return the name of a reduction as ``tf.losses.Reduction`` has it.
+
+    Args:
+        loss_reduction: the name in TensorFlow 1 or 2.
+
+    Raises:
+        ConfigError: There is no such reduction, or it leaves a loss for each example.
+    """
+    if isinstance(loss_reduction, str):
+        loss_reduction = _NAMES_OF_TF2.get(loss_reduction, loss_reduction)
+    wanted = [name for name in tf.losses.Reduction.all() if name != tf.losses.Reduction.NONE]
+    if loss_reduction not in wanted:
+        raise ConfigError(f"loss_reduction of a head must be one of {', '.join(wanted)}, got {shown(loss_reduction)}")
+    return loss_reduction
+
+
+def check_classes(owner: object, n_classes: int, vocabulary: Sequence[str] | None, least: int) -> None:
+    """Check the number of classes, and that a vocabulary has a name for each.
+
+    Args:
+        owner: the head.
+        n_classes: how many.
+        vocabulary: the names of the classes, or None.
+        least: how many there have to be.
+
+    Raises:
+        ConfigError: There are too few classes, or another number of names, or one name twice.
+        WrongTypeError: The vocabulary is no list.
+    """
+    check_count(owner, "n_classes", n_classes, minimum=least)
+    if vocabulary is None:
+        return
+    if not isinstance(vocabulary, (list, tuple)):
+        raise WrongTypeError(f"label_vocabulary must be a list or tuple of names, got {shown(vocabulary)}")
+    if len(vocabulary) != n_classes or len(set(vocabulary)) != n_classes:
+        raise ConfigError(
+            f"label_vocabulary must have {n_classes} different names, one for each class, got {shown(vocabulary)}"
+        )
+
+
+def check_thresholds(thresholds: Sequence[float] | None) -> tuple[float, ...]:
+    """Return thresholds of probabilities.
+
+    Raises:
+        ConfigError: One is not between 0 and 1.
+    """
+    found = tuple(thresholds or ())
+    for threshold in found:
+        if not 0 < threshold < 1:
+            raise ConfigError(f"thresholds must be between 0 and 1, got {shown(threshold)}")
+    return found
+
+
+def check_logits(logits: Any, width: int) -> tf.Tensor:
+    """Return logits as a tensor of floats.
+
+    Args:
+        logits: a tensor.
+        width: how many an example has.
+
+    Raises:
+        ConfigError: It is of another shape or dtype.
+    """
+    logits = tf.convert_to_tensor(logits)
+    if not logits.dtype.is_floating:
+        raise ConfigError(f"logits must be floats, got {logits.dtype.name}")
+    if logits.shape.rank is not None and (logits.shape.rank < 2 or logits.shape[-1] not in (None, width)):
+        raise ConfigError(f"the logits of this head have {width} column(s), got the shape {logits.shape}")
+    return logits
+
+
+def check_labels(labels: Any, logits: tf.Tensor, width: int, what: str = "labels") -> tf.Tensor:
+    """Return labels as a tensor with a row for each row of the logits.
+
+    Args:
+        labels: [B, width], or [B] where the width is one.
+        logits: [B, D].
+        width: how many columns labels have.
+        what: they are called in the message.
+
+    Returns:
+        [B, width]. When the graph runs, other shapes are an error.
+
+    Raises:
+        ConfigError: They are missing, sparse, or of another shape.
+    """
+    if labels is None:
+        raise ConfigError(f"the head wants {what} to train and to evaluate, and the input_fn gave none")
+    if isinstance(labels, (tf.SparseTensor, dict)):
+        raise ConfigError(f"{what} must be one dense tensor, got {shown(labels)}")
+    labels = tf.convert_to_tensor(labels)
+    rank = logits.shape.rank or 2
+    if labels.shape.rank == rank - 1 and (width == 1 or rank > 2):
+        labels = labels[..., tf.newaxis]
+    if labels.shape.rank is not None and (labels.shape.rank != rank or labels.shape[-1] not in (None, width)):
+        raise ConfigError(f"{what} of this head have {width} column(s), got the shape {labels.shape}")
+    wanted = logits.shape[:-1].concatenate([width])
+    if not labels.shape.is_compatible_with(wanted):
+        raise ConfigError(f"{what} of shape {labels.shape} do not go with logits of shape {logits.shape}")
+    if labels.shape.is_fully_defined() and wanted.is_fully_defined():
+        return labels
+    shape = tf.concat([tf.shape(logits)[:-1], [width]], 0)
+    message = f"{what} of this head must have a row for each row of the logits, and {width} column(s)"
+    with tf.control_dependencies([tf.debugging.assert_equal(shape, tf.shape(labels), message=message)]):
+        return tf.ensure_shape(tf.identity(labels), wanted)
+
+
+def weights_of(features: Any, weight_column: Any, losses: tf.Tensor) -> Any:
+    """Return the weights of examples, as they go with their losses.
+
+    Args:
+        features: the input.
+        weight_column: a key of the features, a numeric column, or None.
+        losses: [B, 1] or [B, D].
+
+    Returns:
+        [B, 1] or [B, D] floats, or 1.0 where there is no column.
+
+    Raises:
+        ConfigError: There is no such feature, or it is of another shape.
+    """
+    if weight_column is None:
+        return 1.0
+    key = weight_column if isinstance(weight_column, str) else getattr(weight_column, "key", None)
+    if not isinstance(key, str):
+        raise ConfigError(f"weight_column must be a key of the features or a numeric column, got {weight_column!r}")
+    if not isinstance(features, dict) or key not in features:
+        raise ConfigError(f"there is no feature {key!r} for the weight_column")
+    weights = tf.convert_to_tensor(features[key])
+    if not weights.dtype.is_floating and not weights.dtype.is_integer:
+        raise ConfigError(f"the weights in the feature {key!r} must be numbers, got {weights.dtype.name}")
+    weights = tf.cast(weights, tf.float32)
+    normalize = getattr(weight_column, "normalizer_fn", None)
+    weights = weights if normalize is None else normalize(weights)
+    if weights.shape.rank is not None and weights.shape.rank < (losses.shape.rank or 2):
+        weights = weights[..., tf.newaxis]
+    if weights.shape.rank != losses.shape.rank or weights.shape[-1] not in (None, 1, losses.shape[-1]):
+        raise ConfigError(f"weights of shape {weights.shape} do not go with losses of shape {losses.shape}")
+    return weights
+
+
+def ids_of(labels: tf.Tensor, vocabulary: Sequence[Any] | None, what: str) -> tf.Tensor:
+    """Return labels as numbers of classes.
+
+    Args:
+        labels: numbers, or names where there is a vocabulary.
+        vocabulary: the names of the classes, or None.
+        what: the head, for messages.
+
+    Returns:
+        Integers of the same shape. A name that is no class's is -1.
+
+    Raises:
+        ConfigError: Labels are of another dtype.
+    """
+    if vocabulary is None:
+        if not labels.dtype.is_integer:
+            raise ConfigError(f"labels of a {what} without label_vocabulary are integers, got {labels.dtype.name}")
+        return tf.cast(labels, tf.int64)
+    if labels.dtype != tf.string:
+        raise ConfigError(f"labels of a {what} with label_vocabulary are strings, got {labels.dtype.name}")
+    keys = tf.constant(list(vocabulary), tf.string)
+    numbers = tf.range(len(vocabulary), dtype=tf.int64)
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, numbers), default_value=-1)
+    return table.lookup(labels)
+
+
+def in_range(numbers: tf.Tensor, highest: int, what: str) -> tf.Tensor:
+    """Return numbers that are checked, when the graph runs, to be from 0 to the highest.
+
+    Args:
+        numbers: a tensor.
+        highest: the largest that is allowed.
+        what: they are called in the message.
+    """
+    message = f"{what} must be from 0 to {highest}, or names of the label_vocabulary where there is one"
+    low = tf.debugging.assert_greater_equal(numbers, tf.zeros([], numbers.dtype), message=message)
+    high = tf.debugging.assert_less_equal(numbers, tf.constant(highest, numbers.dtype), message=message)
+    with tf.control_dependencies([low, high]):
+        return tf.identity(numbers)

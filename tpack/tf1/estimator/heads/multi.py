@@ -1,0 +1,145 @@
+"""Several heads on one model: their losses are added up."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.estimator.spec import ExportOutput, Metrics, PredictOutput
+from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, Head, LossSpec
+from tpack.tf1.estimator.heads.checks import check_logits
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_instances
+
+
+@check_arguments
+class MultiHead(Head):
+    """Several heads, each with its part of the logits, and labels by their names.
+
+    Logits are one tensor, [B, the sum of the heads' dimensions], which is cut in the order of the heads, or a dict by
+    the names of heads. Predictions are under pairs of a head's name and its own key.
+
+    Args:
+        heads: with different names.
+        head_weights: how much the loss of each counts; None for 1 each.
+
+    Raises:
+        ConfigError: There is no head, one has no name or that of another, or there is another number of weights.
+
+    Source:
+        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
+    """
+
+    def __init__(self, heads: Sequence[Head], head_weights: Sequence[float] | None = None) -> None:
+        self._heads = tuple(check_instances(self, "heads", heads, Head, least=1))
+        names = [head.name for head in self._heads]
+        if None in names or len(set(names)) < len(names):
+            raise ConfigError(f"the heads of a MultiHead must have different names, got {names}")
+        if head_weights is not None and len(head_weights) != len(names):
+            raise ConfigError(f"wanted a weight for each of {len(names)} head(s), got {len(head_weights)}")
+        self._weights = tuple(head_weights or (1.0,) * len(names))
+
+    @property
+    def name(self) -> str | None:
+        """The names of all heads."""
+        return "_".join(str(head.name) for head in self._heads)
+
+    @property
+    def logits_dimension(self) -> int:
+        """The sum of the heads' dimensions."""
+        return sum(head.logits_dimension for head in self._heads)
+
+    @property
+    def loss_reduction(self) -> str:
+        """That of the heads, which are alike in it.
+
+        Raises:
+            ConfigError: They are not.
+        """
+        reductions = {head.loss_reduction for head in self._heads}
+        if len(reductions) > 1:
+            raise ConfigError(f"the heads of a MultiHead must have one loss_reduction, got {', '.join(reductions)}")
+        return reductions.pop()
+
+    def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
+        """Return the weighted sum of the heads' losses; all else is by the names of heads.
+
+        Args:
+            features: the input, in which weights may be.
+            mode: one of `ModeKeys`.
+            logits: one tensor, or several by the names of heads.
+            labels: by the names of heads.
+
+        Raises:
+            ConfigError: Labels of a head are missing.
+        """
+        if not isinstance(labels, Mapping) or any(head.name not in labels for head in self._heads):
+            names = ", ".join(str(head.name) for head in self._heads)
+            raise ConfigError(f"a MultiHead wants a dict of labels for its heads, {names}; got {labels!r}")
+        parts = self._parts(logits)
+        found = {}
+        for head in self._heads:
+            with tf.name_scope(head.name):
+                found[head.name] = head.create_loss(features, mode, parts[str(head.name)], labels[head.name])
+        losses = [
+            found[head.name].training_loss * weight for head, weight in zip(self._heads, self._weights, strict=True)
+        ]
+        return LossSpec(tf.add_n(losses, name="merge_losses"), found, None, None)
+
+    def predictions(self, logits: Any, keys: Sequence[str] | None = None) -> dict[Any, tf.Tensor]:
+        """Return the heads' predictions, under pairs of name and key."""
+        parts = self._parts(logits)
+        made: dict[Any, tf.Tensor] = {}
+        for head in self._heads:
+            with tf.name_scope(head.name):
+                own = head.predictions(parts[str(head.name)], keys)
+            made.update({(head.name, key): value for key, value in own.items()})
+        return made
+
+    def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
+        """Offer what each head offers under its name; the first one's is the default."""
+        made: dict[str, ExportOutput] = {}
+        for head in self._heads:
+            own = head.export_outputs(self._of(head, predictions))
+            default = own.pop(DEFAULT_SIGNATURE)
+            made.setdefault(DEFAULT_SIGNATURE, default)
+            made[str(head.name)] = default
+            made.update({f"{head.name}/{key}": output for key, output in own.items()})
+        made["predict"] = PredictOutput({f"{name}/{key}": value for (name, key), value in predictions.items()})
+        return made
+
+    def metric_ops(
+        self, found: LossSpec, predictions: Mapping[Any, tf.Tensor], regularization: tf.Tensor | None
+    ) -> Metrics:
+        """Return the heads' metrics, and the mean of each one's loss."""
+        made: dict[str, Any] = {}
+        for head in self._heads:
+            own = found.unreduced_loss[head.name]
+            made.update(head.metric_ops(own, self._of(head, predictions), None))
+            made[f"loss/{head.name}"] = tf.metrics.mean(own.training_loss)
+        if regularization is not None:
+            made["regularization_loss"] = tf.metrics.mean(regularization)
+        return made
+
+    def add_summaries(self, found: LossSpec, regularization: tf.Tensor | None) -> None:
+        """Add summaries of the heads' losses."""
+        for head in self._heads:
+            head.add_summaries(found.unreduced_loss[head.name], None)
+        if regularization is not None:
+            tf.summary.scalar("regularization_loss", regularization)
+
+    def _parts(self, logits: Any) -> dict[str, Any]:
+        """Return each head's logits by its name."""
+        names = [str(head.name) for head in self._heads]
+        if isinstance(logits, Mapping):
+            missing = [name for name in names if name not in logits]
+            if missing:
+                raise ConfigError(f"the logits of the head(s) {', '.join(missing)} are missing")
+            return dict(logits)
+        cut = tf.split(check_logits(logits, self.logits_dimension), [head.logits_dimension for head in self._heads], -1)
+        return dict(zip(names, cut, strict=True))
+
+    @staticmethod
+    def _of(head: Head, predictions: Mapping[Any, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {key: value for (name, key), value in predictions.items() if name == head.name}

@@ -1,0 +1,158 @@
+"""Heads whose logits are numbers to be predicted, or become such: regression, Poisson and logistic regression."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.estimator.spec import ExportOutput, Metrics, PredictOutput, RegressionOutput
+from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, LossFn, LossSpec, SingleHead, chosen
+from tpack.tf1.estimator.heads.checks import check_labels, check_logits
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
+
+_SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
+
+
+@check_arguments
+class RegressionHead(SingleHead):
+    """Numbers, with the squared error as the loss.
+
+    Args:
+        label_dimension: how many numbers an example has.
+        weight_column: a key of the features, or a numeric column.
+        loss_reduction: how the losses of examples become one.
+        loss_fn: takes ``labels`` and ``logits``, returns [B, label_dimension]; None for the squared error.
+        inverse_link_fn: from logits to predictions; None where they are the same.
+        name: added to the names of metrics.
+
+    Raises:
+        ConfigError: The dimension is not positive, or the losses are not reduced.
+
+    Source:
+        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
+    """
+
+    def __init__(
+        self,
+        label_dimension: int = 1,
+        weight_column: Any = None,
+        loss_reduction: str = _SUM_OVER_BATCH_SIZE,
+        loss_fn: LossFn | None = None,
+        inverse_link_fn: Callable[[tf.Tensor], tf.Tensor] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name, weight_column, loss_reduction, loss_fn)
+        self._dimension = check_count(self, "label_dimension", label_dimension)
+        self._inverse_link = inverse_link_fn
+
+    @property
+    def logits_dimension(self) -> int:
+        """One logit for each number."""
+        return self._dimension
+
+    def predictions(self, logits: Any, keys: Sequence[str] | None = None) -> dict[Any, tf.Tensor]:
+        """Return the numbers, and the logits where they are others."""
+        logits = check_logits(logits, self._dimension)
+        with tf.name_scope("predictions"):
+            if self._inverse_link is None:
+                return chosen({"predictions": logits}, keys)
+            return chosen({"predictions": self._inverse_link(logits), "logits": logits}, keys)
+
+    def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
+        """Return labels as floats."""
+        labels = check_labels(labels, logits, self._dimension)
+        if labels.dtype == tf.string:
+            raise ConfigError("labels of a regression must be numbers, got string")
+        return tf.cast(labels, tf.float32)
+
+    def unreduced_loss(self, labels: tf.Tensor, logits: tf.Tensor, features: Any) -> tf.Tensor:
+        """Return the squared error, or what ``loss_fn`` says."""
+        if self._loss_fn is not None:
+            return self.own_loss(labels, logits, features, self._dimension)
+        return tf.losses.mean_squared_error(labels, logits, reduction=tf.losses.Reduction.NONE)
+
+    def metric_ops(
+        self, found: LossSpec, predictions: Mapping[Any, tf.Tensor], regularization: tf.Tensor | None
+    ) -> Metrics:
+        """Return the means of the loss, of labels and of predictions."""
+        return {
+            **self.loss_metrics(found, regularization),
+            self.key("prediction/mean"): _mean(predictions["predictions"], found.weights),
+            self.key("label/mean"): _mean(found.processed_labels, found.weights),
+        }
+
+    def export_outputs(self, predictions: Mapping[Any, tf.Tensor]) -> dict[str, ExportOutput]:
+        """Offer a regression, and all predictions."""
+        regression = RegressionOutput(predictions["predictions"])
+        return {
+            DEFAULT_SIGNATURE: regression,
+            "regression": regression,
+            "predict": PredictOutput(dict(predictions)),
+        }
+
+
+@check_arguments
+class PoissonRegressionHead(RegressionHead):
+    """Counts: logits are logarithms of their means, and the loss is the Poisson log likelihood's negative.
+
+    Args:
+        label_dimension: how many numbers an example has.
+        weight_column: a key of the features, or a numeric column.
+        loss_reduction: how the losses of examples become one.
+        compute_full_loss: add Stirling's approximation of the term that depends on labels alone.
+        name: added to the names of metrics.
+
+    Raises:
+        ConfigError: The dimension is not positive, or the losses are not reduced.
+
+    Source:
+        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
+    """
+
+    def __init__(
+        self,
+        label_dimension: int = 1,
+        weight_column: Any = None,
+        loss_reduction: str = _SUM_OVER_BATCH_SIZE,
+        compute_full_loss: bool = True,
+        name: str | None = None,
+    ) -> None:
+        def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+            return tf.nn.log_poisson_loss(labels, logits, compute_full_loss=compute_full_loss)
+
+        super().__init__(label_dimension, weight_column, loss_reduction, loss, tf.math.exp, name)
+
+
+@check_arguments
+class LogisticRegressionHead(RegressionHead):
+    """A probability: labels are numbers from 0 to 1, and the loss is the cross entropy.
+
+    Args:
+        weight_column: a key of the features, or a numeric column.
+        loss_reduction: how the losses of examples become one.
+        name: added to the names of metrics.
+
+    Raises:
+        ConfigError: The losses are not reduced.
+
+    Source:
+        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
+    """
+
+    def __init__(
+        self,
+        weight_column: Any = None,
+        loss_reduction: str = _SUM_OVER_BATCH_SIZE,
+        name: str | None = None,
+    ) -> None:
+        def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+            return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+
+        super().__init__(1, weight_column, loss_reduction, loss, tf.sigmoid, name)
+
+
+def _mean(values: tf.Tensor, weights: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the mean over examples and columns, in which an example counts by its weight."""
+    return tf.metrics.mean(values, weights=weights)

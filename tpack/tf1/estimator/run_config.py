@@ -1,0 +1,108 @@
+"""`RunConfig` with all the arguments that it had in TensorFlow 1.15."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
+from tpack.errors import ConfigError
+from tpack.estimator import run_config
+from tpack.utils.checks import check_number, shown
+
+# What tpack's config has for "neither is given".
+_UNSET: Any = run_config.RunConfig.__dataclass_fields__["save_checkpoints_steps"].default
+_CREATION_SECS = 7200
+
+
+class RunConfig(run_config.RunConfig):
+    """The options of an Estimator's runs, as `tpack.estimator.RunConfig` explains them.
+
+    The last three of the arguments that it does not have are for clusters and do nothing.
+
+    Args:
+        model_dir: where checkpoints and summaries go.
+        tf_random_seed: the seed of each graph.
+        save_summary_steps: steps between two summaries.
+        save_checkpoints_steps: steps between two checkpoints.
+        save_checkpoints_secs: seconds between two checkpoints.
+        session_config: a ``tf.ConfigProto``.
+        keep_checkpoint_max: how many checkpoints are kept.
+        keep_checkpoint_every_n_hours: a checkpoint this long after the last one that was kept for good is kept, too.
+        log_step_count_steps: steps between two lines of the log.
+        train_distribute: a strategy to train under.
+        device_fn: a device function.
+        protocol: None or ``"grpc"``.
+        eval_distribute: a strategy to evaluate under.
+        experimental_distribute: both strategies.
+        experimental_max_worker_delay_secs: a number, or None.
+        session_creation_timeout_secs: a number.
+
+    Raises:
+        ConfigError: As for `tpack.estimator.RunConfig`, or there is no such protocol.
+
+    Source:
+        The class of this name in ``tf.estimator`` of TensorFlow 1.15.
+    """
+
+    def __init__(
+        self,
+        model_dir: str | None = None,
+        tf_random_seed: int | None = None,
+        save_summary_steps: int | None = 100,
+        save_checkpoints_steps: int | None = _UNSET,
+        save_checkpoints_secs: float | None = _UNSET,
+        session_config: tf.ConfigProto | None = None,
+        keep_checkpoint_max: int | None = 5,
+        keep_checkpoint_every_n_hours: float = 10000,
+        log_step_count_steps: int | None = 100,
+        train_distribute: DistributionStrategy | None = None,
+        device_fn: Callable[[tf.Operation], str] | None = None,
+        protocol: str | None = None,
+        eval_distribute: DistributionStrategy | None = None,
+        experimental_distribute: DistributeConfig | None = None,
+        experimental_max_worker_delay_secs: float | None = None,
+        session_creation_timeout_secs: float = _CREATION_SECS,
+    ) -> None:
+        if protocol not in (None, "grpc"):
+            raise ConfigError(f"protocol of a RunConfig must be None or 'grpc', got {shown(protocol)}")
+        for name, secs in (
+            ("experimental_max_worker_delay_secs", experimental_max_worker_delay_secs or 0),
+            ("session_creation_timeout_secs", session_creation_timeout_secs),
+        ):
+            check_number(self, name, secs, low=0)
+        super().__init__(
+            model_dir,
+            tf_random_seed,
+            save_summary_steps,
+            save_checkpoints_steps,
+            save_checkpoints_secs,
+            session_config,
+            keep_checkpoint_max,
+            keep_checkpoint_every_n_hours,
+            log_step_count_steps,
+            train_distribute,
+            device_fn,
+            eval_distribute,
+            experimental_distribute,
+        )
+
+    @property
+    def cluster_spec(self) -> tf.train.ClusterSpec:
+        """The processes of a cluster: none."""
+        return tf.train.ClusterSpec({})
+
+    @property
+    def evaluation_master(self) -> str:
+        """The address of the server that evaluations connect to: none, they run in this process."""
+        return ""
+
+    @property
+    def global_id_in_cluster(self) -> int:
+        """The number of this process among all."""
+        return 0
+
+    @property
+    def service(self) -> None:
+        """What ``TF_CONFIG`` says beside the cluster: nothing, it is not read."""
+        return
