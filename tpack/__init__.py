@@ -4,8 +4,16 @@ The everyday names of all packages are here, so that ``from tpack import *`` giv
 is loaded when it is first used: ``import tpack`` alone is quick, and loads no TensorFlow.
 """
 
+from tpack.older_names.table import FOR_STAR
 from tpack.public_names import names_by_package
 from tpack.utils.lazy import attach
 from tpack.version import __version__ as __version__
 
-__getattr__, __dir__, __all__ = attach(__name__, names_by_package())
+__getattr__, _list_names, _today = attach(__name__, names_by_package())
+
+# Scripts that were written for older versions of tensorpack import everything, too.
+__all__ = [*_today, *FOR_STAR]
+
+
+def __dir__() -> list[str]:
+    return sorted({*_list_names(), *FOR_STAR})

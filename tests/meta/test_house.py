@@ -26,13 +26,7 @@ STANDS_ALONE: dict[str, str] = {}
 
 # It only hands on what is elsewhere: scripts import these names from here, and a level below needs the code.
 HANDS_ON = {
-    "tpack.callbacks.param": "tensorpack's name; here setters and what they set are two concepts",
-    "tpack.dataflow.common": "tensorpack's name for what is here in modules named after what they do",
-    "tpack.models.common": "tensorpack's name for what is here in modules named after what they do",
-    "tpack.train.tower": "tensorpack's name for what is here in trainers and in the package `tpack.tower`",
-    "tpack.utils.utils": "tensorpack's name for what is here in modules named after what they do",
     "tpack.tfutils.collection": "the code is in tpack.tower, which saves and restores collections itself",
-    "tpack.tfutils.common": "tensorpack's name for what is here in modules named after what they do",
 }
 
 # The only subclass is in another file of the package: users derive from the base.

@@ -15,6 +15,7 @@ import numpy as np
 
 from tpack.dataflow.state import StatelessError, StateReader, make_state
 from tpack.errors import InputError
+from tpack.older_names.methods import FLOW_METHODS, take_older_methods
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.rng import get_rng
 
@@ -34,6 +35,9 @@ class UnknownLengthError(InputError, NotImplementedError, TypeError):
 class DataFlow(ABC):
     """The base of all flows; a subclass has ``__iter__`` and, if it can, ``__len__``."""
 
+    def __init_subclass__(cls) -> None:
+        take_older_methods(cls, FLOW_METHODS)
+
     @abstractmethod
     def __iter__(self) -> Iterator[Any]:
         """Begin a pass over the data and yield its data points."""
@@ -49,14 +53,6 @@ class DataFlow(ABC):
     def __bool__(self) -> bool:
         """Return True, so that ``if ds`` asks whether there is a flow, and not whether it knows of a data point."""
         return True
-
-    def size(self) -> int:
-        """Return the length, under the name that it had before ``len`` was used.
-
-        Raises:
-            UnknownLengthError: It is not known.
-        """
-        return len(self)
 
     def reset_state(self) -> None:  # noqa: B027 (most flows have nothing to reset)
         """Prepare for iteration in this process: seed generators, open what cannot be sent to another process.

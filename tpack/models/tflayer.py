@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tpack.older_names.table import names_of
 from tpack.tower.getters import custom_getter_scope
+
+__getattr__ = names_of(__name__)
 
 __all__ = ["rename_tflayer_get_variable"]
 

@@ -6,6 +6,7 @@ from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import DummyConstantInput
+from tpack.older_names.trainers import with_cost_attribute
 from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig
@@ -49,7 +50,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)
     trainer.checks_cost = trainer.checks_cost and config.check_cost
     with ended_by_signals():
-        trainer.setup_graph(signature, _staged(config.data, devices), model.build_graph, model.get_optimizer)
+        trainer.setup_graph(signature, _staged(config.data, devices), with_cost_attribute(model), model.get_optimizer)
     with trainer.graph.as_default():
         describe_trainable_vars()
     trainer.resumed_states = config.callback_states

@@ -12,6 +12,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
+from tpack.older_names.trainers import takes_config
 from tpack.reduction.base import Reducer
 from tpack.reduction.modes import ReductionMode, reducer_for_mode
 from tpack.tower.context import TowerContext, current_tower_context
@@ -25,6 +26,7 @@ _MAX_TOWERS_TO_BALANCE = 4
 """Up to this many GPUs, shared variables are balanced over them by default; beyond, they lie on the CPU."""
 
 
+@takes_config
 @check_arguments
 class SimpleTrainer(BuilderTrainer):
     """Trains one tower on one device.
@@ -44,6 +46,7 @@ class NoOpTrainer(SimpleTrainer):
         """Do nothing."""
 
 
+@takes_config
 @check_arguments
 class SyncMultiGPUTrainerReplicated(BuilderTrainer):
     """Trains K towers with their own variables each, and all-reduces the gradients.
@@ -84,6 +87,7 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
         super().__init__(builder, precision=precision)
 
 
+@takes_config
 @check_arguments
 class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
     """Trains K towers that share their variables, and averages the gradients where each variable lies.
@@ -102,6 +106,7 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
         super().__init__(SyncMultiGPUParameterServerBuilder(gpus, ps_device), precision=precision)
 
 
+@takes_config
 @check_arguments
 class AsyncMultiGPUTrainer(BuilderTrainer):
     """Trains K towers that share their variables, each of which updates them by its own gradients.
@@ -118,6 +123,7 @@ class AsyncMultiGPUTrainer(BuilderTrainer):
         super().__init__(AsyncMultiGPUBuilder(gpus, scale_gradient), precision=precision)
 
 
+@takes_config
 @check_arguments
 def SyncMultiGPUTrainer(gpus: int | Sequence[int], *, precision: str | PrecisionPolicy = "float32") -> BuilderTrainer:
     """Return the synchronous trainer to use when nothing speaks for another one: the replicated one."""

@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any, Concatenate, ParamSpec, TypeGuard, TypeVar
 
 from tpack.errors import ConfigError
+from tpack.older_names.arguments import takes_older_arguments
 from tpack.utils import logger
 
 __all__ = [
@@ -123,6 +124,7 @@ def shape4d(a: int | Sequence[int], data_format: str = "NHWC") -> list[int]:
     return [1, *height_width, 1]
 
 
+@takes_older_arguments
 def get_data_format(data_format: str, keras_mode: bool = True) -> str:
     """Translate the name of a data format into Keras's or into TensorFlow's.
 

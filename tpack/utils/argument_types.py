@@ -23,6 +23,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from tpack.errors import ConfigError, WrongTypeError
+from tpack.older_names.arguments import with_todays_arguments
 from tpack.utils.checks import owner_name, shown, with_article
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
@@ -86,6 +87,8 @@ def _checked(function: Callable[..., Any], *, is_method: bool) -> Callable[..., 
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs.keys() <= signature.parameters.keys():
+            kwargs = with_todays_arguments(signature, function.__qualname__, args, kwargs)
         try:
             arguments = signature.bind(*args, **kwargs).arguments
         except TypeError:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tpack.errors import ConfigError
+from tpack.older_names import table as older_names
 
 
 def attach(
@@ -68,10 +69,13 @@ def submodules_of(package_name: str, public: Sequence[str] = ()) -> Callable[[st
     Example:
         ``__getattr__ = submodules_of(__name__)``
     """
+    older_names.add_modules(package_name)
 
     def load(name: str) -> Any:
         """Import the module ``name`` of the package."""
         full_name = f"{package_name}.{name}"
+        if older_names.knows(name):
+            return older_names.load(name)
         # Names with underscores are asked for by inspect, pickle and others, and none of them is a module.
         if name.startswith("_") or importlib.util.find_spec(full_name) is None:
             raise AttributeError(_unknown(package_name, name, public))
