@@ -16,9 +16,11 @@ from tpack.models.channels import wide_dtype
 from tpack.models.statistics import updates_statistics
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.framework.tensors import smart_cond, smart_constant_value
+from tpack.tf1.contrib.framework.variables import add_model_variable
 from tpack.tf1.contrib.layers.convolutions import check_format, in_format
 from tpack.tf1.contrib.layers.utils import channel_dimension, get_variable_collections
 from tpack.tf1.contrib.layers.weights import Weights, activate
+from tpack.tf1.layers.normalization import BatchNormalization
 from tpack.tower.context import get_current_tower_context, is_in_control_flow
 from tpack.tower.getters import full_precision
 
@@ -77,7 +79,7 @@ def batch_norm(
         renorm: correct the result towards what the averages give.
         renorm_clipping: the limits ``rmin``, ``rmax`` and ``dmax`` of this correction.
         renorm_decay: of the averages of this correction.
-        adjustment: not there.
+        adjustment: a function of the shape that returns a factor and a shift for what is normalised, when training.
 
     Shapes:
         As the input.
@@ -93,6 +95,13 @@ def batch_norm(
     inputs = tf.convert_to_tensor(inputs)
     options = _Options(data_format, epsilon, decay, is_training, batch_weights, zero_debias_moving_mean)
     with tf.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as sc:
+        if renorm or adjustment is not None:
+            corrected = {"renorm": renorm, "renorm_clipping": renorm_clipping, "renorm_momentum": renorm_decay}
+            keywords = {**corrected, "adjustment": adjustment, "center": center, "scale": scale, "trainable": trainable}
+            keywords.update(_of_parameters(param_initializers, "initializer"))
+            keywords.update(_of_parameters(param_regularizers, "regularizer"))
+            outputs = _by_layer(inputs, options, keywords, variables_collections)
+            return activate(outputs, activation_fn, outputs_collections, sc)
         channels = channel_dimension(inputs.shape, data_format, min_rank=2)
         is_fused = fused is not False and inputs.shape.rank in (2, 4) and batch_weights is None
         is_plain = batch_weights is None and not zero_debias_moving_mean and updates_collections == _UPDATE_OPS
@@ -272,12 +281,39 @@ def _name_in_tower(variable: tf.Variable) -> str:
     return variable.op.name.removeprefix(prefix)
 
 
+def _by_layer(
+    inputs: tf.Tensor, options: _Options, keywords: Mapping[str, Any], variables_collections: Any
+) -> tf.Tensor:
+    """Normalise by the layer of ``tf.layers``, which knows corrections, in the current variable scope."""
+    scope = tf.get_variable_scope()
+    layer = BatchNormalization(
+        axis=1 if options.data_format == "NCHW" else -1,
+        momentum=options.decay,
+        epsilon=options.epsilon,
+        _scope=scope,
+        _reuse=scope.reuse,
+        **keywords,
+    )
+    outputs = layer.apply(inputs, training=options.is_training)
+    for variable in layer.variables:
+        add_model_variable(variable)
+        name = variable.op.name.rpartition("/")[2]
+        for key in get_variable_collections(variables_collections, name) or ():
+            if not any(known is variable for known in tf.get_collection_ref(key)):
+                tf.add_to_collection(key, variable)
+    return outputs
+
+
+def _of_parameters(given: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
+    """Return the arguments of the layer for the initializers or regularizers of its variables."""
+    return {f"{name}_{kind}": value for name, value in (given or {}).items()}
+
+
 def _check_options(
     batch_weights: Any, zero_debias: bool, updates_collections: Any, *, renorm: bool, adjustment: Any
 ) -> None:
-    if adjustment is not None and (batch_weights is not None or updates_collections is None or zero_debias):
-        raise ConfigError(
-            "adjustment works without batch_weights, zero_debias_moving_mean and updates_collections=None"
-        )
-    if renorm and (batch_weights is not None or updates_collections is None or zero_debias):
-        raise ConfigError("renorm works without batch_weights, zero_debias_moving_mean and updates_collections=None")
+    for name, is_asked in (("renorm", renorm), ("adjustment", adjustment is not None)):
+        if is_asked and (batch_weights is not None or zero_debias or updates_collections != _UPDATE_OPS):
+            raise ConfigError(
+                f"{name} does not work with batch_weights, zero_debias_moving_mean or other updates_collections"
+            )
