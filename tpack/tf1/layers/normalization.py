@@ -216,7 +216,7 @@ class BatchNormalization(Layer):
             trainable=False,
             synchronization=tf.VariableSynchronization.ON_READ,
             aggregation=tf.VariableAggregation.MEAN,
-            partitioner=None,
+            getter=_get_whole,
         )
 
     def _normalize_fused(self, inputs: tf.Tensor, training: Any) -> tf.Tensor:
@@ -340,6 +340,17 @@ def _wide(dtype: tf.DType) -> tf.DType:
 def _step_of(training: Any, momentum: Any) -> Any:
     """Return which part of the way an average goes: none while ``training`` is false."""
     return where_training(training, lambda: tf.convert_to_tensor(1.0 - momentum), lambda: tf.constant(0.0))
+
+
+def _get_whole(*args: Any, **kwargs: Any) -> Any:
+    """Get a variable in one piece, whatever the partitioner of the scope."""
+    scope = tf.get_variable_scope()
+    partitioner = scope.partitioner
+    scope.set_partitioner(None)
+    try:
+        return tf.get_variable(*args, **kwargs)
+    finally:
+        scope.set_partitioner(partitioner)
 
 
 def _move(average: Any, value: tf.Tensor, step: tf.Tensor) -> tf.Operation:
