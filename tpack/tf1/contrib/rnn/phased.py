@@ -85,8 +85,10 @@ class PhasedLSTMCell(RNNCell):
         phase = tf.get_variable("phase", [self._num_units], dtype, _uniform_below(period))
         ratio = tf.constant_initializer(self._ratio_on)
         on = tf.get_variable("ratio_on", [self._num_units], dtype, ratio, trainable=self._trainable_ratio_on)
-        shifted = tf.mod(time - tf.cast(phase, time.dtype), tf.cast(period, time.dtype))
-        cycle = tf.cast(shifted / tf.cast(period, time.dtype), dtype)
+        shifted, length = time - tf.cast(phase, time.dtype), tf.cast(period, time.dtype)
+        # Periods are not trained by the number of those that have passed, a step function.
+        in_period = shifted + tf.stop_gradient(tf.mod(shifted, length) - shifted)
+        cycle = tf.cast(in_period / length, dtype)
         rising = 2 * cycle / on
         is_open = tf.where_v2(cycle < 0.5 * on, rising, 2 - rising)
         return tf.where_v2(cycle < on, is_open, self._leak * cycle)
