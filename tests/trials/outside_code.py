@@ -50,7 +50,7 @@ def main() -> None:
     for folder in options.folders:
         for recipe in recipes_of(folder):
             if options.only in recipe.name:
-                rows.append(run_recipe(recipe, folder, out / recipe.name.replace("/", "+"), options.packages))
+                rows.append(run_recipe(recipe, folder, out / re.sub("[/:]", "+", recipe.name), options.packages))
                 print(shown(rows[-1]), flush=True)
     (out / "report.json").write_text(json.dumps(rows, indent=1))
     made = sum(row["steps"] >= row["wanted"] for row in rows)

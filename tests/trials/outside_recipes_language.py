@@ -102,21 +102,6 @@ MODELS = (
         edits=(Edit("a06_Seq2seqWithAttention/a1_seq2seq_attention_model.py", r"range\(\d\d+\)", "range(20)"),),
     ),
     Recipe(
-        "brightmart/text_classification",
-        "BERT, the toy task",
-        "train_bert_toy_task.py --batch_size 2",
-        part="BERT",
-        folder="a00_Bert",
-        python_path=("a00_Bert",),
-        steps=3,
-        data=(text("a00_Bert/modeling.py", "from bert_modeling import *\n"),),
-        edits=(
-            Edit("a00_Bert/train_bert_toy_task.py", r"hidden_size = 768", "hidden_size = 24"),
-            Edit("a00_Bert/train_bert_toy_task.py", r"max_seq_length=512", "max_seq_length=32"),
-            Edit("a00_Bert/train_bert_toy_task.py", r"range\(\d+\)", "range(3)"),
-        ),
-    ),
-    Recipe(
         "google-research/bert",
         "a classifier of pairs of sentences",
         "run_classifier.py --task_name=MRPC --do_train=true --do_eval=true --data_dir=data --vocab_file=data/vocab.txt"
@@ -205,7 +190,7 @@ TAGGING = (
                 [
                     line
                     for block in sentence_lines(24)
-                    for line in [*(f"{word} {NER_TAGS[len(word) % 5]}" for word in block.split()), ""]
+                    for line in [*(f"{word} {NER_TAGS[sum(map(ord, word)) % 5]}" for word in block.split()), ""]
                 ],
             ),
             word_vectors("data/glove.6B/glove.6B.300d.txt", WORDS),
@@ -215,7 +200,7 @@ TAGGING = (
     Recipe(
         "cs230-stanford/cs230-code-examples",
         "LSTM tagger, on tables of words",
-        "train.py",
+        "train.py --model_dir experiments/base_model --data_dir data/small",
         part="tagger",
         folder="tensorflow/nlp",
         steps=6,
@@ -229,6 +214,8 @@ TRANSLATION = (
         "Kyubyong/transformer",
         "a transformer that translates",
         "train.py --train1 data/a --train2 data/b --eval1 data/a --eval2 data/b --eval3 data/b --vocab data/vocab"
+        ""
+        f" --vocab_size {4 + len(WORDS)}"
         " --batch_size 8 --d_model 16 --d_ff 32 --num_blocks 2 --num_heads 2 --num_epochs 1 --maxlen1 20 --maxlen2 20",
         steps=5,
         data=(

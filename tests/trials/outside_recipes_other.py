@@ -52,7 +52,8 @@ CENSUS = [
     " United-States, >50K",
     "30, Self-emp-inc, 1, HS-grad, 9, Divorced, Sales, Unmarried, White, Female, 0, 0, 30, Mexico, <=50K",
 ]
-DEVICE = Edit("**/*.py", r"/gpu:0", "/cpu:0", "devices")
+MAPS = (Edit("deep_ctr/Model_pipeline/*.py", r"= map\((int|float), (.*)\)$", r"= list(map(\1, \2))", "Python 2"),)
+DEVICES = (Edit("examples/6_MultiGPU/multigpu_cnn.py", r"'/gpu:\{\}'\.format\(i\)", "'/cpu:0'", "devices"),)
 
 TABLES = (
     *(
@@ -79,6 +80,7 @@ TABLES = (
                 )
                 for kind in ("tr1", "va1", "te1")
             ),
+            edits=() if name == "DCN" else MAPS,
         )
         for name, flags in (("DeepFM", "--batch_norm=true"), ("DCN", "--cross_layers=2"), ("NFM", "--batch_norm=true"))
     ),
@@ -251,17 +253,18 @@ EXAMPLES = tuple(
         edits=(
             Edit(f"examples/{name}.py", r"^(num_steps|training_steps) = \d+", r"\1 = 5"),
             Edit(f"examples/{name}.py", r"^batch_size = \d+", "batch_size = 16"),
+            *devices,
         ),
     )
-    for name, what in (
-        ("3_NeuralNetworks/convolutional_network", "a CNN of tf.layers in an Estimator"),
-        ("3_NeuralNetworks/neural_network", "a network of tf.layers in an Estimator"),
-        ("3_NeuralNetworks/dcgan", "a GAN of tf.layers"),
-        ("3_NeuralNetworks/bidirectional_rnn", "a static bidirectional RNN"),
-        ("3_NeuralNetworks/dynamic_rnn", "an RNN on sequences of unequal lengths"),
-        ("3_NeuralNetworks/recurrent_network", "a static RNN"),
-        ("6_MultiGPU/multigpu_cnn", "towers made by hand"),
-        ("5_DataManagement/tensorflow_dataset_api", "a CNN on tf.data"),
+    for name, what, devices in (
+        ("3_NeuralNetworks/convolutional_network", "a CNN of tf.layers in an Estimator", ()),
+        ("3_NeuralNetworks/neural_network", "a network of tf.layers in an Estimator", ()),
+        ("3_NeuralNetworks/dcgan", "a GAN of tf.layers", ()),
+        ("3_NeuralNetworks/bidirectional_rnn", "a static bidirectional RNN", ()),
+        ("3_NeuralNetworks/dynamic_rnn", "an RNN on sequences of unequal lengths", ()),
+        ("3_NeuralNetworks/recurrent_network", "a static RNN", ()),
+        ("6_MultiGPU/multigpu_cnn", "towers made by hand", DEVICES),
+        ("5_DataManagement/tensorflow_dataset_api", "a CNN on tf.data", ()),
     )
 )
 

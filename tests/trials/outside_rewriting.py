@@ -20,7 +20,14 @@ IMPORTS = [
     (r"^(\s*)from tensorflow import (?!keras\b)", r"\1from tpack.tf1 import "),
     (r"^(\s*)from tensorflow\.python\.ops import (rnn_cell|rnn_cell_impl)\b", r"\1from tpack.tf1.nn import rnn_cell"),
     (r"^(\s*)from tensorflow\.python\.ops\.(rnn_cell|rnn_cell_impl) import ", r"\1from tpack.tf1.rnn_cell import "),
-    (r"^(\s*)from tensorflow\.python\.layers\.?(\w*) import ", r"\1from tpack.tf1.layers import "),
+    (
+        r"^(\s*)from tensorflow\.python\.layers\.(?:base|convolutional|core|layers|normalization|pooling) import ",
+        r"\1from tpack.tf1.layers import ",
+    ),
+    (r"^(\s*)from tensorflow\.python\.layers import (base|core|convolutional)\b", r"\1from tpack.tf1.layers import \2"),
+    (r"^(\s*)from tensorflow\.python\.estimator(?!\.canned)[\w.]* import ", r"\1from tpack.tf1.estimator import "),
+    # The files that ``tf.contrib`` was made of: what they had is in the namespace itself.
+    (r"^(\s*)from tensorflow\.contrib\.(\w+)\.python\.[\w.]+ import ", r"\1from tpack.tf1.contrib.\2 import "),
     (rf"^(\s*)import tensorflow\.{KEPT}([\w.]+) as (\w+)", r"\1import tpack.tf1.\2 as \3"),
     (rf"^(\s*)from tensorflow\.{KEPT}([\w.]+) import ", r"\1from tpack.tf1.\2 import "),
     (r"^(\s*)import tensorpack as (\w+)", r"\1import tpack as \2"),
@@ -44,6 +51,7 @@ PYTHON_2 = [
 PYTHON_2_METHODS = [
     (r"\.iter(items|values|keys)\(\)", r".\1()"),
     (r"\.has_key\(([^()]+)\)", r".__contains__(\1)"),
+    (r"^(\s*)def next\(self\):", r"\1def __next__(self):\n\1  return self.next()\n\n\1def next(self):"),
 ]
 
 
