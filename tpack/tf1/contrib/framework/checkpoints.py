@@ -47,7 +47,7 @@ def assign_from_checkpoint(
         CheckpointError: The checkpoint lacks a variable, or has it in another size.
     """
     reader = tf.train.load_checkpoint(model_path)
-    found = []
+    found: list[tuple[tf.Variable, np.ndarray]] = []
     for name, parts in _by_saved_name(var_list).items():
         if reader.has_tensor(name):
             value = reader.get_tensor(name)

@@ -78,8 +78,8 @@ def apply_regularization(regularizer: Regularizer, weights_list: Sequence[Any] |
     if not weights_list:
         raise ConfigError("apply_regularization got no weights to regularize")
     with tf.name_scope("get_regularization_penalty", values=weights_list) as scope:
-        penalties = [regularizer(weights) for weights in weights_list]
-        penalties = [tf.constant(0.0) if penalty is None else penalty for penalty in penalties]
+        found = [regularizer(weights) for weights in weights_list]
+        penalties = [tf.constant(0.0) if penalty is None else penalty for penalty in found]
         for penalty in penalties:
             if penalty.shape.rank != 0:
                 raise ConfigError(f"a regularizer is to return a scalar, got {penalty}")
@@ -104,5 +104,5 @@ def _scaled(kind: str, scale: float, scope: str | None, size_of: Callable[[tf.Te
 def _check_scale(scale: Any, name: str) -> None:
     if isinstance(scale, numbers.Integral):
         raise ConfigError(f"{name} cannot be an integer, wanted a float, got {shown(scale)}")
-    if isinstance(scale, numbers.Real) and not scale >= 0.0:
+    if isinstance(scale, numbers.Real) and not float(scale) >= 0.0:
         raise ConfigError(f"{name} of a regularizer is to be at least 0, got {shown(scale)}")

@@ -145,7 +145,7 @@ def two_element_tuple(int_or_tuple: int | Sequence[int] | tf.TensorShape) -> tup
     Raises:
         ConfigError: It is neither.
     """
-    values = int_or_tuple.as_list() if isinstance(int_or_tuple, tf.TensorShape) else int_or_tuple
+    values: Any = int_or_tuple.as_list() if isinstance(int_or_tuple, tf.TensorShape) else int_or_tuple
     if isinstance(values, list | tuple) and len(values) == 2:
         return int(values[0]), int(values[1])
     if isinstance(values, list | tuple | str):
