@@ -8,16 +8,16 @@ from tpack.tf1 import missing
 
 
 def test_a_name_of_the_table_says_what_to_use():
-    with pytest.raises(MissingNameError, match=r"tf\.contrib\.tpu is not there: there are no TPUs here"):
-        tf.contrib.tpu  # noqa: B018 (reading it is the test)
+    with pytest.raises(MissingNameError, match=r"tf\.contrib\.tensor_forest is not there: use the package tensorflow_decision"):
+        tf.contrib.tensor_forest  # noqa: B018 (reading it is the test)
     assert issubclass(MissingNameError, AttributeError)
     assert issubclass(MissingNameError, TpackError)
-    assert not hasattr(tf.contrib, "tpu")
+    assert not hasattr(tf.contrib, "tensor_forest")
 
 
 def test_a_name_in_a_namespace_that_is_gone_gives_the_reason_of_the_namespace():
-    error = missing.missing_name("tpack.tf1.contrib", "tpu.TPUEstimator")
-    assert "tf.contrib.tpu.TPUEstimator is not there: there are no TPUs" in str(error)
+    error = missing.missing_name("tpack.tf1.contrib", "tpu.keras_to_tpu_model")
+    assert "tf.contrib.tpu.keras_to_tpu_model is not there: there are no TPUs" in str(error)
 
 
 def test_an_unknown_name_gives_those_near():
@@ -28,7 +28,7 @@ def test_an_unknown_name_gives_those_near():
 
 
 def test_an_import_that_fails_says_why():
-    with pytest.raises(ImportError, match="there are no TPUs here"):
-        from tpack.tf1.contrib import tpu  # noqa: F401, PLC0415 (importing it is the test)
+    with pytest.raises(ImportError, match="use the package tensorflow_decision"):
+        from tpack.tf1.contrib import tensor_forest  # noqa: F401, PLC0415 (importing it is the test)
     with pytest.raises(ImportError, match="cannot import name 'reluu'"):
         from tpack.tf1.nn import reluu  # noqa: F401, PLC0415 (importing it is the test)

@@ -15,11 +15,12 @@ _ROOT = "tpack.tf1"
 
 # The name as scripts write it after ``tf.``, and what to use in its place: a sentence without a capital and full stop.
 MISSING: dict[str, str] = {
-    "contrib.tpu": "there are no TPUs here; tf.estimator and the trainers of tpack train on GPUs and CPUs",
+    "contrib.tpu": "there are no TPUs here; its TPUEstimator(use_tpu=False) and the trainers run on GPUs and CPUs",
+    "contrib.tensor_forest": "use the package tensorflow_decision_forests, or scikit-learn",
     "estimator.BoostedTreesClassifier": "use a DNNClassifier, or the package tensorflow_decision_forests or xgboost",
     "estimator.BoostedTreesEstimator": "use a DNNEstimator, or the package tensorflow_decision_forests or xgboost",
     "estimator.BoostedTreesRegressor": "use a DNNRegressor, or the package tensorflow_decision_forests or xgboost",
-    "estimator.tpu": "there are no TPUs here; tf.estimator.Estimator trains on GPUs and CPUs",
+    "estimator.tpu": "there are no TPUs here; its TPUEstimator(use_tpu=False) trains on GPUs and CPUs",
     "estimator.experimental.KMeans": "use the package scikit-learn",
     "estimator.experimental.LinearSDCA": "give a LinearClassifier or LinearRegressor the optimizer 'Ftrl'",
     "estimator.experimental.build_raw_supervised_input_receiver_fn": (

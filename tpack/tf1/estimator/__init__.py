@@ -18,7 +18,7 @@ _OWN = {
     "parsing": "classifier_parse_example_spec regressor_parse_example_spec",
     "run_config": "RunConfig",
 }
-_NAMESPACES = "experimental export inputs"
+_NAMESPACES = "experimental export inputs tpu"
 _OF_TPACK = (
     "Estimator EstimatorSpec EvalSpec Exporter FinalExporter LatestExporter ModeKeys TrainSpec WarmStartSettings "
     "train_and_evaluate"

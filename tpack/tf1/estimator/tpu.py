@@ -1,0 +1,255 @@
+"""``tf.estimator.tpu`` on CPUs and GPUs: what ``TPUEstimator(use_tpu=False)`` did in TensorFlow 1.
+
+Code for TPUs is written so that it runs without one as well: it then is an Estimator whose input_fn and model_fn are
+told the size of a batch by ``params["batch_size"]``, and whose metrics are a function of tensors. Here there is nothing
+else, and ``use_tpu=True`` is refused.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.estimator.estimator import Estimator
+from tpack.estimator.inputs import InputFn, call_with_accepted, takes_argument
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
+from tpack.tf1.estimator.run_config import RunConfig as PlainRunConfig
+from tpack.utils.checks import check_count
+
+_BATCH_SIZE = "batch_size"
+_RESERVED = (_BATCH_SIZE, "context")
+
+Metrics = tuple[Callable[..., Mapping[str, Any]], Any]
+"""A function, and the tensors that it is called with: a list, or a dict by the names of its arguments."""
+
+
+class InputPipelineConfig:
+    """How a TPU is fed; of no effect here."""
+
+    PER_SHARD_V1 = 1
+    PER_HOST_V1 = 2
+    PER_HOST_V2 = 3
+    BROADCAST = 4
+    SLICED = 5
+
+
+class TPUConfig(NamedTuple):
+    """The options of a TPU; of no effect here, and kept for those who ask for them."""
+
+    iterations_per_loop: int = 2
+    num_shards: int | None = None
+    num_cores_per_replica: int | None = None
+    per_host_input_for_training: Any = InputPipelineConfig.PER_HOST_V1
+    tpu_job_name: str | None = None
+    initial_infeed_sleep_secs: int | None = None
+    input_partition_dims: Any = None
+    eval_training_input_configuration: int = InputPipelineConfig.PER_HOST_V1
+    experimental_host_call_every_n_steps: int = 1
+
+
+class RunConfig(PlainRunConfig):
+    """A ``tf.estimator.RunConfig`` with the options of a TPU beside it.
+
+    Args:
+        tpu_config: a `TPUConfig`.
+        evaluation_master: the address of a server; refused, since sessions run in this process.
+        master: likewise.
+        cluster: a resolver of clusters, as ``TPUClusterResolver``; refused.
+        **kwargs: the options of ``tf.estimator.RunConfig``.
+
+    Raises:
+        ConfigError: A server or cluster is given, or an option cannot be.
+    """
+
+    def __init__(
+        self,
+        tpu_config: TPUConfig | None = None,
+        evaluation_master: str | None = None,
+        master: str | None = None,
+        cluster: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        servers = {"evaluation_master": evaluation_master, "master": master, "cluster": cluster}
+        for name, server in servers.items():
+            if server:
+                raise ConfigError(f"there are no TPUs and no servers here: {name} must be None, got {server!r}")
+        object.__setattr__(self, "tpu_config", tpu_config or TPUConfig())
+        object.__setattr__(self, "cluster", None)
+
+    def replace(self, **changes: Any) -> "RunConfig":
+        """Return a config with other values, and the same options of a TPU."""
+        tpu_config = changes.pop("tpu_config", vars(self)["tpu_config"])
+        config = PlainRunConfig.replace(self, **changes)
+        object.__setattr__(config, "tpu_config", tpu_config)
+        return config  # type: ignore[return-value]
+
+
+class TPUEstimatorSpec(NamedTuple):
+    """What a model_fn for TPUs returns: as an ``EstimatorSpec``, with functions where a TPU wants them.
+
+    Attributes:
+        mode: one of ``tf.estimator.ModeKeys``.
+        predictions: a dict of tensors.
+        loss: a scalar.
+        train_op: the operation of a step.
+        eval_metrics: a function that makes the metrics, and the tensors that it is called with.
+        export_outputs: as in an ``EstimatorSpec``.
+        scaffold_fn: a function that makes a ``tf.train.Scaffold``.
+        host_call: a function and tensors; its operations run after each step of a training.
+        training_hooks: session hooks.
+        evaluation_hooks: session hooks.
+        prediction_hooks: session hooks.
+    """
+
+    mode: str
+    predictions: Any = None
+    loss: Any = None
+    train_op: Any = None
+    eval_metrics: Metrics | None = None
+    export_outputs: Mapping[str, Any] | None = None
+    scaffold_fn: Callable[[], tf.train.Scaffold] | None = None
+    host_call: Metrics | None = None
+    training_hooks: Sequence[Any] | None = None
+    evaluation_hooks: Sequence[Any] | None = None
+    prediction_hooks: Sequence[Any] | None = None
+
+    def as_estimator_spec(self) -> EstimatorSpec:
+        """Return it as the ``EstimatorSpec`` of a model that runs on CPUs and GPUs."""
+        hooks = {
+            name: tuple(getattr(self, name) or ())
+            for name in ("training_hooks", "evaluation_hooks", "prediction_hooks")
+        }
+        if self.host_call is not None and self.mode == ModeKeys.TRAIN:
+            hooks["training_hooks"] += (_HostCallHook(_call(*self.host_call)),)
+        return EstimatorSpec(
+            self.mode,
+            self.predictions,
+            self.loss,
+            self.train_op,
+            eval_metric_ops=None if self.eval_metrics is None else _call(*self.eval_metrics),
+            export_outputs=self.export_outputs,
+            scaffold=None if self.scaffold_fn is None else self.scaffold_fn(),
+            **hooks,
+        )
+
+
+class _HostCallHook(tf.train.SessionRunHook):
+    """Run what a host call made beside each step."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = tf.nest.flatten(made)
+
+    def before_run(self, run_context: Any) -> Any:
+        """Ask for them."""
+        return tf.train.SessionRunArgs(self._made)
+
+
+def _call(function: Callable[..., Any], tensors: Any) -> Any:
+    """Call a function with tensors in a list, or in a dict by the names of its arguments."""
+    if isinstance(tensors, Mapping):
+        return function(**tensors)
+    return function(*(tensors if isinstance(tensors, list | tuple) else [tensors]))
+
+
+class TPUEstimator(Estimator):
+    """An Estimator that tells its functions the size of a batch, by ``params["batch_size"]``.
+
+    Args:
+        model_fn: as for ``tf.estimator.Estimator``; it may return a `TPUEstimatorSpec`.
+        model_dir: where checkpoints and summaries go.
+        config: a `RunConfig`, or one of ``tf.estimator``.
+        params: given to the functions, with the size of a batch added.
+        use_tpu: False.
+        train_batch_size: of a batch in training.
+        eval_batch_size: in evaluation.
+        predict_batch_size: in prediction.
+        batch_axis: of TPUs, as the next three and the last two; of no effect.
+        eval_on_tpu: see above.
+        export_to_tpu: see above.
+        export_to_cpu: see above.
+        warm_start_from: as for ``tf.estimator.Estimator``.
+        embedding_config_spec: see above.
+        export_saved_model_api_version: see above.
+
+    Raises:
+        ConfigError: A TPU is asked for, ``params`` has what is added to it, or anything that ``tf.estimator.Estimator``
+            does not take.
+
+    Source:
+        The class of this name in TensorFlow 1.15, with ``use_tpu=False``.
+    """
+
+    def __init__(
+        self,
+        model_fn: Callable[..., Any] | None = None,
+        model_dir: str | None = None,
+        config: PlainRunConfig | None = None,
+        params: Mapping[str, Any] | None = None,
+        use_tpu: bool = True,
+        train_batch_size: int | None = None,
+        eval_batch_size: int | None = None,
+        predict_batch_size: int | None = None,
+        batch_axis: Any = None,
+        eval_on_tpu: bool = True,
+        export_to_tpu: bool = True,
+        export_to_cpu: bool = True,
+        warm_start_from: Any = None,
+        embedding_config_spec: Any = None,
+        export_saved_model_api_version: Any = None,
+    ) -> None:
+        if use_tpu:
+            raise ConfigError("there are no TPUs here: a TPUEstimator wants use_tpu=False")
+        taken = [name for name in _RESERVED if name in (params or {})]
+        if taken:
+            raise ConfigError(f"params of a TPUEstimator must not have {' and '.join(taken)}, which it adds itself")
+        sizes = {ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size, ModeKeys.PREDICT: predict_batch_size}
+        names = ("train_batch_size", "eval_batch_size", "predict_batch_size")
+        for name, size in zip(names, sizes.values(), strict=True):
+            if size is not None:
+                check_count(self, name, size)
+        self._batch_sizes = sizes
+        if not callable(model_fn):
+            raise ConfigError(f"model_fn must be a function, got {model_fn!r}")
+        super().__init__(self._with_batch_size(model_fn), model_dir, config, dict(params or {}), warm_start_from)
+
+    def _with_batch_size(self, model_fn: Callable[..., Any]) -> Callable[..., EstimatorSpec]:
+        """Return the model with the size of a batch in its parameters, and its spec as an ``EstimatorSpec``."""
+        if not takes_argument(model_fn, "params"):
+            raise ConfigError(f"model_fn {model_fn!r} must take params, by which it is told the size of a batch")
+
+        def call(features: Any, labels: Any, mode: str, params: Any, config: Any) -> EstimatorSpec:
+            optional = {"labels": labels, "mode": mode, "params": self._params_of(mode, params), "config": config}
+            spec = call_with_accepted(model_fn, optional, features=features)
+            return spec.as_estimator_spec() if isinstance(spec, TPUEstimatorSpec) else spec
+
+        return call
+
+    def _input_of(self, input_fn: InputFn, mode: str) -> InputFn:
+        """Return the input with the size of a batch in its parameters."""
+        if not callable(input_fn) or not takes_argument(input_fn, "params"):
+            raise ConfigError(f"input_fn {input_fn!r} must take params, by which it is told the size of a batch")
+
+        def call(mode: str, params: Any, config: Any) -> Any:
+            optional = {"mode": mode, "params": self._params_of(mode, params), "config": config}
+            return call_with_accepted(input_fn, optional)
+
+        return call
+
+    def _params_of(self, mode: str, params: Any) -> dict[str, Any]:
+        size = self._batch_sizes[mode]
+        return dict(params) if size is None else {**params, _BATCH_SIZE: size}
+
+    def train(self, input_fn: InputFn, *args: Any, **kwargs: Any) -> "TPUEstimator":
+        """Train as ``tf.estimator.Estimator.train`` does."""
+        super().train(self._input_of(input_fn, ModeKeys.TRAIN), *args, **kwargs)
+        return self
+
+    def evaluate(self, input_fn: InputFn, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Evaluate as ``tf.estimator.Estimator.evaluate`` does."""
+        return super().evaluate(self._input_of(input_fn, ModeKeys.EVAL), *args, **kwargs)
+
+    def predict(self, input_fn: InputFn, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Predict as ``tf.estimator.Estimator.predict`` does."""
+        return super().predict(self._input_of(input_fn, ModeKeys.PREDICT), *args, **kwargs)
