@@ -17,7 +17,7 @@ from tensorflow.python.client import device_lib, timeline
 from tensorflow.python.data.ops import multi_device_iterator_ops
 from tensorflow.python.distribute import device_util, distribute_lib
 from tensorflow.python.eager import context
-from tensorflow.python.ops import collective_ops, control_flow_ops, control_flow_util, nccl_ops
+from tensorflow.python.ops import collective_ops, control_flow_ops, control_flow_util, lookup_ops, nccl_ops
 from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
 from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
@@ -49,6 +49,7 @@ __all__ = [
     "keep_watching",
     "last_loss_reduction",
     "list_local_devices",
+    "lookup_ops",
     "loop_in_graph",
     "make_callable",
     "make_multi_device_iterator",
@@ -394,6 +395,13 @@ def only_in(control_flow: object) -> Iterator[None]:
     # This forgets both, and brings back both in the end.
     with tfv1.control_dependencies(None):
         graph._set_control_flow_context(control_flow)
+        yield
+
+
+@contextmanager
+def eager_mode() -> Iterator[None]:
+    """Run operations at once in this block, also inside of a graph, and where eager mode was switched off."""
+    with context.eager_mode():
         yield
 
 
