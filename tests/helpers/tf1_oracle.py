@@ -169,11 +169,16 @@ def _description(tf: Any, outputs: Sequence[Any]) -> Result:
             for variable in variables
         ],
         collections={
-            str(key): [item.name for item in tf.get_collection(key) if hasattr(item, "name")]
+            str(key): [_name(item) for item in tf.get_collection(key) if hasattr(item, "name")]
             for key in tf.get_default_graph().get_all_collection_keys()
             if tf.get_collection(key)
         },
     )
+
+
+def _name(item: Any) -> str:
+    """Return the name of an item; TensorFlow 1 had one operation where today's makes a scope with one in it."""
+    return item.name.removesuffix("/AssignSubVariableOp")
 
 
 def _give_numbers(session: Any, variables: Sequence[Any]) -> None:

@@ -66,3 +66,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     raise missing_name(__name__, name, __all__)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,7 +2,7 @@
 
 A layer that is called again uses the same variables, wherever that happens. What it adds to the model besides its
 output goes into collections when the call ends: losses into REGULARIZATION_LOSSES, updates into UPDATE_OPS. A variable
-that there was before, by ``reuse`` of the scope, is regularised no second time.
+that there was before, by ``reuse`` of the scope, is regularised no second time; but once in each tower that trains it.
 
 Two names belong to a layer. Its ``name`` is the one that was given, or one that no other layer of the graph has, such
 as ``dense_1``. Its ``scope_name`` is that of the variable scope, in which variables and operations are: the first free
@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tfutils.dependency import ancestors
+from tpack.tower.context import get_current_tower_context
 from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.utils.checks import check_function
 
@@ -34,6 +35,9 @@ Regularizer: TypeAlias = Callable[[tf.Tensor], tf.Tensor | None] | None
 
 _WORD_STARTS = re.compile("(?<=.)(?=[A-Z][a-z0-9])|(?<=[a-z])(?=[A-Z])")
 _num_layers: PerGraph[Counter[str]] = PerGraph(Counter)
+
+# For each variable that is regularised, by its layer's scope and name: in which training towers, None for no tower.
+_regularized: PerGraph[dict[str, set[int | None]]] = PerGraph(dict)
 
 
 class InputSpec:
@@ -232,7 +236,7 @@ class Layer:
                 partitioner=partitioner,
                 **kwargs,
             )
-            if regularizer is not None and made:
+            if regularizer is not None and _is_to_regularize(name, is_new=bool(made)):
                 self._regularize(f"{name}/Regularizer", variable, regularizer)
         self._remember(variable, trainable=trainable)
         return variable
@@ -474,9 +478,32 @@ def _made_variables() -> Iterator[list[Any]]:
         yield made
 
 
+def _is_to_regularize(name: str, *, is_new: bool) -> bool:
+    """Tell whether a variable gets its loss now, and write it down: where it is made, and once in each training tower.
+
+    Where towers share variables, each tower's cost has all losses, so that the mean of the gradients has them once.
+
+    Args:
+        name: what the layer calls the variable, in the current variable scope.
+        is_new: whether it has just been made.
+    """
+    tower = get_current_tower_context()
+    index = tower.index if tower is not None and tower.is_training else None
+    towers_with_loss, key = _regularized.here(), f"{tf.get_variable_scope().name}/{name}"
+    if is_new:
+        towers_with_loss[key] = {index}
+        return True
+    if index is None or index in towers_with_loss.get(key, {index}):
+        return False
+    towers_with_loss[key].add(index)
+    return True
+
+
 def _parts(variable: Any) -> list[Any]:
     """Return the parts of a partitioned variable, or a list of the variable."""
-    return list(variable) if hasattr(variable, "partitions") else [variable]
+    # TensorFlow does not show their class; unlike one variable they cannot be read as one operation.
+    is_partitioned = not tf.is_tensor(variable) and not hasattr(variable, "read_value")
+    return list(variable) if is_partitioned else [variable]
 
 
 def _as_tensor(value: Any) -> Any:
