@@ -160,17 +160,19 @@ class LosesCtrlC(Line):
 
 
 @pytest.mark.parametrize("method", ["build_graph", "setup_graph", "before_train"])
-def test_ctrl_c_ends_training_wherever_it_comes(method):
+def test_ctrl_c_ends_training_wherever_it_comes(log_dir, method):
     model = LosesCtrlC(method)
     callback = CallbackFactory(
         setup_graph=lambda _: model._lose_ctrl_c("setup_graph"),
         before_train=lambda _: model._lose_ctrl_c("before_train"),
     )
-    config = TrainConfig(model=model, data=line_input(), callbacks=[callback], steps_per_epoch=3, max_epoch=1)
+    callbacks = [callback, ModelSaver()]
+    config = TrainConfig(model=model, data=line_input(), callbacks=callbacks, steps_per_epoch=3, max_epoch=1)
     trainer = SimpleTrainer()
     with pytest.raises(KeyboardInterrupt):
         launch_train_with_config(config, trainer)
     assert trainer.global_step == 0
+    assert latest_checkpoint(str(log_dir)) is None
 
 
 def test_a_trainer_is_used_once():

@@ -74,6 +74,7 @@ class ModelSaver(Callback):
         self._saver: tf.train.Saver
         self._series: CheckpointSeries
         self._said_stateless = False
+        self._first_step: int | None = None
 
     def _setup_graph(self) -> None:
         self._claim = claim_checkpoint_dir(self, self._given_dir)
@@ -84,6 +85,7 @@ class ModelSaver(Callback):
         self._series = CheckpointSeries(self._saver, self._claim.directory, "model")
 
     def _before_train(self) -> None:
+        self._first_step = self.global_step
         self._write_meta_graph()
 
     def _write_meta_graph(self) -> None:
@@ -99,7 +101,8 @@ class ModelSaver(Callback):
         self._save()
 
     def _after_train(self) -> None:
-        if self.trainer.interrupted and self._series.saved_step != self.global_step:
+        # Without a step there is nothing to save; and some data only have a position when they have begun.
+        if self.trainer.interrupted and self.global_step not in (self._first_step, self._series.saved_step):
             self._save()
         self._claim.release()
 
