@@ -8,7 +8,9 @@ from tpack.tf1 import missing
 
 
 def test_a_name_of_the_table_says_what_to_use():
-    with pytest.raises(MissingNameError, match=r"tf\.contrib\.tensor_forest is not there: use the package tensorflow_decision"):
+    with pytest.raises(
+        MissingNameError, match=r"tf\.contrib\.tensor_forest is not there: use the package tensorflow_decision"
+    ):
         tf.contrib.tensor_forest  # noqa: B018 (reading it is the test)
     assert issubclass(MissingNameError, AttributeError)
     assert issubclass(MissingNameError, TpackError)

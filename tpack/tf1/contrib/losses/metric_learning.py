@@ -4,6 +4,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.tf1.places import look_up
+
+_OWN = ("contrastive_loss", "lifted_struct_loss", "npairs_loss", "triplet_semihard_loss")
+
+__getattr__, __dir__, __all__ = look_up(__name__, {}, own=_OWN)
+
 
 def contrastive_loss(labels: Any, embeddings_anchor: Any, embeddings_positive: Any, margin: float = 1.0) -> tf.Tensor:
     """Pull pairs together that belong together, and push others a margin apart.

@@ -1,0 +1,51 @@
+"""Each public name of TensorFlow 1.15 is there, or says what to use in its place."""
+
+import pkgutil
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+import tensorflow.compat.v1 as tfv1
+
+import tpack.tf1
+from tests.helpers import tf1_page
+from tests.helpers.source import assert_none
+from tpack.tf1.missing import MISSING, reason_for
+
+NAMES = tf1_page.names()
+
+
+def test_each_name_is_there_or_refused_with_a_reason():
+    assert len(NAMES) > 3500
+    assert_none(name.wanted for name in NAMES if name.home == "" and reason_for(name.wanted) is None)
+
+
+def test_no_reason_is_given_for_what_is_there():
+    there = {name.wanted for name in NAMES if name.home}
+    # A namespace may be there in part.
+    assert_none(name for name in MISSING if name in there and not isinstance(tf1_page.find(name), ModuleType))
+
+
+def test_the_page_is_up_to_date():
+    wanted, got = tf1_page.page().splitlines(), tf1_page.PAGE.read_text(encoding="utf-8").splitlines()
+    assert [line for line in wanted if line not in got] == [], "write it anew: python -m tests.helpers.tf1_page"
+    assert got == wanted
+
+
+def test_tensorflow_s_names_are_all_there():
+    ours = {"compat", "contrib", "estimator", "layers", "nn", "reset_default_graph", "get_default_graph"}
+    public = [name for name in dir(tfv1) if name not in ours]
+    assert_none(name for name in public if tpack.tf1._load(name) is not getattr(tfv1, name))
+    # These are TensorFlow's own only in name: they raise.
+    for gone in (tfv1.layers, tfv1.nn.rnn_cell):
+        with pytest.raises(ModuleNotFoundError):
+            dir(gone)
+
+
+def test_every_module_resolves_what_it_offers():
+    modules = [import_module(found.name) for found in pkgutil.walk_packages(tpack.tf1.__path__, "tpack.tf1.")]
+    offering = [module for module in modules if hasattr(module, "__all__")]
+    assert len(offering) > 30
+    for module in offering:
+        assert set(module.__all__) <= set(dir(module))
+        assert_none(f"{module.__name__}.{name}" for name in module.__all__ if getattr(module, name) is None)
