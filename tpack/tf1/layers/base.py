@@ -137,6 +137,7 @@ class Layer:
         self._losses: list[_Loss] = []
         self._updates: list[tf.Operation | tf.Tensor] = []
         self._num_collected = 0
+        self._regularized: list[tuple[str, Any, Callable[..., Any]]] = []
         self._seen_inputs: list[tf.Tensor] = []
         self._graph: tf.Graph | None = None
         self.trainable = trainable
@@ -236,8 +237,9 @@ class Layer:
                 partitioner=partitioner,
                 **kwargs,
             )
-            if regularizer is not None and _is_to_regularize(name, is_new=bool(made)):
-                self._regularize(f"{name}/Regularizer", variable, regularizer)
+            if regularizer is not None:
+                self._regularized.append((name, variable, regularizer))
+                self._regularize(*self._regularized[-1], is_new=bool(made))
         self._remember(variable, trainable=trainable)
         return variable
 
@@ -399,6 +401,8 @@ class Layer:
         self._check_inputs(tensors)
         self._seen_inputs.extend(tensors)
         if self.built:
+            for regularized in self._regularized:
+                self._regularize(*regularized, is_new=False)
             return
         self._graph = built_graph()
         if self._dtype is None and tensors:
@@ -421,10 +425,13 @@ class Layer:
                     f"{self._name} got an input of {tensor.dtype.name} and shape {tensor.shape}: {refusal}"
                 )
 
-    def _regularize(self, scope: str, variable: Any, regularizer: Callable[..., Any]) -> None:
+    def _regularize(self, name: str, variable: Any, regularizer: Callable[..., Any], *, is_new: bool) -> None:
+        """Add the loss of a variable, unless it is there."""
+        if not _is_to_regularize(name, is_new=is_new):
+            return
         # A variable is made outside of loops and functions, and so is its loss.
         for part in _parts(variable):
-            with tf.init_scope(), tf.name_scope(scope):
+            with tf.init_scope(), tf.name_scope(f"{name}/Regularizer"):
                 loss = regularizer(part)
             if loss is not None:
                 self._losses.append(_Loss(tf.convert_to_tensor(loss), is_of_variable=True))
