@@ -80,6 +80,64 @@ def both_ways(tf, rnn):
     return looped, flat
 
 
+def translated(name, *arguments, **options):
+    """Return a case of a model of legacy_seq2seq that reads and writes symbols."""
+
+    def case(tf, rnn):
+        read, given = ([tf.constant([step, 2 * step]) for step in range(size)] for size in (3, 2))
+        options_made = {key: make(tf) if callable(make) else make for key, make in options.items()}
+        return getattr(tf.contrib.legacy_seq2seq, name)(read, given, rnn.GRUCell(3), *arguments, **options_made)
+
+    return case
+
+
+def unrolled_pairs(name):
+    """Return a case of a model of legacy_seq2seq that reads vectors."""
+
+    def case(tf, rnn):
+        steps = tf.unstack(tf.constant(numbers("x", [TIME, BATCH, DEPTH])))
+        return getattr(tf.contrib.legacy_seq2seq, name)(steps, steps[:2], rnn.BasicLSTMCell(3))
+
+    return case
+
+
+def attending(tf, rnn):
+    steps = tf.unstack(tf.constant(numbers("x", [TIME, BATCH, DEPTH])))
+    states = tf.constant(numbers("states", [BATCH, 5, 2]))
+    first = rnn.LSTMStateTuple(*(tf.constant(numbers(part, [BATCH, 3])) for part in "ch"))
+    options = {"output_size": 6, "num_heads": 2, "initial_state_attention": True}
+    return tf.contrib.legacy_seq2seq.attention_decoder(steps, first, states, rnn.BasicLSTMCell(3), **options)
+
+
+def one_to_many(tf, rnn):
+    read = [tf.constant([1, 2]), tf.constant([0, 1])]
+    return tf.contrib.legacy_seq2seq.one2many_rnn_seq2seq(
+        read,
+        {"a": read, "b": read[:1]},
+        rnn.GRUCell(3),
+        {"a": rnn.GRUCell(3), "b": rnn.GRUCell(3)},
+        4,
+        {"a": 3, "b": 5},
+        2,
+    )
+
+
+def bucketed(tf, rnn):
+    steps = [tf.constant([step, 2 * step]) for step in range(3)]
+    weights = [tf.constant([1.0, 0.5]), tf.constant([0.5, 0.0]), tf.constant([1.0, 1.0])]
+
+    def model(read, given):
+        return tf.contrib.legacy_seq2seq.embedding_rnn_seq2seq(read, given, rnn.GRUCell(3), 5, 6, 2)
+
+    buckets = [(1, 2), (3, 3)]
+    whole = tf.contrib.legacy_seq2seq.model_with_buckets(steps, steps, steps, weights, buckets, model)
+    with tf.variable_scope("other"):
+        each = tf.contrib.legacy_seq2seq.model_with_buckets(
+            steps, steps, steps, weights, buckets, model, per_example_loss=True
+        )
+    return whole, each
+
+
 CASES = {
     "basic_rnn": unrolled(lambda tf, rnn: rnn.BasicRNNCell(3)),
     "gru": unrolled(lambda tf, rnn: rnn.GRUCell(3)),
@@ -121,6 +179,35 @@ CASES = {
     "convolution": convolved,
     "fused": fused,
     "both_ways": both_ways,
+    "legacy_basic": unrolled_pairs("basic_rnn_seq2seq"),
+    "legacy_tied": unrolled_pairs("tied_rnn_seq2seq"),
+    "legacy_embedding": translated("embedding_rnn_seq2seq", 5, 6, 2),
+    "legacy_fed": translated("embedding_rnn_seq2seq", 5, 6, 2, feed_previous=True),
+    "legacy_fed_by_tensor": translated("embedding_rnn_seq2seq", 5, 6, 2, feed_previous=lambda tf: tf.constant(True)),
+    "legacy_projected": translated(
+        "embedding_rnn_seq2seq",
+        5,
+        6,
+        2,
+        output_projection=lambda tf: (tf.constant(numbers("w", [3, 6])), tf.constant(numbers("b", [6]))),
+        feed_previous=True,
+    ),
+    "legacy_embedding_tied": translated("embedding_tied_rnn_seq2seq", 5, 2, feed_previous=True),
+    "legacy_tied_by_tensor": translated(
+        "embedding_tied_rnn_seq2seq", 5, 2, num_decoder_symbols=5, feed_previous=lambda tf: tf.constant(False)
+    ),
+    "legacy_attention": translated("embedding_attention_seq2seq", 5, 6, 2, num_heads=2, feed_previous=True),
+    "legacy_attention_by_tensor": translated(
+        "embedding_attention_seq2seq",
+        5,
+        6,
+        2,
+        feed_previous=lambda tf: tf.constant(False),
+        initial_state_attention=True,
+    ),
+    "legacy_attending": attending,
+    "legacy_one_to_many": one_to_many,
+    "legacy_buckets": bucketed,
 }
 
 

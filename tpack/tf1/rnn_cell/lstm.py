@@ -14,10 +14,8 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.rnn_cell.base import LayerRNNCell, activation_of, check_floating, depth_of, matrix_inputs
 from tpack.utils.checks import check_bool, check_count
 
-_StateTuple = collections.namedtuple("LSTMStateTuple", ("c", "h"))
 
-
-class LSTMStateTuple(_StateTuple):
+class LSTMStateTuple(collections.namedtuple("LSTMStateTuple", ("c", "h"))):
     """The state of a cell with long short-term memory: ``c``, what it remembers, and ``h``, its last output."""
 
     __slots__ = ()

@@ -108,7 +108,7 @@ class DropoutWrapper(_Wrapper):
             "state": _probability("state_keep_prob", state_keep_prob),
             "output": _probability("output_keep_prob", output_keep_prob),
         }
-        self._filter = _is_dropped
+        self._filter: Callable[[Any], Any] = _is_dropped
         if dropout_state_filter_visitor is not None:
             self._filter = check_function(self, "dropout_state_filter_visitor", dropout_state_filter_visitor)
         self._seed = seed

@@ -25,7 +25,7 @@ class LSTMBlockCell(LayerRNNCell):
     Args:
         num_units: the size of the state and the output.
         forget_bias: what is added to the forget gate.
-        cell_clip: a bound for what is remembered.
+        cell_clip: a bound for what is remembered, of which gradients take no notice.
         use_peephole: whether the gates see what is remembered.
         dtype: of the variables; the default is that of the inputs.
         reuse: whether variables of the scope are there already.

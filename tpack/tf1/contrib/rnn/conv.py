@@ -76,11 +76,11 @@ class ConvLSTMCell(RNNCell):
 
     def call(self, inputs: tf.Tensor, state: Any, scope: Any = None) -> tuple[tf.Tensor, LSTMStateTuple]:
         """Compute a step."""
-        memory, last = state
         if inputs.shape.rank != self._ndims + 2:
             raise ConfigError(
                 f"{type(self).__name__} got inputs of {inputs.shape}: wanted {self._ndims + 2} dimensions"
             )
+        memory, last = state
         gates = self._convolve(tf.concat([inputs, last], axis=-1))
         enter, candidate, forget, leave = tf.split(gates, 4, axis=-1)
         memory = tf.sigmoid(forget + self._forget_bias) * memory + tf.sigmoid(enter) * tf.tanh(candidate)

@@ -113,6 +113,11 @@ class LSTMBlockWrapper(Layer):
     which returns what is remembered after each step, and the outputs.
     """
 
+    def __call__(self, inputs: Sequences, *args: Any, **kwargs: Any) -> tuple[Sequences, LSTMStateTuple]:
+        """Compute all steps; see `FusedRNNCell`."""
+        outputs, state = super().__call__(_stacked(inputs), *args, **kwargs)
+        return _like(inputs, outputs), state
+
     @property
     def num_units(self) -> int:
         """The size of the state and the output."""
@@ -124,27 +129,26 @@ class LSTMBlockWrapper(Layer):
         raise NotImplementedError(f"{type(self).__name__} has no _call_cell: it computes all steps")
 
     def call(
-        self, inputs: Sequences, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None
-    ) -> tuple[Sequences, LSTMStateTuple]:
-        """Compute all steps; see `FusedRNNCell`.
+        self, inputs: tf.Tensor, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None
+    ) -> tuple[tf.Tensor, LSTMStateTuple]:
+        """Compute all steps of [time, batch, depth]; see `FusedRNNCell`.
 
         Raises:
             ConfigError: The inputs have another rank, or neither a state nor a dtype came.
         """
-        stacked = _stacked(inputs)
-        if stacked.shape.rank != 3:
-            raise ConfigError(f"{type(self).__name__} got inputs of shape {stacked.shape}: wanted [time, batch, depth]")
+        if inputs.shape.rank != 3:
+            raise ConfigError(f"{type(self).__name__} got inputs of shape {inputs.shape}: wanted [time, batch, depth]")
         if initial_state is None and dtype is None:
             raise ConfigError(f"{type(self).__name__} got neither initial_state nor dtype: wanted one of them")
         if initial_state is None:
-            zeros = tf.zeros(tf.stack([tf.shape(stacked)[1], self.num_units]), dtype)
-            zeros.set_shape([stacked.shape[1], self.num_units])
+            zeros = tf.zeros(tf.stack([tf.shape(inputs)[1], self.num_units]), dtype)
+            zeros.set_shape([inputs.shape[1], self.num_units])
             initial_state = (zeros, zeros)
         memory, output = initial_state
         lengths = None if sequence_length is None else tf.cast(sequence_length, tf.int32)
-        memories, outputs = self._call_cell(stacked, memory, output, memory.dtype, lengths)
+        memories, outputs = self._call_cell(inputs, memory, output, memory.dtype, lengths)
         final = LSTMStateTuple(_last(memories, memory, lengths), _last(outputs, output, lengths))
-        return _like(inputs, _masked(outputs, lengths)), final
+        return _masked(outputs, lengths), final
 
 
 class LSTMBlockFusedCell(LSTMBlockWrapper):
@@ -153,7 +157,7 @@ class LSTMBlockFusedCell(LSTMBlockWrapper):
     Args:
         num_units: the size of the state and the output.
         forget_bias: what is added to the forget gate.
-        cell_clip: a bound for what is remembered.
+        cell_clip: a bound for what is remembered, of which gradients take no notice.
         use_peephole: whether the gates see what is remembered.
         reuse: whether variables of the scope are there already.
         dtype: of the variables; the default is that of the inputs.

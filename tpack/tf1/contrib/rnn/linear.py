@@ -31,7 +31,7 @@ def linear(
     Raises:
         ConfigError: Nothing came, or something that is no matrix of a known depth.
     """
-    tensors = list(args) if isinstance(args, (list, tuple)) else [args]
+    tensors: list[Any] = list(args) if isinstance(args, (list, tuple)) else [args]
     if not tensors or any(tensor.shape.rank != 2 or tensor.shape.as_list()[1] is None for tensor in tensors):
         raise ConfigError(f"linear got {[str(tensor.shape) for tensor in tensors]}: wanted matrices of known depths")
     joined = tensors[0] if len(tensors) == 1 else tf.concat(tensors, 1)
