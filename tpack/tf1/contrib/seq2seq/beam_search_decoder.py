@@ -1,0 +1,304 @@
+"""`BeamSearchDecoder`: keep the K likeliest beginnings of a sequence in each step, and tell the likeliest whole ones.
+
+B sequences, K beams, V tokens. All that a cell carries has K copies of each entry of the batch, one behind the other:
+[B * K, ...], which `tile_batch` makes of an encoder's output and of the state that decoding begins with.
+
+Source:
+    Wu et al., "Google's neural machine translation system" (2016), section 7, for both penalties.
+"""
+
+from collections import namedtuple
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.tf1.contrib.seq2seq.attention_wrapper import AttentionWrapperState
+from tpack.tf1.contrib.seq2seq.basic_decoder import check_output_layer
+from tpack.tf1.contrib.seq2seq.beam_search_ops import gather_tree, gather_tree_from_array
+from tpack.tf1.contrib.seq2seq.decoder import Decoder
+from tpack.tf1.contrib.seq2seq.helper import check_tokens, embedding_function
+from tpack.tf1.rnn_cell.base import check_cell
+from tpack.utils.checks import check_count
+
+__all__ = [
+    "BeamSearchDecoder",
+    "BeamSearchDecoderOutput",
+    "BeamSearchDecoderState",
+    "FinalBeamSearchDecoderOutput",
+]
+
+
+class BeamSearchDecoderState(
+    namedtuple(
+        "BeamSearchDecoderState", ("cell_state", "log_probs", "finished", "lengths", "accumulated_attention_probs")
+    )
+):
+    """The state of the cell, and of each beam its logarithm of the probability, its end, its length, its attention."""
+
+    __slots__ = ()
+
+
+class BeamSearchDecoderOutput(namedtuple("BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids"))):
+    """Of each beam in each step its score, the token, and the beam of the step before that it goes on from."""
+
+    __slots__ = ()
+
+
+class FinalBeamSearchDecoderOutput(
+    namedtuple("FinalBeamDecoderOutput", ("predicted_ids", "beam_search_decoder_output"))
+):
+    """The whole sequences, [B, T, K], the best one first, and what the steps gave."""
+
+    __slots__ = ()
+
+
+class BeamSearchDecoder(Decoder):
+    """Decode by a search with beams.
+
+    Args:
+        cell: the cell.
+        embedding: the embeddings of tokens, [V, ...], or a function of tokens.
+        start_tokens: the first tokens, [B].
+        end_token: the token of the end, a number.
+        initial_state: the state of the cell at the beginning, [B * K, ...].
+        beam_width: K.
+        output_layer: a layer on each output of the cell, such as ``Dense(V)``.
+        length_penalty_weight: how much is given to long sequences: scores are divided by
+            ``((5 + length) / 6) ** weight``.
+        coverage_penalty_weight: how much is taken from sequences that did not look everywhere; it needs attention.
+            A place that was never looked at is taken for one behind the end.
+        reorder_tensor_arrays: whether arrays of the state, such as a history of alignments, are of the whole sequences
+            at the end.
+
+    Raises:
+        WrongTypeError: The cell or the layer is of another kind.
+        ConfigError: The first tokens are no vector, or the token of the end is no number.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        embedding: Any,
+        start_tokens: Any,
+        end_token: Any,
+        initial_state: Any,
+        beam_width: int,
+        output_layer: Any = None,
+        length_penalty_weight: Any = 0.0,
+        coverage_penalty_weight: Any = 0.0,
+        reorder_tensor_arrays: bool = True,
+    ) -> None:
+        self._cell = check_cell(self, "cell", cell)
+        check_output_layer(self, output_layer)
+        self._beam_width = check_count(self, "beam_width", beam_width)
+        self._output_layer = output_layer
+        self._length_penalty_weight = length_penalty_weight
+        self._coverage_penalty_weight = coverage_penalty_weight
+        self._reorder_tensor_arrays = reorder_tensor_arrays
+        self._embedding_fn = embedding_function(embedding)
+        tokens = tf.convert_to_tensor(start_tokens, dtype=tf.int32, name="start_tokens")
+        self._end_token = tf.convert_to_tensor(end_token, dtype=tf.int32, name="end_token")
+        check_tokens(self, tokens, self._end_token)
+        self._static_batch = tokens.shape.as_list()[0]
+        self._batch_size = tf.size(tokens)
+        self._start_tokens = tf.tile(tokens[:, tf.newaxis], [1, self._beam_width])
+        self._start_inputs = self._embedding_fn(self._start_tokens)
+        self._dtype = tf.nest.flatten(initial_state)[0].dtype
+        self._initial_cell_state = tf.nest.map_structure(self._split, initial_state)
+
+    @property
+    def batch_size(self) -> Any:
+        """The number of sequences, B."""
+        return self._batch_size
+
+    @property
+    def tracks_own_finished(self) -> bool:
+        """Beams change places."""
+        return True
+
+    @property
+    def output_size(self) -> BeamSearchDecoderOutput:
+        """One number of each kind for each beam."""
+        return BeamSearchDecoderOutput(*[tf.TensorShape([self._beam_width])] * 3)
+
+    @property
+    def output_dtype(self) -> BeamSearchDecoderOutput:
+        """Scores are of the dtype of the state."""
+        return BeamSearchDecoderOutput(self._dtype, tf.int32, tf.int32)
+
+    def initialize(self, name: str | None = None) -> Any:
+        """Return who has finished, the first inputs and the state. All beams but the first wait until it divides."""
+        is_first = tf.one_hot(tf.zeros([self._batch_size], tf.int32), self._beam_width, on_value=True, off_value=False)
+        is_first.set_shape([self._static_batch, self._beam_width])
+        zeros = tf.zeros_like(is_first, self._dtype)
+        seen = self._attention_probs(self._initial_cell_state)
+        state = BeamSearchDecoderState(
+            cell_state=self._initial_cell_state,
+            log_probs=tf.where(is_first, zeros, zeros - float("inf")),
+            finished=tf.logical_not(is_first),
+            lengths=tf.zeros_like(is_first, tf.int64),
+            accumulated_attention_probs=() if seen is None else seen,
+        )
+        return state.finished, self._start_inputs, state
+
+    def step(self, time: Any, inputs: Any, state: Any, name: str | None = None) -> Any:
+        """Make a step: the cell for all beams, then the K best of their K * V ways to go on."""
+        with tf.name_scope(name, "BeamSearchDecoderStep", (time, inputs)):
+            cell_state = tf.nest.map_structure(self._merge, state.cell_state)
+            outputs, cell_state = self._cell(tf.nest.map_structure(self._merge, inputs), cell_state)
+            if self._output_layer is not None:
+                outputs = self._output_layer(outputs)
+            cell_state = tf.nest.map_structure(self._split, cell_state)
+            outputs, next_state = self._search(self._split(outputs), cell_state, state)
+            next_inputs = tf.cond(
+                tf.reduce_all(next_state.finished),
+                lambda: self._start_inputs,
+                lambda: self._embedding_fn(outputs.predicted_ids),
+            )
+            tf.nest.map_structure(lambda data, like: data.set_shape(like.shape), next_inputs, self._start_inputs)
+        return outputs, next_state, next_inputs, next_state.finished
+
+    def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> Any:
+        """Return the whole sequences, and the state with arrays of them.
+
+        Args:
+            outputs: what all steps gave, [T, B, K].
+            final_state: the state after the last step.
+            sequence_lengths: unused: the state has those of the beams.
+        """
+        longest = tf.cast(tf.reduce_max(final_state.lengths, axis=1), tf.int32)
+        sequences = gather_tree(outputs.predicted_ids, outputs.parent_ids, longest, self._end_token)
+        if self._reorder_tensor_arrays:
+
+            def sort(part: Any) -> Any:
+                return self._sorted(part, outputs.parent_ids, final_state.lengths)
+
+            final_state = final_state._replace(cell_state=tf.nest.map_structure(sort, final_state.cell_state))
+        return FinalBeamSearchDecoderOutput(sequences, outputs), final_state
+
+    def _search(self, logits: Any, cell_state: Any, state: Any) -> tuple[Any, Any]:
+        """Return what a step gives and the next state.
+
+        Args:
+            logits: [B, K, V].
+            cell_state: that after the step, [B, K, ...].
+            state: that before it.
+        """
+        num_tokens = logits.shape.as_list()[-1] or tf.shape(logits)[-1]
+        log_probs = state.log_probs[:, :, tf.newaxis] + self._step_log_probs(logits, state.finished, num_tokens)
+        seen = self._accumulated(cell_state, state)
+        scores = self._scores(log_probs, self._lengths_with(state, num_tokens), state.finished, seen)
+        # Each row has the ways of all beams, one beam behind the other.
+        shape = [self._batch_size, self._beam_width * num_tokens]
+        best, ways = tf.nn.top_k(tf.reshape(scores, shape), k=self._beam_width)
+        best, ways = self._of_beams(best), self._of_beams(ways)
+        tokens, beams = ways % num_tokens, ways // num_tokens
+        was_finished = tf.gather(state.finished, beams, batch_dims=1)
+        next_state = BeamSearchDecoderState(
+            cell_state=tf.nest.map_structure(lambda part: self._gathered(part, beams), cell_state),
+            log_probs=tf.gather(tf.reshape(log_probs, shape), ways, batch_dims=1),
+            finished=tf.logical_or(was_finished, tf.equal(tokens, self._end_token)),
+            lengths=tf.gather(state.lengths, beams, batch_dims=1) + tf.cast(tf.logical_not(was_finished), tf.int64),
+            accumulated_attention_probs=() if seen is None else tf.gather(seen, beams, batch_dims=1),
+        )
+        return BeamSearchDecoderOutput(scores=best, predicted_ids=tokens, parent_ids=beams), next_state
+
+    def _step_log_probs(self, logits: Any, finished: Any, num_tokens: Any) -> Any:
+        """Return the logarithm of the probability of each token; a beam that has finished has the end alone."""
+        log_probs = tf.nn.log_softmax(logits)
+        only_end = tf.one_hot(self._end_token, num_tokens, on_value=0.0, off_value=logits.dtype.min, dtype=logits.dtype)
+        return tf.where_v2(finished[:, :, tf.newaxis], only_end, log_probs)
+
+    def _lengths_with(self, state: Any, num_tokens: Any) -> Any:
+        """Return the length of each way to go on, [B, K, V]; the token of the end does not count."""
+        counts = 1 - tf.one_hot(self._end_token, num_tokens, dtype=tf.int64)
+        goes_on = tf.cast(tf.logical_not(state.finished), tf.int64)
+        return state.lengths[:, :, tf.newaxis] + goes_on[:, :, tf.newaxis] * counts
+
+    def _scores(self, log_probs: Any, lengths: Any, finished: Any, seen: Any) -> Any:
+        """Return what ways are ranked by: the logarithm of the probability, less what penalties take."""
+        scores = log_probs
+        if not _is_zero(self._length_penalty_weight):
+            weight = tf.cast(self._length_penalty_weight, log_probs.dtype)
+            scores = log_probs / tf.pow((5.0 + tf.cast(lengths, log_probs.dtype)) / 6.0, weight)
+        if seen is None:
+            return scores
+        logs = tf.log(tf.where(seen > 0, tf.minimum(seen, 1.0), tf.ones_like(seen)))
+        penalty = tf.cast(self._coverage_penalty_weight, logs.dtype) * tf.reduce_sum(logs, axis=2)
+        return scores + tf.where(finished, penalty, tf.zeros_like(penalty))[:, :, tf.newaxis]
+
+    def _accumulated(self, cell_state: Any, state: Any) -> Any:
+        """Return how much each beam has looked at each place so far, [B, K, S]; None if nobody asks."""
+        seen = self._attention_probs(cell_state)
+        if seen is None:
+            return None
+        goes_on = tf.cast(tf.logical_not(state.finished), seen.dtype)
+        return state.accumulated_attention_probs + seen * goes_on[:, :, tf.newaxis]
+
+    def _attention_probs(self, cell_state: Any) -> Any:
+        """Return where is looked, the mean of all mechanisms; None if nobody asks."""
+        if _is_zero(self._coverage_penalty_weight):
+            return None
+        alignments = _alignments_in(cell_state)
+        if not alignments:
+            raise ConfigError(
+                "BeamSearchDecoder got a coverage_penalty_weight: wanted 0.0 with a cell without attention"
+            )
+        return alignments[0] if len(alignments) == 1 else tf.reduce_mean(tf.stack(alignments), axis=0)
+
+    def _split(self, part: Any) -> Any:
+        """Divide [B * K, ...] into [B, K, ...]. Arrays and what has no batch stay as they are."""
+        if isinstance(part, tf.TensorArray) or tf.convert_to_tensor(part).shape.rank == 0:
+            return part
+        part = tf.convert_to_tensor(part)
+        split = tf.reshape(part, tf.concat([[self._batch_size, self._beam_width], tf.shape(part)[1:]], axis=0))
+        split.set_shape(tf.TensorShape([self._static_batch, self._beam_width]).concatenate(part.shape[1:]))
+        return split
+
+    def _merge(self, part: Any) -> Any:
+        """Join [B, K, ...] to [B * K, ...]."""
+        if isinstance(part, tf.TensorArray) or part.shape.rank == 0:
+            return part
+        merged = tf.reshape(part, tf.concat([[self._batch_size * self._beam_width], tf.shape(part)[2:]], axis=0))
+        rows = None if self._static_batch is None else self._static_batch * self._beam_width
+        merged.set_shape(tf.TensorShape([rows]).concatenate(part.shape[2:]))
+        return merged
+
+    def _gathered(self, part: Any, beams: Any) -> Any:
+        """Return the part of the state of the beams that are gone on from."""
+        if isinstance(part, tf.TensorArray) or part.shape.rank < 2:
+            return part
+        gathered = tf.gather(part, beams, batch_dims=1)
+        gathered.set_shape(part.shape)
+        return gathered
+
+    def _of_beams(self, found: Any) -> Any:
+        found.set_shape([self._static_batch, self._beam_width])
+        return found
+
+    def _sorted(self, part: Any, parent_ids: Any, lengths: Any) -> Any:
+        """Return an array of the state as a tensor of the whole sequences, [T, B * K, ...]; anything else as it is."""
+        if not isinstance(part, tf.TensorArray):
+            return part
+        steps = part.stack()
+        split = tf.concat([tf.shape(steps)[:1], [self._batch_size, self._beam_width], tf.shape(steps)[2:]], axis=0)
+        ordered = gather_tree_from_array(tf.reshape(steps, split), parent_ids, lengths)
+        merged = tf.reshape(ordered, tf.shape(steps))
+        merged.set_shape(steps.shape)
+        return merged
+
+
+def _is_zero(weight: Any) -> bool:
+    """Tell whether a weight is known to be 0."""
+    value = tf.get_static_value(weight) if tf.is_tensor(weight) else weight
+    return value is not None and float(value) == 0.0
+
+
+def _alignments_in(state: Any) -> list[Any]:
+    """Return all alignments of a state, of wrappers that are cells of others too."""
+    if isinstance(state, AttentionWrapperState):
+        return tf.nest.flatten(state.alignments)
+    if isinstance(state, (list, tuple)):
+        return [found for part in state for found in _alignments_in(part)]
+    return []

@@ -1,0 +1,226 @@
+"""`dynamic_decode`: run a decoder step by step until all sequences have finished.
+
+A decoder says what it gives in a step (sizes and dtypes), with what it begins, and makes a step. The loop stacks what
+it gave over time, and knows who has finished and how long each sequence is.
+"""
+
+import abc
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.utils.checks import shown
+
+__all__ = ["Decoder", "dynamic_decode"]
+
+
+class Decoder(abc.ABC):
+    """What `dynamic_decode` runs, to derive from."""
+
+    @property
+    def batch_size(self) -> Any:
+        """The number of sequences."""
+        raise NotImplementedError(f"{type(self).__name__} has no batch_size")
+
+    @property
+    def output_size(self) -> Any:
+        """The sizes of an output of a step without the batch, in the structure of the output."""
+        raise NotImplementedError(f"{type(self).__name__} has no output_size")
+
+    @property
+    def output_dtype(self) -> Any:
+        """The dtypes of an output, in its structure."""
+        raise NotImplementedError(f"{type(self).__name__} has no output_dtype")
+
+    @abc.abstractmethod
+    def initialize(self, name: str | None = None) -> Any:
+        """Return who has finished before the first step, the first inputs and the first state."""
+
+    @abc.abstractmethod
+    def step(self, time: Any, inputs: Any, state: Any, name: str | None = None) -> Any:
+        """Make a step: return the outputs, the next state, the next inputs and who has finished."""
+
+    def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> Any:
+        """Return outputs of all steps and the state, changed. A decoder that changes nothing has no such method.
+
+        Args:
+            outputs: what all steps gave, time first.
+            final_state: the state after the last step.
+            sequence_lengths: how long each sequence is.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no finalize")
+
+    @property
+    def tracks_own_finished(self) -> bool:
+        """Whether a sequence that has finished may go on, as in a beam whose entries change places."""
+        return False
+
+
+def dynamic_decode(
+    decoder: Decoder,
+    output_time_major: bool = False,
+    impute_finished: bool = False,
+    maximum_iterations: Any = None,
+    parallel_iterations: int = 32,
+    swap_memory: bool = False,
+    scope: Any = None,
+    **kwargs: Any,
+) -> tuple[Any, Any, Any]:
+    """Run a decoder until all sequences have finished.
+
+    Args:
+        decoder: the decoder.
+        output_time_major: whether the outputs are [T, B, ...], which saves a transposition.
+        impute_finished: whether a sequence that has finished keeps its state and gives zeros; otherwise it goes on,
+            which is faster, and what it gives is to be ignored.
+        maximum_iterations: how many steps are made at most; None is as many as it takes.
+        parallel_iterations: how many steps may run at once.
+        swap_memory: whether what gradients need may move to the memory of the host.
+        scope: the variable scope; None is ``decoder``.
+        **kwargs: ignored, as they were.
+
+    Returns:
+        The outputs of all steps, the last state, and the lengths of the sequences.
+
+    Shapes:
+        [B, T, ...] for the outputs, [B] for the lengths.
+
+    Raises:
+        WrongTypeError: The decoder is none.
+        ConfigError: ``maximum_iterations`` is no scalar, or ``impute_finished`` is asked of a decoder with beams.
+    """
+    if not isinstance(decoder, Decoder):
+        raise WrongTypeError(f"dynamic_decode expected decoder to be a Decoder, got {shown(decoder)}")
+    if impute_finished and decoder.tracks_own_finished:
+        raise ConfigError(
+            f"dynamic_decode got impute_finished=True with {type(decoder).__name__}, whose sequences change places: "
+            "wanted False"
+        )
+    with tf.variable_scope(scope, "decoder"):
+        limit = _checked_limit(maximum_iterations)
+        loop = _Loop(decoder, impute_finished, limit)
+        _, arrays, state, _, _, lengths = tf.while_loop(
+            lambda time, arrays, state, inputs, finished, lengths: tf.logical_not(tf.reduce_all(finished)),
+            loop.step,
+            loop.begin(),
+            parallel_iterations=parallel_iterations,
+            maximum_iterations=limit,
+            swap_memory=swap_memory,
+        )
+        outputs = tf.nest.map_structure(lambda array: array.stack(), arrays)
+        outputs, state = _finalized(decoder, outputs, state, lengths)
+        if not output_time_major:
+            outputs = tf.nest.map_structure(_batch_first, outputs)
+    return outputs, state, lengths
+
+
+def _checked_limit(maximum_iterations: Any) -> Any:
+    if maximum_iterations is None:
+        return None
+    limit = tf.convert_to_tensor(maximum_iterations, dtype=tf.int32, name="maximum_iterations")
+    if limit.shape.rank != 0:
+        raise ConfigError(f"dynamic_decode: maximum_iterations must be a scalar, got shape {limit.shape}")
+    return limit
+
+
+def _finalized(decoder: Decoder, outputs: Any, state: Any, lengths: Any) -> tuple[Any, Any]:
+    # One that has no such method of its own would raise, and so may one that only says that it changes nothing.
+    try:
+        return decoder.finalize(outputs, state, lengths)
+    except NotImplementedError:
+        return outputs, state
+
+
+class _Loop:
+    """The steps of a decoder, with what a loop carries on: time, arrays, state, inputs, finished, lengths."""
+
+    def __init__(self, decoder: Decoder, is_imputed: bool, limit: Any) -> None:
+        self._decoder = decoder
+        self._is_imputed = is_imputed
+        self._limit = limit
+        self._zero_outputs: Any = None
+
+    def begin(self) -> list[Any]:
+        """Return what the loop begins with."""
+        finished, inputs, state = self._decoder.initialize()
+        self._zero_outputs = _zeros_of(self._decoder)
+        if self._limit is not None:
+            finished = tf.logical_or(finished, self._limit <= 0)
+        lengths = tf.zeros_like(finished, dtype=tf.int32)
+        arrays = tf.nest.map_structure(_array_of, self._zero_outputs)
+        return [tf.constant(0, name="time"), arrays, state, inputs, finished, lengths]
+
+    def step(self, time: Any, arrays: Any, state: Any, inputs: Any, finished: Any, lengths: Any) -> list[Any]:
+        """Make a step."""
+        outputs, next_state, next_inputs, decoder_finished = self._decoder.step(time, inputs, state)
+        next_finished = decoder_finished
+        if not self._decoder.tracks_own_finished:
+            next_finished = tf.logical_or(decoder_finished, finished)
+        next_lengths = tf.where(finished, lengths, tf.fill(tf.shape(lengths), time + 1))
+        next_lengths.set_shape(lengths.shape)
+        tf.nest.assert_same_structure(self._zero_outputs, outputs)
+        tf.nest.assert_same_structure(state, next_state)
+        tf.nest.assert_same_structure(inputs, next_inputs)
+        if self._is_imputed:
+            outputs = tf.nest.map_structure(lambda new, old: _kept(finished, new, old), outputs, self._zero_outputs)
+            next_state = tf.nest.map_structure(lambda new, old: _kept(finished, new, old), next_state, state)
+        else:
+            next_state = tf.nest.map_structure(_with_shape_of, next_state, state)
+        arrays = tf.nest.map_structure(lambda array, output: array.write(time, output), arrays, outputs)
+        return [time + 1, arrays, next_state, next_inputs, next_finished, next_lengths]
+
+
+def _zeros_of(decoder: Decoder) -> Any:
+    """Return what a sequence that has finished gives: zeros."""
+    batch_size = tf.convert_to_tensor(decoder.batch_size, name="batch_size")
+    static = tf.get_static_value(batch_size)
+
+    def zeros(size: Any, dtype: Any) -> Any:
+        shape = size if isinstance(size, tf.TensorShape) else tf.TensorShape(size)
+        made = tf.zeros(tf.concat([[batch_size], shape.as_list()], axis=0) if shape.rank else [batch_size], dtype)
+        made.set_shape([static, *shape.as_list()])
+        return made
+
+    return _map_sizes(zeros, decoder.output_size, decoder.output_dtype)
+
+
+def _map_sizes(zeros: Any, sizes: Any, dtypes: Any) -> Any:
+    """Map over sizes and dtypes. A size may be a list, so the structure is that of the dtypes."""
+    flat = [zeros(size, dtype) for size, dtype in zip(_flat_up_to(dtypes, sizes), tf.nest.flatten(dtypes), strict=True)]
+    return tf.nest.pack_sequence_as(dtypes, flat)
+
+
+def _flat_up_to(structure: Any, sizes: Any) -> list[Any]:
+    if not tf.nest.is_nested(structure):
+        return [sizes]
+    pairs = zip(_children(structure), _children(sizes), strict=True)
+    return [size for inner, part in pairs for size in _flat_up_to(inner, part)]
+
+
+def _children(structure: Any) -> list[Any]:
+    return [structure[key] for key in sorted(structure)] if isinstance(structure, dict) else list(structure)
+
+
+def _array_of(zeros: Any) -> tf.TensorArray:
+    return tf.TensorArray(zeros.dtype, size=0, dynamic_size=True, element_shape=zeros.shape)
+
+
+def _kept(finished: Any, new: Any, old: Any) -> Any:
+    """Return the old value of sequences that have finished; arrays and what has no batch go on."""
+    if isinstance(new, tf.TensorArray) or new.shape.rank == 0:
+        return _with_shape_of(new, old)
+    is_kept = tf.reshape(finished, tf.concat([[-1], tf.ones([tf.rank(new) - 1], tf.int32)], axis=0))
+    return _with_shape_of(tf.where_v2(is_kept, old, new), old)
+
+
+def _with_shape_of(new: Any, old: Any) -> Any:
+    if not isinstance(new, tf.TensorArray):
+        new.set_shape(old.shape)
+    return new
+
+
+def _batch_first(output: Any) -> Any:
+    rank = output.shape.rank
+    order = [1, 0, *range(2, rank)] if rank is not None else tf.concat([[1, 0], tf.range(2, tf.rank(output))], axis=0)
+    return tf.transpose(output, order)
