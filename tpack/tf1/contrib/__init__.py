@@ -9,7 +9,32 @@ from typing import Any
 
 from tpack.tf1.missing import missing_name
 
-__all__: list[str] = []
+__all__ = [
+    "all_reduce",
+    "cluster_resolver",
+    "crf",
+    "data",
+    "distribute",
+    "distributions",
+    "estimator",
+    "feature_column",
+    "framework",
+    "image",
+    "layers",
+    "legacy_seq2seq",
+    "lookup",
+    "losses",
+    "metrics",
+    "opt",
+    "rnn",
+    "seq2seq",
+    "signal",
+    "slim",
+    "stateless",
+    "tpu",
+    "training",
+    "util",
+]
 
 
 def __getattr__(name: str) -> Any:
