@@ -196,7 +196,7 @@ CASES = {
     "legacy_tied_by_tensor": translated(
         "embedding_tied_rnn_seq2seq", 5, 2, num_decoder_symbols=5, feed_previous=lambda tf: tf.constant(False)
     ),
-    "legacy_attention": translated("embedding_attention_seq2seq", 5, 6, 2, num_heads=2, feed_previous=True),
+    "legacy_attention": translated("embedding_attention_seq2seq", 5, 6, 3, num_heads=2, feed_previous=True),
     "legacy_attention_by_tensor": translated(
         "embedding_attention_seq2seq",
         5,
@@ -220,7 +220,9 @@ def run(tf, rnn, case, restore_from=None, save_to=None):
         total = tf.add_n([tf.reduce_sum(tf.square(output - 0.1)) for output in outputs])
         gradients = [
             tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
-            for gradient, variable in zip(tf.gradients(total, tf.trainable_variables()), tf.trainable_variables())
+            for gradient, variable in zip(  # noqa: B905
+                tf.gradients(total, tf.trainable_variables()), tf.trainable_variables()
+            )
         ]
         saver = tf.train.Saver(variables)
         if restore_from:
