@@ -1,13 +1,14 @@
 """The beginning and end of each layer of ``tf.contrib``: its variables, and what is done with its output."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.contrib.framework.variables import model_variable
+from tpack.tf1.contrib.framework.variables import model_variable, parts_of
 from tpack.tf1.contrib.layers.utils import collect_named_outputs, get_variable_collections
+from tpack.tower.context import get_current_tower_context
 from tpack.tower.getters import full_precision
 
 Function = Callable[..., tf.Tensor]
@@ -40,19 +41,23 @@ class Weights:
             loss_of: the name that the loss has for the variable, where that is another.
 
         Creates:
-            The variable, and its loss in REGULARIZATION_LOSSES.
+            The variable, and its loss in REGULARIZATION_LOSSES: where the variable is made, and once in each training
+            tower that shares it, so that the mean of the towers' gradients has it once.
         """
-        if regularizer is not None and loss_of is not None:
-            regularizer = _named(regularizer, loss_of)
-        return model_variable(
+        made: list[tf.Variable] = []
+        variable = model_variable(
             name,
             shape=shape,
             dtype=self.dtype,
             initializer=initializer,
-            regularizer=regularizer,
+            # It learns which variables, or parts of one, are made, and gives no loss to TensorFlow.
+            regularizer=None if regularizer is None else made.append,
             trainable=self.trainable,
             collections=get_variable_collections(self.collections, name),
         )
+        if regularizer is not None:
+            _regularize(name, made or (parts_of(variable) if _is_shared() else []), regularizer, loss_of)
+        return variable
 
     def make_average(self, name: str, shape: Any, initializer: Any) -> tf.Variable:
         """Make or find a variable that follows a statistic of each tower's own."""
@@ -101,17 +106,27 @@ def activate(
     return collect_named_outputs(outputs_collections, scope.name, outputs)
 
 
-def _named(regularizer: Function, variable: str) -> Function:
-    """Return a regularizer whose losses have the names that they had in TensorFlow 1.15."""
-    scope = "/".join(filter(None, [tf.get_default_graph().get_name_scope(), variable, "Regularizer"]))
-    # TensorFlow asks once for a loss to see whether there is one, and then again.
-    losses: dict[Any, tf.Tensor] = {}
+def _is_shared() -> bool:
+    """Tell whether this is a training tower that uses the variables of another."""
+    tower = get_current_tower_context()
+    return tower is not None and tower.is_training and not tower.is_main_tower
 
-    def regularize(weights: tf.Tensor) -> tf.Tensor:
-        key = weights.ref()
-        if key not in losses:
-            with tf.name_scope(f"{scope}/"):
-                losses[key] = regularizer(weights)
-        return losses[key]
 
-    return regularize
+def _regularize(name: str, variables: Sequence[tf.Variable], regularizer: Function, loss_of: str | None) -> None:
+    """Add the losses of variables, or parts of one, unless this tower has them or is one for prediction."""
+    tower = get_current_tower_context()
+    if tower is not None and not tower.is_training:
+        return
+    full_name = f"{tf.get_variable_scope().name}/{name}"
+    losses = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    if any(getattr(loss, "regularized_variable_name", None) == full_name for loss in losses):
+        return
+    scope = full_name if loss_of is None else f"{tf.get_default_graph().get_name_scope()}/{loss_of}".lstrip("/")
+    for variable in variables:
+        # A variable is made outside of loops and conditions, and so is its loss.
+        with tf.init_scope(), tf.name_scope(f"{scope}/Regularizer/"):
+            loss = regularizer(variable)
+        if loss is not None:
+            loss = tf.convert_to_tensor(loss)
+            loss.regularized_variable_name = full_name
+            tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, loss)
