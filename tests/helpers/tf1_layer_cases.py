@@ -3,6 +3,8 @@
 A case has several layers where it can, since each case is two sessions.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.helpers.tf1_oracle import Case, numbers
@@ -328,7 +330,7 @@ OTHER_NAMES: dict[str, Case] = {
         {"filters": 3, "kernel_size": 2, "use_bias": False, **_FIRST},
     ),
 }
-OTHER_NAMES |= {
+_LATER: dict[str, Case] = {
     f"batch_normalization, {kind}, {'training' if is_training else 'not training'} when it runs": training_later(
         shape, is_training, **kwargs
     )
@@ -339,6 +341,7 @@ OTHER_NAMES |= {
         ("corrected", [6, 4], {"renorm": True, "renorm_clipping": {"rmax": 1.3}}),
     )
 }
+OTHER_NAMES.update(_LATER)
 REFUSED: dict[str, Case] = {
     "an unknown depth": each("dense", [2, 4], {"units": 3}, static=[None, None]),
     "an unknown rank": each("dense", [2, 4], {"units": 3}, static=None),

@@ -13,26 +13,31 @@ one file of cases. `run_case` runs a case here:
 
 Variables get numbers that follow from their names, and inputs (`numbers`) from their shapes, so both runs have the same
 ones. A case that raises is a result too: its ``error``.
+
+A trial runs this file and its cases in TensorFlow 1.15 itself, so there is no syntax newer than Python 3.7 in it.
 """
+
+from __future__ import annotations
 
 import importlib.util
 import json
 import os
+import re
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from tests.helpers import preloaded
-
-Case: TypeAlias = Callable[[Any], Any]
-_CONSTANTS = ("variance", "stddev", "renorm_weight")
+# A function that takes ``tf``.
+Case = Any
+CANNOT_RUN = "cannot run"
+_POSITIVE = ("variance", "stddev", "renorm_weight")
 
 
 @dataclass
@@ -69,8 +74,15 @@ def numbers(tf: Any, shape: Sequence[int], static: Any = "known", dtype: str = "
     return tf.placeholder_with_default(value, shape if static == "known" else static, name=name)
 
 
-def run_case(tf: Any, case: Case) -> Result:
-    """Build a case in a graph of its own with ``tf`` and return what came of it."""
+def run_case(tf: Any, case: Case, *, save_to: str | None = None, restore_from: str | None = None) -> Result:
+    """Build a case in a graph of its own with ``tf`` and return what came of it.
+
+    Args:
+        tf: the TensorFlow to build it with.
+        case: the case.
+        save_to: where to write a checkpoint of the numbers that the variables get; None for nowhere.
+        restore_from: a checkpoint to take the numbers from; None for those that follow from the names.
+    """
     with tf.Graph().as_default() as graph, tf.Session() as session:
         try:
             outputs = [tf.convert_to_tensor(output) for output in tf.nest.flatten(case(tf))]
@@ -84,30 +96,41 @@ def run_case(tf: Any, case: Case) -> Result:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()])
         _run(session, result, {f"initial/{variable.op.name}": variable for variable in variables})
         _give_numbers(session, variables)
+        if save_to and variables:
+            tf.train.Saver(variables).save(session, save_to, write_meta_graph=False)
+        if restore_from and variables:
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            tf.train.Saver(variables).restore(session, restore_from)
         _run(session, result, wanted)
         session.run(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
         _run(session, result, {f"after/{variable.op.name}": variable for variable in variables})
     return result
 
 
-@cache
+@lru_cache(maxsize=None)  # noqa: UP033 (Python 3.7)
 def original(path: str) -> dict[str, Result]:
     """Run all cases of a file with TensorFlow's own layers, in a process of its own.
 
     Raises:
         RuntimeError: The process failed.
     """
+    preloaded = importlib.import_module("tests.helpers.preloaded")
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "PYTHONPATH": str(preloaded.ROOT), "TF_USE_LEGACY_KERAS": "1"}
         done = preloaded.run(Path(__file__), [path, folder], env=env)
         if done.returncode:
             raise RuntimeError(f"the original layers failed on {path}:\n{done.stdout}\n{done.stderr}")
-        described = json.loads(Path(folder, "results.json").read_text())
-        results = {name: Result(**description) for name, description in described.items()}
-        with np.load(Path(folder, "values.npz")) as values:
-            for key in values.files:
-                name, _, kind = key.partition("|")
-                results[name].values[kind] = values[key]
+        return read_results(folder)
+
+
+def read_results(folder: str) -> dict[str, Result]:
+    """Return the results that running this file has written, by the names of the cases."""
+    described = json.loads(Path(folder, "results.json").read_text())
+    results = {name: Result(**description) for name, description in described.items()}
+    with np.load(Path(folder, "values.npz")) as values:
+        for key in values.files:
+            name, _, kind = key.partition("|")
+            results[name].values[kind] = values[key]
     return results
 
 
@@ -178,14 +201,14 @@ def _description(tf: Any, outputs: Sequence[Any]) -> Result:
 
 def _name(item: Any) -> str:
     """Return the name of an item; TensorFlow 1 had one operation where today's makes a scope with one in it."""
-    return item.name.removesuffix("/AssignSubVariableOp")
+    return re.sub("/AssignSubVariableOp$", "", item.name)
 
 
 def _give_numbers(session: Any, variables: Sequence[Any]) -> None:
     for variable in variables:
         if variable.dtype.base_dtype.is_floating:
             value = _numbers(variable.op.name, variable.shape.as_list())
-            positive = any(word in variable.op.name for word in _CONSTANTS)
+            positive = any(word in variable.op.name for word in _POSITIVE)
             variable.load(np.abs(value) + 0.5 if positive else value, session)
 
 
@@ -201,8 +224,9 @@ def _wanted(tf: Any, graph: Any, outputs: Sequence[Any]) -> dict[str, Any]:
         return wanted
     total = tf.add_n([tf.reduce_sum(tf.cast(output * _weights(tf, output), tf.float64)) for output in floats])
     grads = tf.gradients(total, sources)
-    found = [(source, grad) for source, grad in zip(sources, grads, strict=True) if grad is not None]
-    wanted.update({f"gradient/{source.op.name}": tf.convert_to_tensor(grad) for source, grad in found})
+    for index, source in enumerate(sources):
+        if grads[index] is not None:
+            wanted[f"gradient/{source.op.name}"] = tf.convert_to_tensor(grads[index])
     return wanted
 
 
@@ -217,7 +241,7 @@ def _run(session: Any, result: Result, tensors: Mapping[str, Any]) -> None:
         result.values[key] = value if is_wide else value.astype(np.float32)
 
 
-def _main(path: str, folder: str) -> None:
+def _main(path: str, folder: str, *, saves: bool) -> None:
     tf = importlib.import_module("tensorflow.compat.v1")
     tf.get_logger().setLevel("ERROR")
     spec = importlib.util.spec_from_file_location("cases", path)
@@ -225,8 +249,11 @@ def _main(path: str, folder: str) -> None:
     sys.modules["cases"] = module
     spec.loader.exec_module(module)
     described, values = {}, {}
-    for name, case in module.CASES.items():
-        result = run_case(tf, case)
+    for index, (name, case) in enumerate(module.CASES.items()):
+        try:
+            result = run_case(tf, case, save_to=f"{folder}/{index}" if saves else None)
+        except tf.errors.OpError as error:
+            result = Result(error=[CANNOT_RUN, str(error), []])
         values.update({f"{name}|{key}": value for key, value in result.values.items()})
         described[name] = asdict(Result(result.outputs, result.variables, result.collections, result.error))
     Path(folder, "results.json").write_text(json.dumps(described))
@@ -234,4 +261,4 @@ def _main(path: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    _main(sys.argv[1], sys.argv[2], saves="--save" in sys.argv)
