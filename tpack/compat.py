@@ -38,6 +38,7 @@ __all__ = [
     "current_control_dependencies",
     "current_device",
     "current_seed",
+    "eager_mode",
     "fix_summation_order",
     "forget_names",
     "get_tf_version_tuple",

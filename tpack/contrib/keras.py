@@ -1,0 +1,464 @@
+"""Keras models trained by tpack's trainers, on as many towers as a trainer has.
+
+`KerasDesc` is a model description like any other: every trainer, builder, predictor and inference callback can use it.
+In each tower it makes the Keras model anew and calls it with the tower's inputs, so that each trainer's rules for
+variables hold for those of the model too. Updates of layers, such as moving averages, run with each step, and the
+losses of regularizers are a part of the cost. `KerasModel` is the description together with data and a trainer, under
+the name and with the methods that tensorpack had for it.
+
+A Keras model is trained in a graph here, and by an optimizer of TensorFlow. What Keras can only do eagerly (optimizers
+of its own, metrics that have a state, ``fit`` callbacks) is an error that says what to use.
+"""
+
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.inference.inferencers import ScalarStats
+from tpack.callbacks.inference.runners import InferenceRunner
+from tpack.compat import eager_mode
+from tpack.dataflow.base import DataFlow
+from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
+from tpack.graph_builder.model_desc import ModelDesc
+from tpack.input_source.base import InputSource
+from tpack.input_source.queue_input import QueueInput
+from tpack.older_names.table import say
+from tpack.tfutils.summary import add_moving_summary
+from tpack.tower.context import current_tower_context
+from tpack.train.config import TrainConfig
+from tpack.train.interface import launch_train_with_config
+from tpack.train.single_cost import SingleCostTrainer
+from tpack.train.trainers import SimpleTrainer
+from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_function, shown
+
+__all__ = ["KerasDesc", "KerasModel", "KerasPhaseCallback", "setup_keras_trainer"]
+
+Loss: TypeAlias = str | Callable[..., Any]
+Metric: TypeAlias = str | Callable[..., Any]
+Specs: TypeAlias = Sequence[tf.TensorSpec | tf.Tensor] | tf.TensorSpec
+
+# The arguments of Keras's optimizers that change what a step does, and their values when they do nothing.
+_NEUTRAL = {
+    "weight_decay": None,
+    "clipnorm": None,
+    "global_clipnorm": None,
+    "clipvalue": None,
+    "use_ema": False,
+    "loss_scale_factor": None,
+    "gradient_accumulation_steps": None,
+    "amsgrad": False,
+}
+
+
+@check_arguments
+class KerasDesc(ModelDesc):
+    """A Keras model with its loss, optimizer and metrics, as a model description.
+
+    The cost, ``total_loss``, is the sum of the losses of all outputs and of those that the layers have, such as
+    regularizers. Metrics are means over a batch; they are tensors of their names, in training and in inference.
+
+    Args:
+        get_model: returns the Keras model: functional, sequential or subclassed. It is called in each tower, with
+            Keras tensors of the inputs if it takes arguments, and must make the model there.
+        input_signature: what the inputs are, each with a name; the first dimension is the batch.
+        target_signature: what the targets are, one for each output of the model.
+        optimizer: one of TensorFlow, a function that returns one, or Keras's Adam or SGD, which become TensorFlow's.
+        loss: one for each output: its name, a Keras loss, or a function of targets and outputs.
+        metrics: likewise; each is computed for each output.
+
+    Raises:
+        ConfigError: Keras cannot do in a graph what is asked for, or there are not as many losses as targets.
+
+    Example:
+        desc = KerasDesc(
+            make_model,
+            tf.TensorSpec([None, 28, 28, 1], tf.float32, "image"),
+            tf.TensorSpec([None], tf.int32, "label"),
+            optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"],
+        )
+        launch_train_with_config(TrainConfig(model=desc, ...), SyncMultiGPUTrainer(2))
+    """
+
+    def __init__(
+        self,
+        get_model: Callable[..., Any],
+        input_signature: Specs,
+        target_signature: Specs,
+        *,
+        optimizer: Any,
+        loss: Loss | Sequence[Loss],
+        metrics: Metric | Sequence[Metric] | None = None,
+    ) -> None:
+        self._get_model = check_function(self, "get_model", get_model, "a function that returns a Keras model")
+        self._specs = _as_list(input_signature), _as_list(target_signature)
+        self._make_optimizer = _as_optimizer_function(optimizer)
+        self._losses = [_as_loss(each) for each in _as_list(loss)]
+        self._metrics = [_as_metric(each) for each in _as_list(metrics or [])]
+        if len(self._losses) != len(self._specs[1]):
+            raise ConfigError(f"KerasDesc got {len(self._losses)} loss(es) for {len(self._specs[1])} target(s)")
+        self.keras_model: Any = None
+
+    def inputs(self) -> list[tf.TensorSpec | tf.Tensor]:
+        """Return the inputs and targets."""
+        return [*self._specs[0], *self._specs[1]]
+
+    def optimizer(self) -> tf.train.Optimizer:
+        """Return the optimizer."""
+        optimizer: tf.train.Optimizer = self._make_optimizer()
+        return optimizer
+
+    def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor:
+        """Build the model in the current tower, and return its cost.
+
+        Raises:
+            GraphBuildError: The function returns no Keras model, or the model has another number of outputs.
+        """
+        tower, num_inputs = current_tower_context(), len(self._specs[0])
+        model = self.make_model()
+        outputs = _call(model, inputs[:num_inputs], training=tower.is_training)
+        targets = inputs[num_inputs:]
+        if len(outputs) != len(targets):
+            raise GraphBuildError(f"the Keras model has {len(outputs)} output(s) for {len(targets)} target(s)")
+        if tower.is_main_tower and tower.is_training:
+            self.keras_model = model
+        losses = [tf.reduce_mean(loss(*pair)) for loss, *pair in zip(self._losses, targets, outputs, strict=True)]
+        pairs = list(zip(targets, outputs, strict=True))
+        values = [tf.reduce_mean(metric.compute(*pair)) for pair in pairs for metric in self._metrics]
+        cost = tf.add_n([tf.cast(loss, tf.float32) for loss in [*losses, *model.losses]], name="total_loss")
+        stats = [*(losses if len(losses) > 1 else []), *values]
+        add_moving_summary(cost, *map(tf.identity, stats, self.stat_names[1:]))
+        return cost
+
+    @property
+    def stat_names(self) -> list[str]:
+        """The names of the cost, of each loss if there are several, and of the metrics."""
+        targets = [spec.name for spec in self.get_input_signature()[len(self._specs[0]) :]]
+        of_target = [""] if len(targets) == 1 else [f"{target}_" for target in targets]
+        losses = [f"{prefix}loss" for prefix in of_target if prefix]
+        return ["total_loss", *losses, *(prefix + metric.name for prefix in of_target for metric in self._metrics)]
+
+    def make_model(self) -> Any:
+        """Return a new Keras model.
+
+        Raises:
+            GraphBuildError: The function returns something else.
+        """
+        if _takes_inputs(self._get_model):
+            specs = self.get_input_signature()[: len(self._specs[0])]
+            shapes = [spec.shape.as_list()[1:] for spec in specs]
+            symbols = [
+                keras.Input(shape, dtype=spec.dtype.name, name=spec.name)
+                for shape, spec in zip(shapes, specs, strict=True)
+            ]
+            model = self._get_model(*symbols)
+        else:
+            model = self._get_model()
+        if not isinstance(model, keras.Model):
+            raise GraphBuildError(f"get_model must return a keras.Model, got {shown(model)}")
+        return model
+
+    def weights(self, session: tf.Session) -> list[np.ndarray]:
+        """Return what the weights of the main tower's model are in a session, in Keras's order.
+
+        Args:
+            session: in which the model is trained.
+
+        Raises:
+            ConfigError: The model was not built for training yet.
+        """
+        if self.keras_model is None:
+            raise ConfigError("the weights of a Keras model are those of a tower that trains, and there is none yet")
+        values: list[np.ndarray] = session.run([weight.value for weight in self.keras_model.weights])
+        return values
+
+    def save_keras(self, path: str | os.PathLike[str], weights: Sequence[np.ndarray]) -> None:
+        """Write the model to a ``.keras`` file, which Keras can load anywhere.
+
+        Args:
+            path: the file.
+            weights: what `weights` returned.
+        """
+        with eager_mode():
+            model = self.make_model()
+            specs = self.get_input_signature()[: len(self._specs[0])]
+            zeros = [np.zeros([n or 1 for n in spec.shape.as_list()], spec.dtype.as_numpy_dtype) for spec in specs]
+            _call(model, [tf.convert_to_tensor(each) for each in zeros], training=False)
+            model.set_weights(list(weights))
+            model.save(os.fspath(path))
+
+
+class KerasModel:
+    """A Keras model, its data and a trainer, with the methods that tensorpack had for them.
+
+    Args:
+        get_model: returns the model, see `KerasDesc`.
+        input_signature: what the inputs are.
+        target_signature: what the targets are.
+        input: the data: inputs, then targets.
+        trainer: None for one tower.
+
+    Raises:
+        WrongTypeError: The data or the trainer are something else.
+
+    Example:
+        model = KerasModel(make_model, image_spec, label_spec, QueueInput(dataflow), SyncMultiGPUTrainer(2))
+        model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+        model.fit(validation_data=test_dataflow, steps_per_epoch=100, max_epoch=5, callbacks=[ModelSaver()])
+        model.save("mnist.keras")
+    """
+
+    @check_arguments
+    def __init__(
+        self,
+        get_model: Callable[..., Any],
+        input_signature: Any = None,
+        target_signature: Any = None,
+        input: DataFlow | InputSource | None = None,
+        trainer: SingleCostTrainer | None = None,
+        *,
+        inputs_desc: Any = None,
+        targets_desc: Any = None,
+    ) -> None:
+        self._get_model = get_model
+        self._specs = (
+            input_signature if inputs_desc is None else inputs_desc,
+            target_signature if targets_desc is None else targets_desc,
+        )
+        if input is None or any(spec is None for spec in self._specs):
+            raise ConfigError("KerasModel needs input_signature, target_signature and input, the data")
+        self.input = QueueInput(input) if isinstance(input, DataFlow) else input
+        self.trainer = SimpleTrainer() if trainer is None else trainer
+        self._desc: KerasDesc | None = None
+        self._weights: list[np.ndarray] | None = None
+
+    def compile(
+        self,
+        optimizer: Any,
+        loss: Loss | Sequence[Loss],
+        metrics: Metric | Sequence[Metric] | None = None,
+    ) -> None:
+        """Say how the model is trained; the arguments are those of `KerasDesc`.
+
+        Raises:
+            ConfigError: Keras cannot do it in a graph.
+        """
+        self._desc = KerasDesc(self._get_model, *self._specs, optimizer=optimizer, loss=loss, metrics=metrics)
+
+    @property
+    def desc(self) -> KerasDesc:
+        """The model as a description, for predictors.
+
+        Raises:
+            ConfigError: `compile` was not called.
+        """
+        if self._desc is None:
+            raise ConfigError("KerasModel is not compiled: call compile(optimizer, loss, metrics) first")
+        return self._desc
+
+    def fit(self, validation_data: DataFlow | InputSource | None = None, **kwargs: Any) -> None:
+        """Train the model.
+
+        Args:
+            validation_data: on which the cost and the metrics are computed after each epoch, too.
+            **kwargs: as for `TrainConfig`, such as ``max_epoch``, ``steps_per_epoch`` and ``callbacks``.
+
+        Raises:
+            ConfigError: `compile` was not called, an argument is none of `TrainConfig`, or the model was trained.
+        """
+        desc, callbacks = self.desc, list(kwargs.pop("callbacks", None) or [])
+        foreign = [each for each in callbacks if isinstance(each, keras.callbacks.Callback)]
+        if foreign:
+            raise WrongTypeError(f"Keras calls its own callbacks, such as {shown(foreign[0])}, only in eager training")
+        if validation_data is not None:
+            callbacks.append(InferenceRunner(validation_data, ScalarStats(desc.stat_names)))
+        callbacks.append(_KeepWeights(self._keep_weights))
+        config = TrainConfig(data=self.input, model=desc, callbacks=callbacks, **kwargs)
+        launch_train_with_config(config, self.trainer)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trained model to a ``.keras`` file.
+
+        Raises:
+            ConfigError: It was not trained.
+        """
+        if self._weights is None:
+            raise ConfigError("KerasModel.save needs a model that was trained: call fit() first")
+        self.desc.save_keras(path, self._weights)
+
+    def _keep_weights(self, session: tf.Session) -> None:
+        self._weights = self.desc.weights(session)
+
+
+def setup_keras_trainer(
+    trainer: SingleCostTrainer,
+    get_model: Callable[..., Any],
+    input_signature: Specs,
+    target_signature: Specs,
+    input: InputSource,
+    optimizer: Any,
+    loss: Loss | Sequence[Loss],
+    metrics: Metric | Sequence[Metric] | None = None,
+) -> KerasDesc:
+    """Build the graph of a Keras model with a trainer, which is then trained by ``trainer.train_with_defaults(...)``.
+
+    Returns:
+        The description of the model.
+
+    Raises:
+        ConfigError: As for `KerasDesc`.
+    """
+    desc = KerasDesc(get_model, input_signature, target_signature, optimizer=optimizer, loss=loss, metrics=metrics)
+    trainer.setup_graph(desc.get_input_signature(), input, desc.build_graph, desc.get_optimizer)
+    return desc
+
+
+class _KeepWeights(Callback):
+    """Call a function with the session when training is over, as long as there is one."""
+
+    def __init__(self, keep: Callable[[tf.Session], None]) -> None:
+        self._keep = keep
+
+    def _after_train(self) -> None:
+        self._keep(self.trainer.sess)
+
+
+class KerasPhaseCallback(Callback):
+    """A name that scripts know: whether a tower trains is in the graph today, and nothing is left to do.
+
+    Args:
+        is_train: not used.
+    """
+
+    def __init__(self, is_train: bool) -> None:
+        say("KerasPhaseCallback", "nothing: towers tell Keras whether they train")
+
+
+class _Metric:
+    """A metric without a state: its name, and its function of targets and outputs."""
+
+    def __init__(self, name: str, function: Callable[[Any, Any], Any] | None) -> None:
+        self.name = name
+        self._function = function
+
+    def compute(self, target: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
+        """Return the metric of each row, or of the batch."""
+        function = self._function or _accuracy_for(target, output)
+        return tf.cast(function(target, output), tf.float32)
+
+
+def _accuracy_for(target: tf.Tensor, output: tf.Tensor) -> Callable[[Any, Any], Any]:
+    """Return what "accuracy" means for these shapes, as Keras has it."""
+    if output.shape[-1] == 1:
+        return keras.metrics.binary_accuracy
+    if target.shape.rank < output.shape.rank or target.shape[-1] == 1:
+        return keras.metrics.sparse_categorical_accuracy
+    return keras.metrics.categorical_accuracy
+
+
+def _as_metric(metric: Metric) -> _Metric:
+    if metric in ("accuracy", "acc"):
+        return _Metric("accuracy", None)
+    found: Any = keras.metrics.get(metric)
+    if isinstance(found, keras.metrics.MeanMetricWrapper):
+        return _Metric(metric if isinstance(metric, str) else found.name, _function_of(found))
+    if isinstance(found, keras.metrics.Metric):
+        raise ConfigError(
+            f"KerasDesc got the metric {shown(metric)}, which has a state that Keras can update only eagerly: give a "
+            "function of targets and outputs, or use an Inferencer such as BinaryClassificationStats"
+        )
+    return _Metric(found.__name__, found)
+
+
+def _function_of(metric: Any) -> Callable[[Any, Any], Any]:
+    return lambda target, output: metric._fn(target, output, **metric._fn_kwargs)
+
+
+def _as_loss(loss: Loss) -> Callable[[Any, Any], Any]:
+    found: Callable[[Any, Any], Any] = keras.losses.get(loss)
+    return found
+
+
+def _as_list(value: Any) -> list[Any]:
+    """Return several things as a list, and one as a list of it."""
+    return list(value) if isinstance(value, (list, tuple)) and not isinstance(value, tf.TensorSpec) else [value]
+
+
+def _takes_inputs(function: Callable[..., Any]) -> bool:
+    """Tell whether a function that makes a model wants the inputs."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]
+    return any(p.default is p.empty for p in positional)
+
+
+def _call(model: Any, inputs: Sequence[tf.Tensor], *, training: bool) -> list[tf.Tensor]:
+    """Return the outputs of a Keras model."""
+    return _as_list(model(inputs[0] if len(inputs) == 1 else list(inputs), training=training))
+
+
+def _as_optimizer_function(optimizer: Any) -> Callable[[], tf.train.Optimizer]:
+    """Return a function that makes an optimizer of TensorFlow.
+
+    Raises:
+        ConfigError: It is another one of Keras's than Adam and SGD, or has options that these have not.
+    """
+    if isinstance(optimizer, tf.train.Optimizer):
+        return lambda: optimizer
+    if not isinstance(optimizer, (str, keras.optimizers.Optimizer)) and callable(optimizer):
+        function: Callable[[], tf.train.Optimizer] = optimizer
+        return function
+    found, options = _options_of(optimizer)
+    used = [name for name, neutral in _NEUTRAL.items() if options.get(name, neutral) not in (neutral, False)]
+    if type(found) not in _TRANSLATED or used or not isinstance(options["learning_rate"], float):
+        raise ConfigError(
+            f"KerasDesc got the optimizer {type(found).__name__}{' with ' + ', '.join(used) if used else ''}: Keras "
+            "can run it only eagerly. Wanted one of tf.train, or Keras's Adam or SGD with a number as its learning rate"
+        )
+    logger.info(f"Keras's {type(found).__name__} becomes the optimizer of TensorFlow that makes the same steps.")
+    return lambda: _TRANSLATED[type(found)](options)
+
+
+def _options_of(optimizer: Any) -> tuple[Any, dict[str, Any]]:
+    """Return one of Keras's optimizers and its options.
+
+    Raises:
+        ConfigError: It was made in a graph, where its numbers cannot be read.
+    """
+    try:
+        with eager_mode():
+            found = keras.optimizers.get(optimizer)
+            return found, found.get_config()
+    except (NotImplementedError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"KerasDesc cannot read the learning rate of {shown(optimizer)}, which was made in a graph: make it "
+            "outside of the graph, or give its name or one of tf.train"
+        ) from error
+
+
+def _learning_rate(options: dict[str, Any]) -> tf.Variable:
+    """Return a variable that hyper-parameter setters find by its name."""
+    initializer = tf.constant_initializer(options["learning_rate"])
+    return tf.get_variable("learning_rate", [], initializer=initializer, trainable=False)
+
+
+def _adam(options: dict[str, Any]) -> tf.train.Optimizer:
+    return tf.train.AdamOptimizer(_learning_rate(options), options["beta_1"], options["beta_2"], options["epsilon"])
+
+
+def _sgd(options: dict[str, Any]) -> tf.train.Optimizer:
+    if not options["momentum"]:
+        return tf.train.GradientDescentOptimizer(_learning_rate(options))
+    return tf.train.MomentumOptimizer(_learning_rate(options), options["momentum"], use_nesterov=options["nesterov"])
+
+
+_TRANSLATED: dict[type[Any], Callable[[dict[str, Any]], tf.train.Optimizer]] = {
+    keras.optimizers.Adam: _adam,
+    keras.optimizers.SGD: _sgd,
+}
