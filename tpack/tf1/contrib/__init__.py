@@ -21,6 +21,7 @@ __all__ = [
     "framework",
     "image",
     "layers",
+    "learn",
     "legacy_seq2seq",
     "lookup",
     "losses",
