@@ -56,6 +56,6 @@ def train(model_fn: Any, data: Any, *, params: Any = None, steps: int = 5) -> di
         tf.train.get_or_create_global_step()
         features, labels = tf.nest.map_structure(tf.constant, data)
         spec = model_fn(features, labels, mode=ModeKeys.TRAIN, params=params)
-        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()])
         losses = [session.run((spec.loss, spec.train_op))[0] for _ in range(steps)]
         return {"losses": losses, **session.run({variable.op.name: variable for variable in tf.global_variables()})}

@@ -1,0 +1,102 @@
+"""What heads refuse, before and while the graph runs, and what they make of labels and weights."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.tf1.estimator.heads import checks
+from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClassHead
+
+LOSSES = np.zeros((4, 1), "float32")
+
+
+def test_reductions_have_names_of_both_tensorflows():
+    assert checks.check_reduction("sum") == checks.check_reduction("weighted_sum") == tf.losses.Reduction.SUM
+    assert checks.check_reduction("sum_over_batch_size") == tf.losses.Reduction.SUM_OVER_BATCH_SIZE
+    for bad in ("none", "auto", 3):
+        with pytest.raises(ConfigError, match="loss_reduction of a head must be one of weighted_sum"):
+            checks.check_reduction(bad)
+
+
+def test_classes_and_their_names_fit():
+    checks.check_classes("a head", 3, ("a", "b", "c"), 3)
+    with pytest.raises(ConfigError, match="MultiClassHead got n_classes=2: wanted an integer of at least 3"):
+        MultiClassHead(2)
+    with pytest.raises(WrongTypeError, match="BinaryClassHead got label_vocabulary='ab': wanted a list of text"):
+        BinaryClassHead(label_vocabulary="ab")
+    with pytest.raises(WrongTypeError, match="must be a list or tuple of names"):
+        checks.check_classes("a head", 2, "ab", 2)
+    for names in (["a"], ["a", "a"]):
+        with pytest.raises(ConfigError, match="must have 2 different names"):
+            BinaryClassHead(label_vocabulary=names)
+    for threshold in (0.0, 1.5):
+        with pytest.raises(ConfigError, match="thresholds must be between 0 and 1"):
+            BinaryClassHead(thresholds=[threshold])
+
+
+def test_logits_of_another_shape_or_dtype_are_refused(graph):
+    assert checks.check_logits(np.zeros((2, 3), "float32"), 3).shape == [2, 3]
+    with pytest.raises(ConfigError, match=r"logits of this head have 2 column\(s\), got the shape \(2, 3\)"):
+        checks.check_logits(tf.zeros([2, 3]), 2)
+    with pytest.raises(ConfigError, match="logits must be floats, got int32"):
+        checks.check_logits(tf.zeros([2, 3], tf.int32), 3)
+
+
+def test_labels_get_the_shape_of_logits(graph):
+    logits = tf.zeros([4, 1])
+    assert checks.check_labels(tf.zeros([4]), logits, 1).shape == [4, 1]
+    cases = [
+        (None, "wants labels to train and to evaluate, and the input_fn gave none"),
+        (tf.sparse.from_dense([[1.0]]), "labels must be one dense tensor"),
+        (tf.zeros([4, 2]), r"labels of this head have 1 column\(s\), got the shape \(4, 2\)"),
+        (tf.zeros([3, 1]), r"labels of shape \(3, 1\) do not go with logits of shape \(4, 1\)"),
+    ]
+    for labels, message in cases:
+        with pytest.raises(ConfigError, match=message):
+            checks.check_labels(labels, logits, 1)
+
+
+def test_labels_of_unknown_shape_are_checked_when_the_graph_runs(graph, session8):
+    labels, logits = tf.placeholder(tf.float32), tf.placeholder(tf.float32, [None, 1])
+    checked = checks.check_labels(labels, logits, 1)
+    assert checked.shape.as_list() == [None, 1]
+    feed = {logits: np.zeros((2, 1))}
+    assert session8.run(checked, {**feed, labels: [[1.0], [2.0]]}).tolist() == [[1.0], [2.0]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must have a row for each row of the logits"):
+        session8.run(checked, {**feed, labels: [[1.0]]})
+
+
+def test_weights_are_those_of_a_key_or_of_a_column(graph, session8):
+    features = {"w": tf.constant([1, 2, 3, 4]), "text": tf.constant(["a"] * 4), "wide": tf.ones([4, 3])}
+    double = tf.feature_column.numeric_column("w", normalizer_fn=lambda value: 2 * value)
+    assert checks.weights_of(features, None, LOSSES) == 1.0
+    plain, doubled = session8.run(
+        [checks.weights_of(features, column, tf.constant(LOSSES)) for column in ("w", double)]
+    )
+    assert plain.tolist() == [[1], [2], [3], [4]]
+    assert doubled.tolist() == [[2], [4], [6], [8]]
+    cases = [
+        ("none", "there is no feature 'none' for the weight_column"),
+        ("text", "weights in the feature 'text' must be numbers, got string"),
+        ("wide", r"weights of shape \(4, 3\) do not go with losses of shape \(4, 1\)"),
+        (3, "weight_column must be a key of the features or a numeric column, got 3"),
+    ]
+    for column, message in cases:
+        with pytest.raises(ConfigError, match=message):
+            checks.weights_of(features, column, tf.constant(LOSSES))
+
+
+def test_labels_become_numbers_of_classes(graph, session8):
+    ids = checks.ids_of(tf.constant(["b", "z", "a"]), ["a", "b"], "head")
+    checked = checks.in_range(ids, 1, "labels")
+    session8.run(tf.tables_initializer())
+    assert session8.run(ids).tolist() == [1, -1, 0]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="labels must be from 0 to 1, or names of the"):
+        session8.run(checked)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="labels must be from 0 to 2"):
+        session8.run(checks.in_range(tf.constant([3]), 2, "labels"))
+    with pytest.raises(ConfigError, match="labels of a head without label_vocabulary are integers, got float32"):
+        checks.ids_of(tf.constant([1.0]), None, "head")
+    with pytest.raises(ConfigError, match="labels of a head with label_vocabulary are strings, got int32"):
+        checks.ids_of(tf.constant([1]), ["a", "b"], "head")
