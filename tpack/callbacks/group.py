@@ -25,7 +25,7 @@ from tpack.errors import CallbackError, CheckpointError, StopTraining, TpackErro
 from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, check_instances
+from tpack.utils.checks import check_instances
 from tpack.utils.timer import humanize_time_delta
 
 SLOW_TRIGGER_SECS = 3.0
@@ -208,7 +208,7 @@ class ProxyCallback(Callback):
     """
 
     def __init__(self, cb: Callback) -> None:
-        self.cb = check_instance(self, "cb", cb, Callback)
+        self.cb = cb
         self.reads_statistics = cb.reads_statistics
         self.saves_training = cb.saves_training
         self.adds_variables = cb.adds_variables

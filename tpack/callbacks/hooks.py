@@ -10,7 +10,6 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.tfutils.step.hooked_session import HookAdapter
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance
 
 
 @check_arguments
@@ -27,7 +26,6 @@ class HookToCallback(Callback):
     _chief_only = False
 
     def __init__(self, hook: tf.train.SessionRunHook) -> None:
-        check_instance(self, "hook", hook, tf.train.SessionRunHook, "a tf.train.SessionRunHook")
         self._hook = hook
         self._around_runs = HookAdapter(hook)
 
@@ -66,7 +64,7 @@ class CallbackToHook(tf.train.SessionRunHook):
     """
 
     def __init__(self, cb: Callback) -> None:
-        self._cb = check_instance(self, "cb", cb, Callback)
+        self._cb = cb
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         """Return the callback's fetches as `SessionRunArgs`."""

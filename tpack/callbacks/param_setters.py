@@ -22,7 +22,6 @@ from tpack.errors import CallbackError, ConfigError, WrongTypeError
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import (
-    check_bool,
     check_choice,
     check_count,
     check_function,
@@ -58,7 +57,7 @@ class HyperParamSetter(Callback):
             param = GraphVarParam(param)
         check_instance(self, "param", param, HyperParam, "a HyperParam or the name of a variable")
         self.param = param
-        self._enabled = check_bool(self, "enable", enable)
+        self._enabled = enable
         self._last_value: ArrayLike | None = None
         self._epoch_of_last_line: int | None = None
 
@@ -224,8 +223,8 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     ) -> None:
         self._schedule = _Schedule(schedule, interp)
         super().__init__(param, enable=enable)
-        self._counts_steps = check_bool(self, "step_based", step_based)
-        self._sets_at_beginning = check_bool(self, "set_at_beginning", set_at_beginning)
+        self._counts_steps = step_based
+        self._sets_at_beginning = set_at_beginning
         self._has_begun = False
 
     def _get_value_to_set(self) -> float | None:

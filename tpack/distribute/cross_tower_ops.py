@@ -33,7 +33,7 @@ from tpack.reduction.sums import concat_slices, divide, on_device, sum_column, s
 from tpack.tower.devices import device_key, resolve_device, resolve_together
 from tpack.tower.grads import ReduceOp, gradient_parts, is_sparse, map_gradient_parts
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_function, check_text
+from tpack.utils.checks import check_text
 
 AccumulationFn: TypeAlias = Callable[[Sequence[tf.Tensor]], tf.Tensor]
 
@@ -165,7 +165,7 @@ class ReductionToOneDeviceCrossTowerOps(CrossTowerOps):
         if reduce_to_device is not None:
             reduce_to_device = resolve_device(check_text(self, "reduce_to_device", reduce_to_device))
         self._reduce_to_device = reduce_to_device
-        self._accumulation_fn = accumulation_fn and check_function(self, "accumulation_fn", accumulation_fn)
+        self._accumulation_fn = accumulation_fn
 
     def _reduce(
         self, aggregation: Aggregation, per_device_value: DistributedValues, destinations: Destinations

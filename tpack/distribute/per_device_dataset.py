@@ -18,7 +18,7 @@ from tpack.errors import StrategyError
 from tpack.reduction.sums import on_device
 from tpack.tower.devices import resolve_together
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instance, check_instances
+from tpack.utils.checks import check_count, check_instances
 
 _HOST = "/device:CPU:0"
 _USUAL_PREFETCH = 2
@@ -49,7 +49,7 @@ class PerDeviceDataset:
         *,
         prefetch_on_device: bool | int | None = None,
     ) -> None:
-        self._dataset = check_instance(self, "dataset", dataset, tf.compat.v2.data.Dataset, "a tf.data.Dataset")
+        self._dataset = dataset
         names = [devices] if isinstance(devices, str) else devices
         wanted = "a list of names of devices"
         names = check_instances(self, "devices", names, str, least=1, wanted=wanted)

@@ -15,7 +15,7 @@ from tpack.distribute.values import Structure
 from tpack.errors import ConfigError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_function, check_instance
+from tpack.utils.checks import check_count, check_instance
 
 
 class Step(abc.ABC):
@@ -89,7 +89,7 @@ class StandardSingleLossStep(StandardInputStep):
         distribution: DistributionStrategy,
         iterations_per_step: int = 1,
     ) -> None:
-        self._loss_fn = check_function(self, "loss_fn", loss_fn)
+        self._loss_fn = loss_fn
         check_optimizer(optimizer)
         self._optimizer = optimizer
         self._iterations = check_count(self, "iterations_per_step", iterations_per_step)
@@ -126,10 +126,8 @@ class Monitor:
     """
 
     def __init__(self, step_callable: Callable[[], Any], session: tf.Session | None = None) -> None:
-        check_function(self, "step_callable", step_callable)
         if session is None:
             raise ConfigError("a Monitor runs its steps in a session: give it one")
-        check_instance(self, "session", session, tf.Session | tf.InteractiveSession, "a tf.Session")
         with session.graph.as_default():
             self._run_step = session.make_callable(step_callable())
             start = [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()]

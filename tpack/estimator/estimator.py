@@ -30,7 +30,7 @@ from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint, resolv
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, check_local_path, check_path, check_text
+from tpack.utils.checks import check_local_path, check_path, check_text
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.env import check_only_process
 
@@ -72,7 +72,6 @@ class Estimator:
     ) -> None:
         check_model_fn(model_fn, params)
         config = RunConfig() if config is None else config
-        check_instance(self, "config", config, RunConfig, "a tpack RunConfig")
         if None not in (model_dir, config.model_dir) and model_dir != config.model_dir:
             raise ConfigError(
                 f"model_dir is given twice, as {model_dir!r} and in the config as {config.model_dir!r}: wanted one"

@@ -15,6 +15,7 @@ from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import ServingInputReceiver
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_text
 
 Results = Mapping[str, Any]
 
@@ -80,8 +81,7 @@ class LatestExporter(Exporter):
         as_text: bool = False,
         exports_to_keep: int | None = 5,
     ) -> None:
-        if not name or not isinstance(name, str):
-            raise ConfigError(f"an exporter wants a name, got {name!r}")
+        check_text(self, "name", name)
         if exports_to_keep is not None and exports_to_keep < 1:
             raise ConfigError(f"exports_to_keep must be positive, got {exports_to_keep!r}")
         self._name = name
@@ -209,8 +209,6 @@ class BestExporter(LatestExporter):
         exports_to_keep: int | None = 5,
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
-        if not callable(compare_fn):
-            raise ConfigError(f"compare_fn must be a function of two results, got {compare_fn!r}")
         self._pattern = event_file_pattern
         self._is_better = compare_fn
         self._best: Results | None = None

@@ -129,8 +129,6 @@ def replicate_model_fn_with_optimizer_fn(
         The seed ``replicate_model_fn_with_optimizer_fn``.
     """
     check_model_fn(model_fn)
-    if not callable(optimizer_fn):
-        raise ConfigError(f"optimizer_fn must be a function that returns an optimizer, got {optimizer_fn!r}")
     replication = replication_over(devices, variable_placement)
 
     def replicated_model_fn(

@@ -49,11 +49,6 @@ class TowerOptimizer(tf.train.Optimizer):
 
     def __init__(self, optimizer_or_optimizer_fn: tf.train.Optimizer | Callable[[], tf.train.Optimizer]) -> None:
         is_optimizer = isinstance(optimizer_or_optimizer_fn, tf.train.Optimizer)
-        if not is_optimizer and not callable(optimizer_or_optimizer_fn):
-            raise ConfigError(
-                "a TowerOptimizer wraps a tf.compat.v1.train.Optimizer or a function that makes one, got "
-                f"{optimizer_or_optimizer_fn!r}"
-            )
         super().__init__(use_locking=False, name="TowerOptimizer")
         # The optimizer of one graph, the last: as an attribute, which is where `clone_optimizer` looks for optimizers.
         self._opt: tf.train.Optimizer | None = optimizer_or_optimizer_fn if is_optimizer else None

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_own_gradients, build_towers
 from tpack.reduction.base import Reducer
@@ -21,7 +20,6 @@ from tpack.tower.grads import ReduceOp
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_bool
 
 
 @check_arguments
@@ -44,9 +42,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
 
     def __init__(self, towers: int | Sequence[int], average: bool = True, reducer: Reducer | None = None) -> None:
         super().__init__(towers)
-        if reducer is not None and not isinstance(reducer, Reducer):
-            raise ConfigError(f"reducer must be a Reducer or None, got {reducer!r}; reducer_for_mode makes one of text")
-        self._op = ReduceOp.MEAN if check_bool(self, "average", average) else ReduceOp.SUM
+        self._op = ReduceOp.MEAN if average else ReduceOp.SUM
         self._reducer = choose_by_kind(self.devices).reducer if reducer is None else reducer
 
     @property

@@ -13,7 +13,7 @@ from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.grads import Gradient, map_gradient_values
 from tpack.types import GradsAndVars
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_bool, shown
+from tpack.utils.checks import shown
 
 PS_DEVICES = ("cpu", "gpu")
 
@@ -105,7 +105,7 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
 
     def __init__(self, towers: int | Sequence[int], scale_gradient: bool = True, *, ps_device: str = "cpu") -> None:
         super().__init__(towers, ps_device)
-        self._scale_gradient = check_bool(self, "scale_gradient", scale_gradient)
+        self._scale_gradient = scale_gradient
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers and a train op that runs all K updates.

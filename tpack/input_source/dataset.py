@@ -24,7 +24,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.state import StatelessError
-from tpack.errors import ConfigError, DataPointError, WrongTypeError
+from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.base import FeedfreeInput
 from tpack.input_source.component import DataPointChecker
 from tpack.input_source.resumable import ResumableInput
@@ -37,7 +37,6 @@ from tpack.utils.checks import shown
 # How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
 _NUM_AHEAD = 8
 
-_WANTED = "a tf.data.Dataset, a function that makes one, or a DataFlow; as_dataflow makes one of a list or an array"
 
 _MAX_UNDER_WAY = 1000
 
@@ -69,8 +68,6 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
     """
 
     def __init__(self, dataset: tf.compat.v2.data.Dataset | Callable[[], tf.data.Dataset] | DataFlow) -> None:
-        if not (callable(dataset) or isinstance(dataset, (DataFlow, tf.compat.v2.data.Dataset))):
-            raise WrongTypeError(f"TFDatasetInput got dataset={shown(dataset)}: wanted {_WANTED}")
         self._source = dataset
         self._iterator: tf.data.Iterator
         self._elements: _StreamElements | None = None

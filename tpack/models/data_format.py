@@ -5,7 +5,7 @@ The formats go by the names of Keras (``"channels_last"``, ``"channels_first"``)
 
 A graph is built for where its operations will run: on the CPU if the current device says so, or if it says nothing and
 this machine has no GPU. With oneDNN, which is on by default on most x86 machines, float32 convolutions and poolings run
-there in both formats, grouped and dilated. The other kernels for the CPU, those for float64 and float16, those on other
+there in both formats, grouped and dilated, but for those inside of loops. The other kernels for the CPU, those for float64 and float16, those on other
 machines and those after ``TF_ENABLE_ONEDNN_OPTS=0``, are basic ones: they know channels last only
 (tensorflow/tensorflow#46623), and have no gradient of a grouped (tensorflow/tensorflow#50397) or a dilated convolution
 (tensorflow/tensorflow#28264). bfloat16 is counted among these, although oneDNN computes it on some processors: which,
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import is_onednn_enabled
+from tpack.compat import is_in_loop_or_function, is_onednn_enabled
 from tpack.models.steps import Step
 from tpack.tower.devices import list_gpus
 from tpack.utils.argtools import get_data_format
@@ -76,7 +76,7 @@ def has_basic_kernels(dtype: tf.DType) -> bool:
     Args:
         dtype: the dtype of their inputs.
     """
-    if dtype == tf.float32 and is_onednn_enabled():
+    if dtype == tf.float32 and is_onednn_enabled() and not is_in_loop_or_function(tf.get_default_graph()):
         return False
     return runs_on_cpu()
 

@@ -13,7 +13,7 @@ from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_sessio
 from tpack.tower.per_graph import new_graph
 from tpack.tower.tower_func import TowerFunc
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_bool, check_instance, check_instances
+from tpack.utils.checks import check_instance, check_instances
 
 
 @check_arguments
@@ -72,8 +72,8 @@ class PredictConfig:
             NewSessionCreator() if session_creator is None else check_session_creator(self, session_creator)
         )
         self.session_init = JustCurrentSession() if session_init is None else session_init
-        self.return_input = check_bool(self, "return_input", return_input)
-        self.create_graph = check_bool(self, "create_graph", create_graph)
+        self.return_input = return_input
+        self.create_graph = create_graph
 
     def make_graph(self) -> tf.Graph:
         """Return the graph that a predictor is to be built in."""

@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any
 
 from tpack.dataflow.base import DataFlow
-from tpack.errors import ConfigError, DeviceError
+from tpack.errors import DeviceError
 from tpack.predict.config import PredictConfig
 from tpack.predict.offline import OfflinePredictor, check_config
 from tpack.tower.devices import list_gpus
 from tpack.utils.argtools import log_once
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 from tpack.utils.process_map import map_in_processes, pickled
 from tpack.utils.progress import get_tqdm
 
@@ -34,8 +35,6 @@ class DatasetPredictorBase(ABC):
 
     def __init__(self, config: PredictConfig, dataset: DataFlow) -> None:
         self.config = check_config(config, self)
-        if not isinstance(dataset, DataFlow):
-            raise ConfigError(f"{type(self).__name__} wants a DataFlow, got {dataset!r}")
         self.dataset = dataset
 
     @abstractmethod
@@ -117,8 +116,7 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
         self, config: PredictConfig, dataset: DataFlow, nr_proc: int, use_gpu: bool = True, ordered: bool = True
     ) -> None:
         super().__init__(config, dataset)
-        if not isinstance(nr_proc, int) or isinstance(nr_proc, bool) or nr_proc < 1:
-            raise ConfigError(f"nr_proc must be an integer of at least 1, got {nr_proc!r}")
+        check_count(self, "nr_proc", nr_proc)
         self._environments = _gpu_environments(nr_proc) if use_gpu else [{_VISIBLE: "-1"}] * nr_proc
         self._make_predictor = pickled(partial(_make_predictor, config), "the PredictConfig")
         self._ordered = ordered

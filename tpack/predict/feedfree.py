@@ -12,7 +12,6 @@ from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.context import PredictTowerContext
 from tpack.types import Trainer
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance
 
 
 @check_arguments
@@ -50,7 +49,6 @@ class FeedfreePredictor(PredictorBase):
     def __init__(self, config: PredictConfig, input_source: InputSource) -> None:
         if check_config(config, self).return_input:
             raise ConfigError("FeedfreePredictor never sees its input: it cannot return it, as return_input asks for")
-        check_instance(self, "input_source", input_source, InputSource)
         self.graph = config.make_graph()
         with self.graph.as_default():
             self._callbacks = input_source.setup(config.input_signature)

@@ -11,7 +11,7 @@ from tpack.input_source.component import Component, Misfit
 from tpack.predict.base import PredictorBase, make_predict_function
 from tpack.tfutils.dependency import ancestors
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_bool, check_function, check_instances
+from tpack.utils.checks import check_function, check_instances
 
 
 @check_arguments
@@ -39,7 +39,7 @@ class OnlinePredictor(PredictorBase):
     ) -> None:
         self.input_tensors = check_instances(self, "input_tensors", input_tensors, tf.Tensor)
         self.output_tensors = check_instances(self, "output_tensors", output_tensors, tf.Tensor)
-        self.return_input = check_bool(self, "return_input", return_input)
+        self.return_input = return_input
         if sess is not None:
             check_function(self, "sess", getattr(sess, "run", sess), "a session")
         check_that_inputs_suffice(self.input_tensors, self.output_tensors)

@@ -25,7 +25,6 @@ from tpack.tower.context import get_current_tower_context
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance
 
 F = TypeVar("F", bound=Callable[..., Any])
 _IN_FORCE: ContextVar[Mapping[str, Mapping[str, Any]]] = ContextVar("tpack_argscope")
@@ -130,8 +129,6 @@ def enable_argscope_for_function(func: F, log_shape: bool = True) -> F:
     Raises:
         ConfigError: It is not callable.
     """
-    if not callable(func):
-        raise ConfigError(f"enable_argscope_for_function wants a function, got {func!r}")
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -169,7 +166,6 @@ def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> No
     Raises:
         ConfigError: It is no module, or cannot be loaded.
     """
-    check_instance("enable_argscope_for_module", "module", module, ModuleType)
     try:
         names = [name for name in dir(module) if not name.startswith("_")]
     except Exception as error:

@@ -19,7 +19,7 @@ from tpack.tfutils.scope_utils import whole_variable
 from tpack.tower.grads import Gradient
 from tpack.types import GradsAndVars
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.checks import check_count, shown
 
 __all__ = [
     "AccumGradOptimizer",
@@ -47,8 +47,6 @@ class ProxyOptimizer(tf.train.Optimizer):
     """
 
     def __init__(self, opt: tf.train.Optimizer, name: str = "ProxyOptimizer") -> None:
-        if not isinstance(opt, tf.train.Optimizer):
-            raise GraphBuildError(f"wanted a tf.compat.v1.train.Optimizer to wrap, got {shown(opt)}")
         super().__init__(use_locking=False, name=name)
         self._opt = opt
 
@@ -278,8 +276,7 @@ class AccumGradOptimizer(ProxyOptimizer):
 
     def __init__(self, opt: tf.train.Optimizer, niter: int) -> None:
         super().__init__(opt, _NAME)
-        if not isinstance(niter, int) or isinstance(niter, bool) or niter < 1:
-            raise ConfigError(f"wanted a number of steps of at least 1 to sum gradients over, got niter={shown(niter)}")
+        check_count(self, "niter", niter)
         self._niter = niter
 
     def apply_gradients(

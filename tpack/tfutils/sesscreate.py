@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import WrongTypeError
 from tpack.tower.devices import check_session_devices, provide_cpu_devices
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_function, check_instance, check_number, check_text, owner_name, shown
+from tpack.utils.checks import check_function, check_number, check_text, owner_name, shown
 
 
 class SessionCreator(Protocol):
@@ -58,8 +58,6 @@ class NewSessionCreator(tf.train.SessionCreator):
     """
 
     def __init__(self, target: str = "", config: tf.ConfigProto | None = None) -> None:
-        if config is not None:
-            check_instance(self, "config", config, tf.ConfigProto, "a tf.ConfigProto")
         self.target = target if target == "" else check_text(self, "target", target)
         self.config = get_default_sess_config() if config is None else config
 
@@ -120,7 +118,7 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
 
     def __init__(self, session_creator: SessionCreator, func: Callable[[tf.Session], tf.Session]) -> None:
         self.session_creator = check_session_creator(self, session_creator)
-        self.func = check_function(self, "func", func)
+        self.func = func
 
     def create_session(self) -> tf.Session:
         """Return ``func`` of the other creator's session."""

@@ -24,7 +24,7 @@ from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
 from tpack.tower.names import join_scope
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_bool, check_instance, check_instances, check_path, shown
+from tpack.utils.checks import check_instance, check_instances, check_path, shown
 from tpack.utils.npz import read_npz
 
 __getattr__ = names_of(__name__)
@@ -64,7 +64,6 @@ def SmartInit(  # noqa: N802 (scripts use it like a class)
         ConfigError: It is none of these.
         CheckpointError: A file is missing or damaged.
     """
-    check_bool("SmartInit", "ignore_mismatch", ignore_mismatch)
     if obj is None or (isinstance(obj, str) and not obj):
         return JustCurrentSession()
     if isinstance(obj, SessionInit):
@@ -215,8 +214,6 @@ class SaverRestore(NamedValuesInit):
         self, model_path: str | os.PathLike[str], prefix: str | None = None, ignore: Iterable[str] = ()
     ) -> None:
         path = resolve_checkpoint(check_path(self, "model_path", model_path))
-        if prefix is not None and not isinstance(prefix, str):
-            raise WrongTypeError(f"{type(self).__name__} got prefix={shown(prefix)}: wanted text or None")
         ignored = check_instances(self, "ignore", ignore, str)
         super().__init__(path, cast=False, skip_mismatch=False)
         self.path = path
@@ -266,9 +263,8 @@ class DictRestore(NamedValuesInit):
     """
 
     def __init__(self, variable_dict: Mapping[str, Any], ignore_mismatch: bool = False) -> None:
-        check_bool(self, "ignore_mismatch", ignore_mismatch)
         super().__init__("the dict", cast=True, skip_mismatch=ignore_mismatch)
-        if not isinstance(variable_dict, Mapping) or not all(isinstance(name, str) for name in variable_dict):
+        if not all(isinstance(name, str) for name in variable_dict):
             raise WrongTypeError(
                 f"DictRestore got variable_dict={shown(variable_dict)}: wanted a dict from variable names to values"
             )

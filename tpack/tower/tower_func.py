@@ -23,7 +23,7 @@ from tpack.tower.context import TowerContext, add_model_variable, current_tower_
 from tpack.tower.keras_values import is_keras_loaded, is_layer_update
 from tpack.tower.names import join_scope, op_and_tensor_name
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_function, shown
+from tpack.utils.checks import shown
 
 ModelFunction: TypeAlias = Callable[..., Any]
 """Builds a model from one tensor for each input."""
@@ -47,7 +47,7 @@ class TowerFunc:
     """
 
     def __init__(self, tower_fn: ModelFunction, input_signature: Iterable[tf.TensorSpec]) -> None:
-        self._tower_fn = check_function("TowerFunc", "tower_fn", tower_fn)
+        self._tower_fn = tower_fn
         self._input_signature = InputSignature(input_signature)
         _check_takes(tower_fn, self.input_names)
         self._handles: list[TowerHandle] = []

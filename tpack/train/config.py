@@ -22,7 +22,7 @@ from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_se
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_bool, check_instance, check_instances
+from tpack.utils.checks import check_instance, check_instances
 
 
 @check_arguments
@@ -97,7 +97,7 @@ class TrainConfig:
             self, self._steps_of_pass if steps_per_epoch is None else steps_per_epoch, starting_epoch, max_epoch
         )
         self.starting_step = 0
-        self.check_cost = check_bool(self, "check_cost", check_cost)
+        self.check_cost = check_cost
         self.callback_states: dict[str, Any] = {}
         if starting_epoch > max_epoch:
             raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")

@@ -37,10 +37,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     Example:
         launch_train_with_config(config, SyncMultiGPUTrainerReplicated(8))
     """
-    owner = "launch_train_with_config"
-    check_instance(owner, "trainer", trainer, SingleCostTrainer, "a SingleCostTrainer, such as SimpleTrainer()")
-    check_instance(owner, "config", config, TrainConfig)
-    model = check_instance(owner, "config.model", config.model, ModelDesc)
+    model = check_instance("launch_train_with_config", "config.model", config.model, ModelDesc)
     trainer.check_is_new()
     signature = model.get_input_signature()
     devices = trainer.devices if isinstance(trainer, BuilderTrainer) else ("",)

@@ -19,7 +19,6 @@ from tpack.tfutils.train_state import (
 from tpack.train.config import TrainConfig
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_bool
 from tpack.utils.dir_lock import DirectoryClaim
 
 
@@ -64,7 +63,6 @@ class AutoResumeTrainConfig(TrainConfig):
         restart_if_unreadable: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_bool(self, "restart_if_unreadable", restart_if_unreadable)
         super().__init__(**kwargs)
         if not always_resume and (kwargs.get("session_init") is not None or kwargs.get("starting_epoch") is not None):
             return

@@ -115,7 +115,7 @@ class BuilderTrainer(SingleCostTrainer):
 
     def __init__(self, builder: GraphBuilder, *, precision: str | PrecisionPolicy = "float32") -> None:
         super().__init__(precision=precision)
-        self.builder = check_instance(self, "builder", builder, GraphBuilder)
+        self.builder = builder
 
     @property
     def devices(self) -> tuple[str, ...]:

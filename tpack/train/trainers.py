@@ -164,7 +164,7 @@ class StrategyBuilder(GraphBuilder):
     """
 
     def __init__(self, strategy: DistributionStrategy) -> None:
-        if not isinstance(strategy, DistributionStrategy) or strategy.is_default:
+        if strategy.is_default:
             raise ConfigError(f"wanted a DistributionStrategy with devices, got {strategy!r}")
         self._strategy = strategy
 

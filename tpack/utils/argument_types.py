@@ -34,6 +34,8 @@ _IN_WORDS = {
     "DataFlow": "a DataFlow; as_dataflow makes one of a list, arrays, a generator function or a dataset",
     "SessionInit": "a SessionInit; SmartInit makes one of a checkpoint, a file or a dict",
     "InputSource": "an InputSource; QueueInput(dataflow) and TFDatasetInput(dataset) are",
+    "Reducer": "a Reducer; make_reducer makes one",
+    "SingleCostTrainer": "a SingleCostTrainer, such as SimpleTrainer()",
 }
 
 

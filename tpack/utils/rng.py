@@ -43,7 +43,7 @@ def fix_rng_seed(seed: int | None) -> None:
     Raises:
         ConfigError: The seed is something else.
     """
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+    if seed is not None and seed < 0:
         raise ConfigError(f"the seed is {seed!r}: wanted an integer of at least 0, or None")
     with _fixed.lock:
         _fixed.value = None if seed is None else int(seed)

@@ -114,12 +114,11 @@ class RandomResize(ImageAugmentor):
         yrange: the same for the height; None is the same as ``xrange``.
         minimum: the least width and height in pixels, whatever was drawn.
         aspect_ratio_thres: by which fraction the ratio of width to height may change; with 0 the height follows
-            from the width.
+            from the width, and ``yrange`` is not used.
         interp: OpenCV's number of the interpolation.
 
     Raises:
-        ConfigError: ``yrange`` is given although the height follows from the width, or one range is of factors and
-            the other of pixels.
+        ConfigError: One range is of factors and the other of pixels.
     """
 
     def __init__(
@@ -136,10 +135,7 @@ class RandomResize(ImageAugmentor):
         self.aspect_ratio_thres = check_number(self, "aspect_ratio_thres", aspect_ratio_thres, low=0)
         self.interp = check_count(self, "interp", interp, 0, 6)
         if aspect_ratio_thres == 0 and yrange is not None:
-            raise ConfigError(
-                f"RandomResize got yrange={shown(yrange)} and aspect_ratio_thres=0: wanted one of them, since with 0 "
-                "the height follows from the width"
-            )
+            logger.info("RandomResize with aspect_ratio_thres=0 keeps the ratio of width to height: yrange is not used")
         if _are_factors(self.xrange) != _are_factors(self.yrange):
             raise ConfigError(
                 f"RandomResize got xrange={shown(xrange)} and yrange={shown(yrange)}: wanted floats or integers in both"

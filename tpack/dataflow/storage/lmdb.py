@@ -122,8 +122,6 @@ class LMDBDataDecoder(MapData):
     """
 
     def __init__(self, lmdb_data: DataFlow, decoder: Callable[[bytes, bytes], Any]) -> None:
-        if not callable(decoder):
-            raise ConfigError(f"LMDBDataDecoder got decoder={decoder!r}: wanted a function of a key and a value")
         super().__init__(lmdb_data, partial(_decode_pair, decoder))
 
 
