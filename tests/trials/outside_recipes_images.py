@@ -13,8 +13,8 @@ GENERATIVE = (
     Recipe(
         "carpedm20/DCGAN-tensorflow",
         "a GAN of faces",
-        "main.py --dataset=faces --train --epoch=2 --batch_size=8 --input_height=64 --output_height=32 --crop --sample_freq=4"
-        " --ckpt_freq=4 --out_name=run",
+        "main.py --dataset=faces --train --epoch=2 --batch_size=8 --input_height=64 --output_height=32 --crop"
+        " --sample_freq=4 --ckpt_freq=4 --out_name=run",
         steps=12,
         data=(images("data/faces/{:03d}.jpg", 32, (64, 64)),),
         edits=(STATIC_SHAPE,),

@@ -21,6 +21,8 @@ class blank:
     def __call__(self, words): return [types.SimpleNamespace(text=word) for word in re.findall(r"\\w+|[^\\w ]", words)]
 """
 
+THREADS = Edit("util.py", r"config.num_threads, dtype=tf.int32", "config.num_threads, dtype=tf.int64", "tf.data")
+
 MODELS = (
     *(
         Recipe(
@@ -62,7 +64,7 @@ MODELS = (
         "LantaoYu/SeqGAN",
         "a GAN of sequences",
         "sequence_gan.py",
-        steps=20,
+        steps=12,
         edits=(
             Edit(
                 "sequence_gan.py",
@@ -286,13 +288,22 @@ ANSWERING = tuple(
         edits=edits,
     )
     for repository, name, place, flags, edits in (
-        ("NLPLearn/QANet", "QANet", "datasets", "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100", ()),
+        (
+            "NLPLearn/QANet",
+            "QANet",
+            "datasets",
+            "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100",
+            (THREADS,),
+        ),
         (
             "HKUST-KnowComp/R-Net",
             "R-Net",
             "data",
             "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --use_cudnn=false",
-            (Edit("config.py", r'os\.path\.expanduser\("~"\)', "os.getcwd()", "paths"),),
+            (
+                THREADS,
+                Edit("config.py", r'os\.path\.expanduser\("~"\)', "os.getcwd()", "paths"),
+            ),
         ),
     )
 )

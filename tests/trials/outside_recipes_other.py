@@ -90,6 +90,15 @@ TABLES = (
         "train.py --train_epochs 1 --batch_size 64",
         folder="python",
         steps=10,
+        edits=(
+            Edit(
+                "python/lib/build_estimator.py",
+                r"^from lib.joint import WideAndDeepClassifier",
+                "",
+                "a head's own parts",
+            ),
+            Edit("python/train.py", r"build_custom_estimator\(", "build_estimator(", "a head's own parts"),
+        ),
     ),
     Recipe(
         "GoogleCloudPlatform/cloudml-samples",

@@ -117,7 +117,10 @@ def _put_back_tensorflow() -> None:
 
 
 def _put_back_numpy_functions() -> None:
-    load, fromstring, array = np.load, np.fromstring, np.array
+    load, fromstring, array, reshape = np.load, np.fromstring, np.array, np.reshape
+
+    def reshape_to_new_shape(a: Any, *args: Any, newshape: Any = None, **kwargs: Any) -> Any:
+        return reshape(a, *args, **kwargs) if newshape is None else reshape(a, newshape, *args, **kwargs)
 
     def load_with_pickle(*args: Any, **kwargs: Any) -> Any:
         return load(*args, **{"allow_pickle": True, **kwargs})
@@ -138,6 +141,7 @@ def _put_back_numpy_functions() -> None:
 
     numpy: Any = np
     numpy.load, numpy.fromstring, numpy.array = load_with_pickle, from_text_or_bytes, array_of_anything
+    numpy.reshape = reshape_to_new_shape
 
 
 class _Later(types.ModuleType):
