@@ -133,7 +133,7 @@ def extend_with_decoupled_weight_decay(base_optimizer: type[tf.train.Optimizer])
     if not (isinstance(base_optimizer, type) and issubclass(base_optimizer, tf.train.Optimizer)):
         raise WrongTypeError(f"got base_optimizer={shown(base_optimizer)}: wanted a class of tf.train.Optimizer")
 
-    class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):  # type: ignore
+    class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):
         """The optimizer with decoupled weight decay."""
 
     return OptimizerWithDecoupledWeightDecay

@@ -1,8 +1,7 @@
 """`AttentionWrapper`: a cell that looks at a memory in each step, and is fed with what it saw in the step before."""
 
-from collections import namedtuple
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -14,10 +13,8 @@ from tpack.utils.checks import check_function, shown
 
 __all__ = ["AttentionWrapper", "AttentionWrapperState"]
 
-_FIELDS = ("cell_state", "attention", "time", "alignments", "alignment_history", "attention_state")
 
-
-class AttentionWrapperState(namedtuple("AttentionWrapperState", _FIELDS)):
+class AttentionWrapperState(NamedTuple):
     """The state of an `AttentionWrapper`.
 
     Attributes:
@@ -29,7 +26,12 @@ class AttentionWrapperState(namedtuple("AttentionWrapperState", _FIELDS)):
         attention_state: that of the mechanism, or a tuple of one for each.
     """
 
-    __slots__ = ()
+    cell_state: Any
+    attention: Any
+    time: Any
+    alignments: Any
+    alignment_history: Any
+    attention_state: Any
 
     def clone(self, **kwargs: Any) -> "AttentionWrapperState":
         """Return the state with some fields replaced, by values of the same structure and shapes.
@@ -41,9 +43,9 @@ class AttentionWrapperState(namedtuple("AttentionWrapperState", _FIELDS)):
             ConfigError: A shape is another one, or there is no such field.
             WrongTypeError, ValueError: A structure is another one.
         """
-        unknown = sorted(set(kwargs) - set(_FIELDS))
+        unknown = sorted(set(kwargs) - set(self._fields))
         if unknown:
-            raise ConfigError(f"AttentionWrapperState got unexpected field names: {unknown}; there are {_FIELDS}")
+            raise ConfigError(f"AttentionWrapperState got unexpected field names: {unknown}; there are {self._fields}")
         replaced = {name: _like(name, getattr(self, name), value) for name, value in kwargs.items()}
         return self._replace(**replaced)
 

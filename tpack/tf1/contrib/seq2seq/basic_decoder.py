@@ -1,7 +1,6 @@
 """`BasicDecoder`: a cell, a helper that feeds it, and a layer on top."""
 
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -15,10 +14,11 @@ from tpack.utils.checks import shown
 __all__ = ["BasicDecoder", "BasicDecoderOutput", "check_output_layer", "output_sizes"]
 
 
-class BasicDecoderOutput(namedtuple("BasicDecoderOutput", ("rnn_output", "sample_id"))):
+class BasicDecoderOutput(NamedTuple):
     """What the cell gave, with the layer on top, and the helper's sample of it."""
 
-    __slots__ = ()
+    rnn_output: Any
+    sample_id: Any
 
 
 class BasicDecoder(Decoder):

@@ -7,8 +7,7 @@ Source:
     Wu et al., "Google's neural machine translation system" (2016), section 7, for both penalties.
 """
 
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -29,28 +28,29 @@ __all__ = [
 ]
 
 
-class BeamSearchDecoderState(
-    namedtuple(
-        "BeamSearchDecoderState", ("cell_state", "log_probs", "finished", "lengths", "accumulated_attention_probs")
-    )
-):
+class BeamSearchDecoderState(NamedTuple):
     """The state of the cell, and of each beam its logarithm of the probability, its end, its length, its attention."""
 
-    __slots__ = ()
+    cell_state: Any
+    log_probs: Any
+    finished: Any
+    lengths: Any
+    accumulated_attention_probs: Any
 
 
-class BeamSearchDecoderOutput(namedtuple("BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids"))):
+class BeamSearchDecoderOutput(NamedTuple):
     """Of each beam in each step its score, the token, and the beam of the step before that it goes on from."""
 
-    __slots__ = ()
+    scores: Any
+    predicted_ids: Any
+    parent_ids: Any
 
 
-class FinalBeamSearchDecoderOutput(
-    namedtuple("FinalBeamDecoderOutput", ("predicted_ids", "beam_search_decoder_output"))
-):
+class FinalBeamSearchDecoderOutput(NamedTuple):
     """The whole sequences, [B, T, K], the best one first, and what the steps gave."""
 
-    __slots__ = ()
+    predicted_ids: Any
+    beam_search_decoder_output: Any
 
 
 class BeamSearchDecoder(Decoder):

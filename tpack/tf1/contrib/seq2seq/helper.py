@@ -177,12 +177,16 @@ class TrainingHelper(Helper):
             finished = tf.equal(0, self._sequence_length)
             return finished, self._inputs_at(0, tf.reduce_all(finished))
 
-    def sample(self, time: Any, outputs: Any, name: str | None = None, **unused_kwargs: Any) -> Any:
+    def sample(  # type: ignore[override]
+        self, time: Any, outputs: Any, name: str | None = None, **unused_kwargs: Any
+    ) -> Any:
         """Return the likeliest tokens."""
         with tf.name_scope(name, "TrainingHelperSample"):
             return tf.argmax(outputs, axis=-1, output_type=tf.int32)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, name: str | None = None, **unused_kwargs: Any) -> Any:
+    def next_inputs(  # type: ignore[override]
+        self, time: Any, outputs: Any, state: Any, name: str | None = None, **unused_kwargs: Any
+    ) -> Any:
         """Return who has finished, the data of the next step, and the state as it is."""
         with tf.name_scope(name, "TrainingHelperNextInputs"):
             next_time = time + 1

@@ -62,7 +62,8 @@ def _assign(found: dict[str, Any], match: "re.Match[str]", kind: type, values: s
         value: Any = [parse(entry) for entry in re.split("[ ,]", match["list"]) if entry]
     else:
         value = parse(match["text"])
-    target, key = (found, name) if index is None else (found.setdefault(name, {}), int(index))
+    target: Any = found if index is None else found.setdefault(name, {})
+    key = name if index is None else int(index)
     if not isinstance(target, dict) or key in target:
         raise ConfigError(f"hyper-parameter {name!r} comes twice in {values!r}")
     target[key] = value
