@@ -95,3 +95,15 @@ def test_steps_are_transposed_around_for_basic_kernels_only(
     assert asked == formats
     assert [op.type for op in graph.get_operations() if op.type not in ("Placeholder", "Const")] == types
     assert x.shape == [2, 3, 4, 5]
+
+
+@pytest.mark.usefixtures("graph")
+def test_operations_in_a_loop_are_for_basic_kernels():
+    found = []
+
+    def body(i):
+        found.append(has_basic_kernels(tf.float32))
+        return i + 1
+
+    tf.while_loop(lambda i: i < 2, body, [tf.constant(0)])
+    assert found == [True] * len(found) != []

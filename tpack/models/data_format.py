@@ -5,11 +5,11 @@ The formats go by the names of Keras (``"channels_last"``, ``"channels_first"``)
 
 A graph is built for where its operations will run: on the CPU if the current device says so, or if it says nothing and
 this machine has no GPU. With oneDNN, which is on by default on most x86 machines, float32 convolutions and poolings run
-there in both formats, grouped and dilated, but for those inside of loops. The other kernels for the CPU, those for float64 and float16, those on other
-machines and those after ``TF_ENABLE_ONEDNN_OPTS=0``, are basic ones: they know channels last only
-(tensorflow/tensorflow#46623), and have no gradient of a grouped (tensorflow/tensorflow#50397) or a dilated convolution
-(tensorflow/tensorflow#28264). bfloat16 is counted among these, although oneDNN computes it on some processors: which,
-TensorFlow does not tell.
+there in both formats, grouped and dilated, unless they are in a loop. The other kernels for the CPU, those for float64
+and float16, those on other machines and those after ``TF_ENABLE_ONEDNN_OPTS=0``, are basic ones: they know channels
+last only (tensorflow/tensorflow#46623), and have no gradient of a grouped (tensorflow/tensorflow#50397) or a dilated
+convolution (tensorflow/tensorflow#28264). bfloat16 is counted among these, although oneDNN computes it on some
+processors: which, TensorFlow does not tell.
 
 With a basic kernel, a layer in channels-first format transposes around its operation; a graph optimizer removes what
 meets its like.
