@@ -127,7 +127,7 @@ class VocabularyProcessor:
     @classmethod
     def restore(cls, filename: str) -> "VocabularyProcessor":
         """Read what `save` wrote. A pickle can run any code: read only those that you wrote."""
-        return pickle.loads(Path(filename).read_bytes())  # type: ignore[no-any-return]
+        return pickle.loads(Path(filename).read_bytes())
 
 
 def tokenizer(iterator: Iterable[str]) -> Iterator[list[str]]:

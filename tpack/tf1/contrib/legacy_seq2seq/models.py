@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -280,10 +281,10 @@ def one2many_rnn_seq2seq(
             num_symbols = num_decoder_symbols_dict[name]
             with tf.variable_scope(f"one2many_decoder_{name}"):
                 writer = OutputProjectionWrapper(dec_cells_dict[name], num_symbols)
-                arguments = (inputs, state, writer, num_symbols, embedding_size)
-                decoded[name] = _choose(feed_previous, _decoder_of(arguments))
+                decode = partial(embedding_rnn_decoder, inputs, state, writer, num_symbols, embedding_size)
+                decoded[name] = _choose(feed_previous, partial(_fed, decode))
     return {name: each[0] for name, each in decoded.items()}, {name: each[1] for name, each in decoded.items()}
 
 
-def _decoder_of(arguments: tuple[Any, ...]) -> Callable[[bool], Decoded]:
-    return lambda feed: embedding_rnn_decoder(*arguments, feed_previous=feed)
+def _fed(decode: Callable[..., Decoded], feed: bool) -> Decoded:
+    return decode(feed_previous=feed)
