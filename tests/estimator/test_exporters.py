@@ -60,7 +60,7 @@ def test_only_the_last_is_exported(tmp_path):
 def test_what_cannot_be_is_refused():
     with pytest.raises(WrongTypeError, match="^FinalExporter got name=None: wanted text"):
         FinalExporter(None, receive)
-    with pytest.raises(ConfigError, match="an exporter wants a name, got ''"):
+    with pytest.raises(ConfigError, match="got name='': wanted text that is not empty"):
         FinalExporter("", receive)
     with pytest.raises(ConfigError, match="exports_to_keep must be positive, got 0"):
         LatestExporter("name", receive, exports_to_keep=0)

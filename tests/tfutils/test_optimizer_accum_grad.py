@@ -214,8 +214,8 @@ def test_one_step_is_no_accumulation(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("niter", "message"),
     [
-        (0, "wanted a number of steps of at least 1 to sum gradients over, got niter=0"),
-        (-1, "wanted a number of steps of at least 1 to sum gradients over, got niter=-1"),
+        (0, "AccumGradOptimizer got niter=0: wanted an integer of at least 1"),
+        (-1, "AccumGradOptimizer got niter=-1: wanted an integer of at least 1"),
         (1.5, "AccumGradOptimizer got niter=1.5: wanted an integer"),
         (True, "AccumGradOptimizer got niter=True: wanted an integer"),
         ("2", "AccumGradOptimizer got niter='2': wanted an integer"),
