@@ -23,6 +23,9 @@ from tpack.utils import logger
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _MAX_LISTED = 20
 
+_ONE_PART = "Does not have sufficient slices"
+"""What TensorFlow says where a checkpoint has a part of a variable and not the whole."""
+
 
 def resolve_checkpoint(path: str) -> str:
     """Return the prefix of the checkpoint that ``path`` means.
@@ -116,7 +119,12 @@ class CheckpointReader:
             CheckpointError: Something is damaged.
         """
         for name in sorted(self.shapes):
-            self.read(name)
+            try:
+                self.read(name)
+            except CheckpointError as error:
+                # What TensorFlow saves of one part of a variable, such as an optimizer's slot, is no damage.
+                if _ONE_PART not in str(error):
+                    raise
 
     @contextmanager
     def _named_errors(self, part: str) -> Iterator[None]:
