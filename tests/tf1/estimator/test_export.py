@@ -1,13 +1,10 @@
-"""What is fed to a model that is exported, and the default of the exporter of the best one."""
-
-import inspect
+"""What is fed to a model that is exported."""
 
 import tensorflow.compat.v1 as tf
 
 import tpack.tf1.estimator as estimator
 from tpack.estimator import inputs
 from tpack.tf1.estimator import export
-from tpack.tf1.estimator.exporters import BestExporter
 
 
 def test_a_single_feature_gets_a_name_or_stays_alone(graph):
@@ -17,12 +14,6 @@ def test_a_single_feature_gets_a_name_or_stays_alone(graph):
     assert alone.features is x
     assert isinstance(named, inputs.ServingInputReceiver)
     assert export.ServingInputReceiver({"x": x}, x).features == {"x": x}
-
-
-def test_the_best_exporter_knows_earlier_runs():
-    pattern = inspect.signature(BestExporter).parameters["event_file_pattern"]
-    assert pattern.default == "eval/*.tfevents.*"
-    assert BestExporter(serving_input_receiver_fn=print).name == "best_exporter"
 
 
 def test_namespaces_have_what_they_list():

@@ -109,7 +109,15 @@ class BinaryClassHead(_ClassHead):
         return chosen(made, keys)
 
     def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
-        """Return labels as floats from 0 to 1."""
+        """Return labels as floats from 0 to 1.
+
+        Args:
+            labels: what came.
+            logits: what they are to go with.
+
+        Raises:
+            ConfigError: They are of another dtype.
+        """
         labels = check_labels(labels, logits, 1)
         if self._vocabulary is not None:
             labels = ids_of(labels, self._vocabulary, "BinaryClassHead")

@@ -78,7 +78,15 @@ class MultiLabelHead(SingleHead):
         return chosen(made, keys)
 
     def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
-        """Return labels as zeros and ones, [B, n_classes]."""
+        """Return labels as zeros and ones, [B, n_classes].
+
+        Args:
+            labels: what came.
+            logits: what they are to go with.
+
+        Raises:
+            ConfigError: They are of another dtype.
+        """
         if isinstance(labels, tf.SparseTensor):
             ids = in_range(ids_of(labels.values, self._vocabulary, "MultiLabelHead"), self._n_classes - 1, "labels")
             numbered = tf.SparseTensor(labels.indices, ids, labels.dense_shape)

@@ -61,7 +61,15 @@ class RegressionHead(SingleHead):
             return chosen({"predictions": self._inverse_link(logits), "logits": logits}, keys)
 
     def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
-        """Return labels as floats."""
+        """Return labels as floats.
+
+        Args:
+            labels: what came.
+            logits: what they are to go with.
+
+        Raises:
+            ConfigError: They are text.
+        """
         labels = check_labels(labels, logits, self._dimension)
         if labels.dtype == tf.string:
             raise ConfigError("labels of a regression must be numbers, got string")
