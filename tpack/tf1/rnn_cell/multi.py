@@ -73,7 +73,7 @@ class MultiRNNCell(CellOfCells):
             return super().zero_state(batch_size, dtype)
 
     def call(self, inputs: Any, state: State) -> tuple[Any, State]:
-        """Compute a step of each cell."""
+        """Compute a step of each cell; a state that is not one for each is refused."""
         if self._state_is_tuple:
             if tf.is_tensor(state) or len(state) != len(self._cells):
                 raise ConfigError(f"MultiRNNCell got the state {state}: wanted a tuple of {len(self._cells)}")

@@ -37,19 +37,11 @@ from tpack.tf1.contrib.rnn.wrappers import (
     OutputProjectionWrapper,
 )
 from tpack.tf1.missing import missing_name
-from tpack.tf1.rnn_cell import (
-    BasicLSTMCell,
-    BasicRNNCell,
-    DeviceWrapper,
-    DropoutWrapper,
-    GRUCell,
-    LSTMCell,
-    LSTMStateTuple,
-    MultiRNNCell,
-    ResidualWrapper,
-    RNNCell,
-)
-from tpack.tf1.rnn_cell.base import LayerRNNCell
+from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell
+from tpack.tf1.rnn_cell.lstm import BasicLSTMCell, LSTMCell, LSTMStateTuple
+from tpack.tf1.rnn_cell.multi import MultiRNNCell
+from tpack.tf1.rnn_cell.plain import BasicRNNCell, GRUCell
+from tpack.tf1.rnn_cell.wrappers import DeviceWrapper, DropoutWrapper, ResidualWrapper
 
 __all__ = [
     "AttentionCellWrapper",

@@ -72,7 +72,7 @@ class LSTMBlockCell(LayerRNNCell):
         self.built = True
 
     def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
-        """Compute a step."""
+        """Compute a step; a state that is no pair is refused."""
         if tf.is_tensor(state) or len(state) != 2:
             raise ConfigError(f"LSTMBlockCell got the state {shown(state)}: wanted an LSTMStateTuple of c and h")
         memory, last = state

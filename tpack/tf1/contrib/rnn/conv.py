@@ -75,7 +75,7 @@ class ConvLSTMCell(RNNCell):
         return self._input_shape[:-1].concatenate([self._channels + skipped])
 
     def call(self, inputs: tf.Tensor, state: Any, scope: Any = None) -> tuple[tf.Tensor, LSTMStateTuple]:
-        """Compute a step."""
+        """Compute a step; inputs of another number of dimensions are refused."""
         if inputs.shape.rank != self._ndims + 2:
             raise ConfigError(
                 f"{type(self).__name__} got inputs of {inputs.shape}: wanted {self._ndims + 2} dimensions"
