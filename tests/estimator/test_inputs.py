@@ -37,6 +37,15 @@ def test_tensors(graph):
         assert inputs.initializer is None
 
 
+def test_prediction_keeps_features_that_are_a_pair(graph):
+    words, lengths, labels = tf.zeros([2, 3]), tf.ones([2]), tf.ones([2, 3])
+
+    inputs = call(lambda: ((words, lengths), labels), "infer")
+
+    assert inputs.features == (words, lengths)
+    assert inputs.labels is None
+
+
 def test_prediction_looks_at_features_only(graph):
     x, y = tf.zeros([2]), tf.ones([2])
     for given in ((x,), [x, y], (x, y, y)):

@@ -258,7 +258,8 @@ def _parted(result: object, initializer: tf.Operation | None, mode: str) -> Inpu
         what = "None" if result is None else "None as the features"
         raise ConfigError(f"input_fn returned {what}: wanted a Dataset, features, or a pair of features and labels")
     if isinstance(result, tuple | list) and result and mode == ModeKeys.PREDICT:
-        result = result[0]
+        # What comes first are the features, even where they are a pair themselves.
+        return Inputs(result[0], None, initializer)
     if not isinstance(result, tuple | list):
         return Inputs(result, None, initializer)
     if len(result) != 2:
