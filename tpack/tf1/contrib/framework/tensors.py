@@ -118,7 +118,11 @@ def smart_cond(
     false_fn: Callable[[], Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return what one of two functions returns, and build only that one if the condition is known."""
+    """Return what one of two functions returns, and build only that one if the condition is known.
+
+    Raises:
+        WrongTypeError: One is no function, or the condition is none.
+    """
     for which, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(function):
             raise WrongTypeError(f"smart_cond wants a function as {which}, got {shown(function)}")

@@ -39,7 +39,11 @@ def convolve(
     scope: Any,
     conv_dims: int | None,
 ) -> tf.Tensor:
-    """Do what `convolution` says."""
+    """Do what `convolution` says.
+
+    Raises:
+        ConfigError: The input has another number of dimensions, or the stride and the rate are above 1.
+    """
     inputs = tf.convert_to_tensor(inputs)
     spatial = _spatial_rank(inputs, data_format, conv_dims)
     kernel_size = n_positive_integers(spatial, kernel_size)

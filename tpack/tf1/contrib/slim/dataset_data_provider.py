@@ -87,6 +87,9 @@ class DatasetDataProvider(DataProvider):
         record_key: the item with the key of the record.
         seed: of the order.
         scope: the name scope.
+
+    Raises:
+        ConfigError: The data set has an item of the name ``record_key``.
     """
 
     def __init__(

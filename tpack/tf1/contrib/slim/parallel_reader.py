@@ -23,6 +23,9 @@ class ParallelReader(tf.ReaderBase):
         common_queue: of keys and values.
         num_readers: how many.
         reader_kwargs: arguments of each.
+
+    Raises:
+        ConfigError: The queue is one of something else.
     """
 
     def __init__(

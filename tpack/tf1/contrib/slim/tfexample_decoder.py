@@ -80,6 +80,9 @@ class BoundingBox(ItemHandler):
     Args:
         keys: of the sides: ymin, xmin, ymax and xmax by default.
         prefix: of the keys.
+
+    Raises:
+        ConfigError: There are not four keys.
     """
 
     def __init__(self, keys: Sequence[str] | None = None, prefix: str = "") -> None:
@@ -101,6 +104,9 @@ class Tensor(ItemHandler):
         shape_keys: of the features with the sizes, or with the whole shape.
         shape: of the item; None for that of the feature. Either this or the keys.
         default_value: what stands where a sparse feature has nothing.
+
+    Raises:
+        ConfigError: There are both.
     """
 
     def __init__(
@@ -165,6 +171,9 @@ class BackupHandler(ItemHandler):
     Args:
         handler: the first.
         backup: the other.
+
+    Raises:
+        ConfigError: One is no handler.
     """
 
     def __init__(self, handler: ItemHandler, backup: ItemHandler) -> None:
@@ -207,7 +216,11 @@ class SparseTensor(ItemHandler):
         super().__init__([self._indices_key, self._values_key, *([shape_key] if shape_key else [])])
 
     def tensors_to_item(self, keys_to_tensors: Features) -> Any:
-        """Return the tensor."""
+        """Return the tensor.
+
+        Raises:
+            ConfigError: There is no shape.
+        """
         indices, values = (keys_to_tensors[key] for key in (self._indices_key, self._values_key))
         shape = _dense(keys_to_tensors[self._shape_key]) if self._shape_key else self._shape
         if shape is None:
