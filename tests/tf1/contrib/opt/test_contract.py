@@ -13,7 +13,6 @@ import tensorflow.compat.v1 as tf
 import tpack.tf1.contrib.opt as opt
 from tests.helpers.equivalence import STEPS, batches, build_cost
 from tests.helpers.sessions import cpu_session
-from tpack.errors import GraphBuildError
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.tower.context import current_tower_context
@@ -276,10 +275,3 @@ def test_two_towers_equal_one(name):
     for tower in towers:
         for got, wanted in zip(tower, one, strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", ["adamax", "nadam", "adamw", "lars", "regadagrad"])
-def test_a_variable_that_is_no_resource_is_refused(name, graph):
-    var = tf.get_variable("w", [2], use_resource=False)
-    with pytest.raises(GraphBuildError, match="no resource variable"):
-        CASES[name][0]().minimize(tf.reduce_sum(var))

@@ -36,12 +36,12 @@ class AttentionWrapperState(NamedTuple):
     def clone(self, **kwargs: Any) -> "AttentionWrapperState":
         """Return the state with some fields replaced, by values of the same structure and shapes.
 
-        Example:
-            ``wrapper.zero_state(batch_size, tf.float32).clone(cell_state=encoder_state)``
-
         Raises:
             ConfigError: A shape is another one, or there is no such field.
-            WrongTypeError, ValueError: A structure is another one.
+            ValueError: A structure is another one.
+
+        Example:
+            ``wrapper.zero_state(batch_size, tf.float32).clone(cell_state=encoder_state)``
         """
         unknown = sorted(set(kwargs) - set(self._fields))
         if unknown:
