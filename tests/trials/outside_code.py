@@ -89,6 +89,7 @@ def run_recipe(recipe: Recipe, folder: Path, work: Path, packages: str) -> dict[
 def run_child(recipe: Recipe, program: str, copy: Path, work: Path, packages: str) -> dict[str, Any]:
     """Run the program of a recipe in a process of its own, and return what it said of itself."""
     result = work / "result.json"
+    result.unlink(missing_ok=True)
     command = [sys.executable, "-W", "ignore", "-m", "tests.trials.outside_child"]
     command += [str(result), str(3 * recipe.steps), str(recipe.seconds), str(copy / recipe.folder), *program.split()]
     extra = [str(copy / each) for each in recipe.python_path]

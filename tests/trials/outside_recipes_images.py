@@ -112,9 +112,13 @@ VISION = (
         "argman/EAST",
         "a finder of text in slim, towers made by hand",
         "multigpu_train.py --gpu_list=0,1 --input_size=128 --batch_size_per_gpu=2 --checkpoint_path=out/"
-        " --training_data_path=training_samples --num_readers=1 --max_steps=3 --save_checkpoint_steps=2"
-        " --save_summary_steps=2",
-        steps=4,
+        " --training_data_path=pictures --num_readers=1 --max_steps=3 --save_checkpoint_steps=2"
+        " --save_summary_steps=2 --min_text_size=2",
+        steps=3,
+        data=(
+            images("pictures/{}.jpg", 4, (160, 120)),
+            *(text(f"pictures/{n}.txt", ["20,20,130,20,130,100,20,100,word"]) for n in range(4)),
+        ),
     ),
     Recipe(
         "cs230-stanford/cs230-code-examples",
