@@ -44,3 +44,9 @@ def test_what_tensorflow_has_is_the_same_object():
     assert "relu" in dir(tf.nn)
     own = {"compat", "contrib", "estimator", "layers", "nn"}
     assert set(tf.__all__) == own | {"leave_default_graph", "reset_default_graph"}
+
+
+def test_cells_can_be_imported_by_the_name_of_their_module():
+    from tpack.tf1.nn.rnn_cell import LSTMCell  # noqa: PLC0415 (importing it is the test)
+
+    assert tf.nn.rnn_cell.LSTMCell is LSTMCell
