@@ -148,6 +148,7 @@ __getattr__, __dir__, __all__ = look_up(
         "dataset": f"{_PACKAGE}.dataset_data_provider",
         "dataset_data_provider": f"{_PACKAGE}.dataset_data_provider",
         "evaluation": f"{_PACKAGE}.evaluation",
+        "initializers": f"{_LAYERS}.initializers",
         "layers": _LAYERS,
         "learning": f"{_PACKAGE}.learning",
         "losses": "tpack.tf1.contrib.losses",
@@ -156,6 +157,8 @@ __getattr__, __dir__, __all__ = look_up(
         "parallel_reader": f"{_PACKAGE}.parallel_reader",
         "prefetch_queue": f"{_PACKAGE}.parallel_reader",
         "queues": f"{_PACKAGE}.parallel_reader",
+        "regularizers": f"{_LAYERS}.regularizers",
         "tfexample_decoder": f"{_PACKAGE}.tfexample_decoder",
+        "variables": f"{_FRAMEWORK}.variables",
     },
 )
