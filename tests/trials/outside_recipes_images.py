@@ -12,15 +12,6 @@ STATIC_SHAPE = Edit("ops.py", r"deconv, biases\), deconv.get_shape\(\)", "deconv
 GENERATIVE = (
     Recipe(
         "carpedm20/DCGAN-tensorflow",
-        "a GAN of faces",
-        "main.py --dataset=faces --train --epoch=2 --batch_size=8 --input_height=64 --output_height=32 --crop"
-        " --sample_freq=4 --ckpt_freq=4 --out_name=run",
-        steps=12,
-        data=(images("data/faces/{:03d}.jpg", 32, (64, 64)),),
-        edits=(STATIC_SHAPE,),
-    ),
-    Recipe(
-        "carpedm20/DCGAN-tensorflow",
         "a GAN of digits with labels",
         "main.py --dataset=mnist --train --epoch=1 --batch_size=16 --input_height=28 --output_height=28"
         " --sample_freq=4 --ckpt_freq=4 --out_name=run",
@@ -166,6 +157,12 @@ VISION = (
                 r"FastGFile\(filename, 'r'\)",
                 "FastGFile(filename, 'rb')",
                 "Python 2",
+            ),
+            Edit(
+                "tf_extended/tensors.py",
+                r"^from .* import set_ops$",
+                "from tensorflow.python.ops import sets_impl as set_ops",
+                "moved",
             ),
         ),
     ),
