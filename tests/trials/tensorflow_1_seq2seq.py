@@ -61,7 +61,7 @@ def with_gradients(parts, loss):
 
 def helper_of(kind):
     if kind == "embedding":
-        return seq2seq.ScheduledEmbeddingTrainingHelper(INPUTS, LENGTHS, tf.constant(TABLE), 0.5, False, 11, 12)
+        return seq2seq.ScheduledEmbeddingTrainingHelper(INPUTS, LENGTHS, tf.constant(TABLE), 1.0, False, 11, 12)
     if kind == "output":
         return seq2seq.ScheduledOutputTrainingHelper(
             INPUTS, LENGTHS, 0.5, seed=13, next_inputs_fn=lambda x: x[:, :4], auxiliary_inputs=INPUTS[:, :, :2]

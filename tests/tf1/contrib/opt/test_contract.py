@@ -72,7 +72,7 @@ def _nesterov(w, g, slots):
 def lars(w, g, slots):
     w_norm, g_norm = np.linalg.norm(w), np.linalg.norm(g)
     trust = 0.1 * w_norm / (g_norm + 0.01 * w_norm + 0.2) if g_norm > 0 else 1.0
-    return momentum(w, g + 0.01 * w, slots, 0.1 * trust, nesterov=True)
+    return momentum(w, 0.1 * trust * (g + 0.01 * w), slots, 1.0, nesterov=True)
 
 
 def sign(g, slots):

@@ -31,7 +31,7 @@ def test_names_sizes_and_history_of_several_mechanisms(session8, memory, rng):
         "decoder/attention_wrapper/gru_cell/candidate/bias",
         "decoder/attention_wrapper/bahdanau_attention/query_layer/kernel",
         "decoder/attention_wrapper/bahdanau_attention/attention_v",
-        "decoder/attention_wrapper/attention_layer_0/kernel",
+        "decoder/attention_wrapper/attention_layer/kernel",
         "decoder/attention_wrapper/attention_layer_1/kernel",
     ]
     histories = [history.stack() for history in state.alignment_history]

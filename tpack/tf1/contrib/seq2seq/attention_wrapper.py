@@ -85,7 +85,7 @@ class AttentionWrapper(CellOfCells):
         dtype: of the layers that are made.
 
     Creates:
-        ``attention_layer/kernel``, or ``attention_layer_0/kernel`` and so on, and what cell and mechanisms do.
+        ``attention_layer/kernel``, with several also ``attention_layer_1/kernel``, and what cell and mechanisms do.
 
     Raises:
         WrongTypeError: The cell, a mechanism or a function is of another kind.
@@ -127,8 +127,8 @@ class AttentionWrapper(CellOfCells):
         if sizes is None:
             return None
         sizes = self._one_for_each("attention_layer_size", sizes)
-        names = [f"attention_layer_{index}" if len(sizes) > 1 else "attention_layer" for index in range(len(sizes))]
-        return [Dense(size, name=name, use_bias=False, dtype=dtype) for size, name in zip(sizes, names, strict=True)]
+        # The scope of the second one becomes attention_layer_1.
+        return [Dense(size, name="attention_layer", use_bias=False, dtype=dtype) for size in sizes]
 
     def _one_for_each(self, argument: str, given: Any) -> list[Any]:
         entries = list(given) if isinstance(given, (list, tuple)) else [given]
