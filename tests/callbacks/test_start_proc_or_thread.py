@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
+from tests.helpers.worker_functions import close_and_end
 from tpack.callbacks import start_proc_or_thread
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread
@@ -107,6 +108,7 @@ def test_a_thread_that_fails_ends_training_by_its_name(graph, kind):
     assert str(error) == "training ends because the thread 'feeder' ended with OSError: the disk is gone"
 
 
-def test_a_process_that_fails_ends_training_by_its_name(graph):
-    process = mp.get_context("spawn").Process(target=os._exit, args=(3,), name="feeder", daemon=True)
+@pytest.mark.parametrize("end", [os._exit, close_and_end], ids=["at once", "slowly"])
+def test_a_process_that_fails_ends_training_by_its_name(graph, end):
+    process = mp.get_context("spawn").Process(target=end, args=(3,), name="feeder", daemon=True)
     assert str(train_for_good(process)) == "training ends because the process 'feeder' ended with exit code 3"

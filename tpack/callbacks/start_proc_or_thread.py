@@ -77,6 +77,8 @@ class StartProcOrThread(Callback):
     def _watch_process(self, process: mp.process.BaseProcess) -> None:
         """Wait for the end of a process, and end training if it failed."""
         connection.wait([process.sentinel])
+        # A process that ends closes what it has open, the sentinel too, before the kernel knows its exit code.
+        process.join()
         if process.exitcode:
             self._end_training(f"the process {process.name!r} {cause_of_death(process.exitcode)}", None)
 
