@@ -207,7 +207,6 @@ TAGGING = (
         folder="tensorflow/nlp",
         steps=6,
         before=("build_vocab.py",),
-        edits=(Edit("tensorflow/nlp/experiments/base_model/params.json", r'"batch_size": \d+', '"batch_size": 2'),),
     ),
 )
 

@@ -55,6 +55,8 @@ CENSUS = [
 MAPS = (Edit("deep_ctr/Model_pipeline/*.py", r"= map\((int|float), (.*)\)$", r"= list(map(\1, \2))", "Python 2"),)
 DEVICES = (Edit("examples/6_MultiGPU/multigpu_cnn.py", r"'/gpu:\{\}'\.format\(i\)", "'/cpu:0'", "devices"),)
 
+SQUEEZED = r"self.\1_buf[self.ptr] = np.squeeze(\2)"
+
 TABLES = (
     *(
         Recipe(
@@ -173,6 +175,7 @@ GAMES = (
             data=(text("mpi4py/__init__.py", MPI), text("torch.py", "")),
             edits=(
                 Edit("spinup/__init__.py", r"from spinup\.algos\.pytorch.*", ""),
+                Edit("spinup/algos/tf1/*/*.py", r"self\.(val|logp)_buf\[self\.ptr\] = (\w+)$", SQUEEZED, "numpy"),
                 *(
                     (
                         Edit(f"spinup/algos/tf1/{name}/{name}.py", r"steps_per_epoch=4000", "steps_per_epoch=300"),

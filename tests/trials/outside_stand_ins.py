@@ -54,6 +54,7 @@ MODULES = {
     "Tkinter": "tkinter",
     "sklearn.cross_validation": "sklearn.model_selection",
     "sklearn.externals.joblib": "joblib",
+    "scipy.sparse.linalg.eigen.arpack": "scipy.sparse.linalg",
 }
 
 # What programs imported from the files that TensorFlow was made of, by the file, and has moved since.
