@@ -109,6 +109,17 @@ def test_towers_are_one_with_the_whole_batch(trainer, get_model):
     assert_close(trained(get_model, "adam", lambda: trainer(2), flow=points(2))[1], one)
 
 
+def test_an_older_model_is_given_its_inputs_as_a_list():
+    flow = points()
+    with tf.Graph().as_default():
+        model = KerasModel(
+            lambda inputs: functional(inputs[0]), inputs_desc=SPECS[:1], targets_desc=SPECS[1:], input=flow
+        )
+        model.compile("sgd", CROSS_ENTROPY)
+        model.fit(steps_per_epoch=STEPS, max_epoch=2, monitors=[])
+    assert_close(model._weights, trained(functional, "sgd")[1])
+
+
 def test_the_model_is_saved_as_keras_and_as_a_checkpoint(log_dir):
     model, weights = trained(sequential, "sgd", callbacks=[ModelSaver(checkpoint_dir=log_dir)])
     model.save(f"{log_dir}/model.keras")

@@ -204,6 +204,8 @@ class KerasModel:
         target_signature: what the targets are.
         input: the data: inputs, then targets.
         trainer: None for one tower.
+        inputs_desc: the older name of ``input_signature``; ``get_model`` is then given one list of all inputs.
+        targets_desc: the older name of ``target_signature``.
 
     Raises:
         WrongTypeError: The data or the trainer are something else.
@@ -227,7 +229,7 @@ class KerasModel:
         inputs_desc: Any = None,
         targets_desc: Any = None,
     ) -> None:
-        self._get_model = get_model
+        self._get_model = get_model if inputs_desc is None else _with_list(get_model)
         self._specs = (
             input_signature if inputs_desc is None else inputs_desc,
             target_signature if targets_desc is None else targets_desc,
@@ -389,6 +391,12 @@ def _as_loss(loss: Loss) -> Callable[[Any, Any], Any]:
 def _as_list(value: Any) -> list[Any]:
     """Return several things as a list, and one as a list of it."""
     return list(value) if isinstance(value, (list, tuple)) and not isinstance(value, tf.TensorSpec) else [value]
+
+
+def _with_list(get_model: Callable[[list[Any]], Any]) -> Callable[..., Any]:
+    """Return a function that gives another one all inputs as a list."""
+    say("KerasModel(inputs_desc=)", "input_signature=, with a get_model whose arguments are the inputs")
+    return lambda *inputs: get_model(list(inputs))
 
 
 def _takes_inputs(function: Callable[..., Any]) -> bool:
