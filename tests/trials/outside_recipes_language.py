@@ -291,14 +291,14 @@ ANSWERING = tuple(
             "NLPLearn/QANet",
             "QANet",
             "datasets",
-            "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48",
+            "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48 --ans_limit=5",
             (THREADS,),
         ),
         (
             "HKUST-KnowComp/R-Net",
             "R-Net",
             "data",
-            "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48 --use_cudnn=false",
+            "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48 --ans_limit=5 --use_cudnn=false",
             (
                 THREADS,
                 Edit("config.py", r'os\.path\.expanduser\("~"\)', "os.getcwd()", "paths"),

@@ -175,11 +175,12 @@ GAMES = (
             data=(text("mpi4py/__init__.py", MPI), text("torch.py", "")),
             edits=(
                 Edit("spinup/__init__.py", r"from spinup\.algos\.pytorch.*", ""),
-                Edit("spinup/algos/tf1/*/*.py", r"self\.(val|logp)_buf\[self\.ptr\] = (\w+)$", SQUEEZED, "numpy"),
+                Edit("spinup/algos/tf1/*/*.py", r"self\.(act|val|logp)_buf\[self\.ptr\] = (\w+)$", SQUEEZED, "numpy"),
                 *(
                     (
                         Edit(f"spinup/algos/tf1/{name}/{name}.py", r"steps_per_epoch=4000", "steps_per_epoch=300"),
                         Edit(f"spinup/algos/tf1/{name}/{name}.py", r"start_steps=10000", "start_steps=100"),
+                        Edit(f"spinup/algos/tf1/{name}/{name}.py", r"update_after=1000", "update_after=100"),
                     )
                     if name in ("sac", "td3", "ddpg")
                     else ()
@@ -208,6 +209,7 @@ GAMES = (
             text("multiagent/multi_discrete.py", "class MultiDiscrete:\n    pass\n"),
             folders("out", "curves"),
         ),
+        edits=(Edit("maddpg/common/tf_util.py", r"type\(x\) is tf\.Tensor", "isinstance(x, tf.Tensor)", "classes"),),
     ),
 )
 
