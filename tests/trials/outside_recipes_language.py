@@ -21,6 +21,7 @@ class blank:
     def __call__(self, words): return [types.SimpleNamespace(text=word) for word in re.findall(r"\\w+|[^\\w ]", words)]
 """
 
+SMALL = "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48 --ans_limit=5"
 THREADS = Edit("util.py", r"config.num_threads, dtype=tf.int32", "config.num_threads, dtype=tf.int64", "tf.data")
 
 MODELS = (
@@ -291,14 +292,14 @@ ANSWERING = tuple(
             "NLPLearn/QANet",
             "QANet",
             "datasets",
-            "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48 --ans_limit=5",
+            SMALL,
             (THREADS,),
         ),
         (
             "HKUST-KnowComp/R-Net",
             "R-Net",
             "data",
-            "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48 --ans_limit=5 --use_cudnn=false",
+            f"{SMALL} --use_cudnn=false",
             (
                 THREADS,
                 Edit("config.py", r'os\.path\.expanduser\("~"\)', "os.getcwd()", "paths"),
