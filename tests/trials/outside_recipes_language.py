@@ -21,7 +21,7 @@ class blank:
     def __call__(self, words): return [types.SimpleNamespace(text=word) for word in re.findall(r"\\w+|[^\\w ]", words)]
 """
 
-SMALL = "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48 --ans_limit=5"
+SMALL = "--hidden=8 --para_limit=40 --ques_limit=20 --glove_word_size=100 --capacity=48"
 THREADS = Edit("util.py", r"config.num_threads, dtype=tf.int32", "config.num_threads, dtype=tf.int64", "tf.data")
 
 MODELS = (
@@ -292,7 +292,7 @@ ANSWERING = tuple(
             "NLPLearn/QANet",
             "QANet",
             "datasets",
-            SMALL,
+            f"{SMALL} --ans_limit=5",
             (THREADS,),
         ),
         (
@@ -302,6 +302,7 @@ ANSWERING = tuple(
             f"{SMALL} --use_cudnn=false",
             (
                 THREADS,
+                Edit("model.py", r"outer, 0, 15\)", "outer, 0, 5)"),
                 Edit("config.py", r'os\.path\.expanduser\("~"\)', "os.getcwd()", "paths"),
             ),
         ),
