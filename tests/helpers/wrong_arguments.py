@@ -52,8 +52,8 @@ class Case:
 def members():
     """Return {name: (module that defines it, object)} of all public classes and functions.
 
-    Those of `tpack.tf1` take what TensorFlow 1 took, whose arguments have no types to be held to; its own tests say
-    what they refuse.
+    Those of `tpack.tf1` and `tpack.older_names` take what TensorFlow 1 and tensorpack took, whose arguments have no
+    types to be held to; their own tests say what they refuse.
     """
     found, seen = {}, set()
     walked = [m.name for m in pkgutil.walk_packages(tpack.__path__, "tpack.") if m.ispkg]
@@ -62,7 +62,8 @@ def members():
         module = importlib.import_module(source)
         for name in getattr(module, "__all__", ()):
             member = getattr(module, name)
-            if _takes_arguments(member) and id(member) not in seen:
+            is_older = getattr(member, "__module__", "").startswith("tpack.older_names.")
+            if _takes_arguments(member) and not is_older and id(member) not in seen:
                 seen.add(id(member))
                 key = name if name not in found else f"{source.rsplit('.')[-1]}.{name}"
                 found[key] = (getattr(member, "__module__", source), member)
