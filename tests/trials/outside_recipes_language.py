@@ -12,6 +12,7 @@ from tests.trials.outside_data import (
 from tests.trials.outside_recipe import Edit, Recipe
 
 WORDS = sorted({word for line in sentence_lines(400) for word in line.split()})
+TOKENS = ["<pad>", "<go>", "<eos>", "<unknown>", *WORDS[:26]]
 NER_TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 SHORTER = Edit("data/tinyshakespeare/input.txt", r"(?s)\A(.{60000}).*", r"\1")
 SPACY = """import re
@@ -174,6 +175,9 @@ TAGGING = (
             folder=f"models/{folder}",
             steps=10,
             data=(values("data/example/glove.npz", {"embeddings": [[0.1] * 300] * 200}),),
+            edits=(Edit(f"models/{folder}/main.py", r"if ema_var else", "if ema_var is not None else", "variables"),)
+            if folder.endswith("_ema")
+            else (),
         )
         for folder, what in (
             ("lstm_crf", "LSTM and CRF"),
@@ -263,8 +267,8 @@ TRANSLATION = (
             values(
                 "nlp/chat_bot_seq2seq_attention/data/dataset-cornell-length10-filter1-vocabSize40000.pkl",
                 {
-                    "word2id": {str(n): n for n in range(30)},
-                    "id2word": {n: str(n) for n in range(30)},
+                    "word2id": {word: n for n, word in enumerate(TOKENS)},
+                    "id2word": dict(enumerate(TOKENS)),
                     "trainingSamples": [[[4 + n % 20, 5, 6], [7, 4 + n % 20]] for n in range(48)],
                 },
             ),
