@@ -17,6 +17,9 @@ class CrossShardOptimizer(tf.train.Optimizer):
         reduction: of the gradients; of no effect with a single shard.
         name: of this one.
         group_assignment: of no effect either.
+
+    Raises:
+        ValueError: The reduction is neither SUM nor MEAN.
     """
 
     def __init__(

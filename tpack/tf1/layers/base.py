@@ -115,6 +115,9 @@ class Layer:
         trainable: as above.
         activity_regularizer: as above.
 
+    Raises:
+        WrongTypeError: There is no argument of such a name.
+
     Example:
         class Scale(tf.layers.Layer):
             def build(self, input_shape):

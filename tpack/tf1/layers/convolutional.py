@@ -61,6 +61,9 @@ class Conv(WeightedLayer):
 
     Creates:
         ``kernel`` [*kernel_size, channels, filters] and ``bias`` [filters].
+
+    Raises:
+        ConfigError: An argument is none of what it may be, or neither ``strides`` nor ``dilation_rate`` is 1.
     """
 
     num_axes: ClassVar[int] = 0

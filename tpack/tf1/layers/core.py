@@ -133,7 +133,11 @@ class Dense(WeightedLayer):
         self.input_spec = InputSpec(min_ndim=2)
 
     def build(self, input_shape: Any) -> None:
-        """Make ``kernel`` and ``bias``."""
+        """Make ``kernel`` and ``bias``.
+
+        Raises:
+            ConfigError: The size of the input's last dimension is not known.
+        """
         self._check_floating()
         shape = tf.TensorShape(input_shape)
         size = shape.as_list()[-1] if shape.rank else None
