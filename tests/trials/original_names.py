@@ -178,6 +178,11 @@ class _TowerLocalVariable(metaclass=_Older):
     kind = TowerLocalVariable
 
 
+def _no_tpu(*arguments: Any, **options: Any) -> None:
+    """Stand for what is only called on a TPU, and asked for where a module is imported."""
+    raise MissingName("TPUStrategy is not in tpack")
+
+
 class _VariableDistributionMode:
     SHARED_LOCAL_PARAMETER_SERVER = VariablePlacement.ONE_DEVICE
     SHARED_ROUND_ROBIN = VariablePlacement.ROUND_ROBIN
@@ -197,6 +202,7 @@ def _own_names() -> dict[str, dict[str, Any]]:
     tasks = types.SimpleNamespace(CHIEF="chief", WORKER="worker", PS="ps", EVALUATOR="evaluator", MASTER="master")
     return {
         f"{_DISTRIBUTE}.multi_worker_test_base": {"MultiWorkerTestBase": _MultiWorkerTestBase},
+        f"{_DISTRIBUTE}.tpu_strategy": {"TPUStrategy": _no_tpu},
         f"{_DISTRIBUTE}.values": {"MirroredVariable": _MirroredVariable, "TowerLocalVariable": _TowerLocalVariable},
         f"{_ESTIMATOR}.replicate_model_fn": {
             "_VariableDistributionMode": _VariableDistributionMode,
