@@ -102,6 +102,12 @@ TABLES = (
             Edit("python/lib/build_estimator.py", r"map\(str, f_param\)", "list(map(str, f_param))", "Python 2"),
             Edit("python/lib/*.py", r"((?:self|csv_defaults)[\w.()]*)\.values\(\)", r"list(\1.values())", "Python 2"),
             Edit("python/lib/dataset.py", r"in features\.items\(\)", "in list(features.items())", "Python 2"),
+            Edit(
+                "python/lib/build_estimator.py",
+                r"cross_feature_list:$",
+                "((name, int(size), is_deep) for name, size, is_deep in cross_feature_list):",
+                "sizes",
+            ),
             Edit("python/lib/read_conf.py", r"yaml\.load\(", "yaml.safe_load(", "PyYAML"),
             Edit("python/train.py", r"build_custom_estimator\(", "build_estimator(", "a head's own parts"),
         ),

@@ -220,6 +220,7 @@ MISSING: dict[str, str] = {
         "copy the nets of the models repository of TensorFlow, research/slim/nets, which stand on tf.contrib.slim"
     ),
     "contrib.slim.queues.NestedQueueRunnerError": "use ValueError",
+    "contrib.slim.summaries": "of it, the functions of tf.contrib.layers are there; use tf.summary for the others",
     "contrib.slim.tfexample_decoder.data_decoder": "use tf.contrib.slim.data_decoder",
     "contrib.slim.zero_initializer": "use tf.zeros_initializer",
     "contrib.solvers": "use tf.linalg, or tf.linalg.experimental.conjugate_gradient",

@@ -100,3 +100,16 @@ def test_labels_become_numbers_of_classes(graph, session8):
         checks.ids_of(tf.constant([1.0]), None, "head")
     with pytest.raises(ConfigError, match="labels of a head with label_vocabulary are strings, got int32"):
         checks.ids_of(tf.constant([1]), ["a", "b"], "head")
+
+
+def test_columns_may_be_unknown_where_shapes_are_those_of_tensorflow_1(graph):
+    tf.disable_v2_tensorshape()
+    try:
+        logits = tf.placeholder(tf.float32, [None, None])
+        checked = checks.check_labels(tf.placeholder(tf.float32, [None, None]), logits, 1)
+        assert checked.shape.as_list() == [None, 1]
+        checks.check_logits(logits, 1)
+        with pytest.raises(ConfigError, match="labels of this head have 1 column"):
+            checks.check_labels(tf.placeholder(tf.float32, [None, 2]), logits, 1)
+    finally:
+        tf.enable_v2_tensorshape()

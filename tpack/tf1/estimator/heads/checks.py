@@ -79,7 +79,7 @@ def check_logits(logits: Any, width: int) -> tf.Tensor:
     logits = tf.convert_to_tensor(logits)
     if not logits.dtype.is_floating:
         raise ConfigError(f"logits must be floats, got {logits.dtype.name}")
-    if logits.shape.rank is not None and (logits.shape.rank < 2 or logits.shape[-1] not in (None, width)):
+    if logits.shape.rank is not None and (logits.shape.rank < 2 or logits.shape.as_list()[-1] not in (None, width)):
         raise ConfigError(f"the logits of this head have {width} column(s), got the shape {logits.shape}")
     return logits
 
@@ -107,7 +107,8 @@ def check_labels(labels: Any, logits: tf.Tensor, width: int, what: str = "labels
     rank = logits.shape.rank or 2
     if labels.shape.rank == rank - 1 and (width == 1 or rank > 2):
         labels = labels[..., tf.newaxis]
-    if labels.shape.rank is not None and (labels.shape.rank != rank or labels.shape[-1] not in (None, width)):
+    # A list, since what an element of a shape is depends on whether TensorFlow 2's behaviour is on.
+    if labels.shape.rank is not None and (labels.shape.rank != rank or labels.shape.as_list()[-1] not in (None, width)):
         raise ConfigError(f"{what} of this head have {width} column(s), got the shape {labels.shape}")
     wanted = logits.shape[:-1].concatenate([width])
     if not labels.shape.is_compatible_with(wanted):
@@ -149,7 +150,11 @@ def weights_of(features: Any, weight_column: Any, losses: tf.Tensor) -> Any:
     weights = weights if normalize is None else normalize(weights)
     if weights.shape.rank is not None and weights.shape.rank < (losses.shape.rank or 2):
         weights = weights[..., tf.newaxis]
-    if weights.shape.rank != losses.shape.rank or weights.shape[-1] not in (None, 1, losses.shape[-1]):
+    if weights.shape.rank != losses.shape.rank or weights.shape.as_list()[-1] not in (
+        None,
+        1,
+        losses.shape.as_list()[-1],
+    ):
         raise ConfigError(f"weights of shape {weights.shape} do not go with losses of shape {losses.shape}")
     return weights
 
