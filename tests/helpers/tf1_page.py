@@ -36,9 +36,9 @@ when it first asks for a name that builds, such as `tf.placeholder` or `tf.layer
 model nothing of this happens. A program that trained once begins the next training by `tf.reset_default_graph()`, as it
 did.
 
-Two things a script may need that only TensorFlow's own switches give, which tpack leaves to the script: sizes of shapes
-as `Dimension` objects (`x.shape[1].value`), by `tf.disable_v2_tensorshape()` in the first line, and loops and conditions
-of version 1, by `tf.disable_v2_behavior()`, which includes the other.
+Two things a script may need that only TensorFlow's own switches give, which tpack leaves to the script: sizes of
+shapes as `Dimension` objects (`x.shape[1].value`), by `tf.disable_v2_tensorshape()` in the first line, and loops and
+conditions of version 1, by `tf.disable_v2_behavior()`, which includes the other.
 
 A name that is nowhere raises `tpack.errors.MissingNameError`, an `AttributeError` that says what to use in its place:
 
