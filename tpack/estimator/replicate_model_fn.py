@@ -237,14 +237,14 @@ def _check_known_size(leaf: AnyTensor, num_shards: int) -> None:
     shape = leaf.shape
     if shape.rank == 0:
         raise ConfigError(f"{leaf!r} has no batch dimension, and is to be split over {num_shards} towers")
-    size = shape[0] if shape.rank else None
+    size = tf.compat.dimension_value(shape[0]) if shape.rank else None
     if size is not None and size % num_shards:
         raise ConfigError(f"{ODD_BATCH}, {num_shards}: {leaf.op.name} in the features or labels has {size} example(s)")
 
 
 def _guards(size: tf.Tensor, shape: tf.TensorShape, num_shards: int, name: str) -> list[tf.Operation]:
     """Return the check that is left for when the graph runs."""
-    if shape.rank is not None and shape[0] is not None:
+    if shape.rank is not None and tf.compat.dimension_value(shape[0]) is not None:
         return []
     message = f"{ODD_BATCH}, {num_shards}; that of {name} in the features or labels is not"
     return [tf.debugging.assert_equal(size % num_shards, tf.zeros([], size.dtype), message=message)]

@@ -102,7 +102,7 @@ def static_channels(kind: str, inputs: tf.Tensor, data_format: str = CHANNELS_LA
         ConfigError: The number is unknown while the graph is built.
     """
     axis = channel_axis(data_format, inputs.shape.rank)
-    channels = inputs.shape[axis]
+    channels = tf.compat.dimension_value(inputs.shape[axis])
     if channels is None:
         raise ConfigError(
             f"{layer_name(kind)} wants a known number of channels, the size of dimension {axis} "

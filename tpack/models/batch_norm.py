@@ -245,7 +245,7 @@ def _is_synchronised(sync_statistics: bool | str | None, virtual_batch_size: int
 
 
 def _check_virtual_batch_size(inputs: tf.Tensor, size: int | None) -> None:
-    batch = inputs.shape[0]
+    batch = tf.compat.dimension_value(inputs.shape[0])
     if size is not None and (size < 1 or (batch is not None and batch % size)):
         raise ConfigError(
             f"{layer_name('BatchNorm')} wants a virtual_batch_size that divides the batch, got {size} for shape "

@@ -187,7 +187,8 @@ def _placeholders(signature: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
 def _check_inputs(tensors: Sequence[tf.Tensor]) -> list[bool]:
     """Return which inputs have a batch dimension."""
     for tensor in tensors:
-        if tensor.shape.rank is None or (tensor.shape.rank > 0 and tensor.shape[0] is not None):
+        rank = tensor.shape.rank
+        if rank is None or (rank > 0 and tf.compat.dimension_value(tensor.shape[0]) is not None):
             raise ConfigError(
                 f"DataParallelOfflinePredictor cannot split the input {tensor.name} of shape {tensor.shape}: wanted a "
                 "known rank and None as the first dimension"

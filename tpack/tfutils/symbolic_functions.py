@@ -77,7 +77,8 @@ def batch_flatten(x: tf.Tensor) -> tf.Tensor:
     """
     sizes = x.shape[1:]
     if sizes.is_fully_defined():
-        return tf.reshape(x, [tf.shape(x)[0] if x.shape[0] is None else x.shape[0], sizes.num_elements()])
+        num_rows = tf.compat.dimension_value(x.shape[0])
+        return tf.reshape(x, [tf.shape(x)[0] if num_rows is None else num_rows, sizes.num_elements()])
     return tf.reshape(x, [tf.shape(x)[0], tf.reduce_prod(tf.shape(x)[1:])])
 
 
