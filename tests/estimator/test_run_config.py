@@ -96,3 +96,15 @@ def test_strategies_may_come_together():
 def test_strategies_that_come_together_are_strategies():
     with pytest.raises(WrongTypeError, match="^DistributeConfig got train_distribute=5: wanted a DistributionStrategy"):
         DistributeConfig(5)
+
+
+def test_a_subclass_with_a_constructor_of_its_own_keeps_its_values():
+    class Named(RunConfig):
+        def __init__(self, name):
+            super().__init__(keep_checkpoint_max=3)
+            self.name = name
+
+    changed = Named("n").replace(model_dir="d")
+    assert (changed.name, changed.model_dir, changed.keep_checkpoint_max) == ("n", "d", 3)
+    with pytest.raises(ConfigError):
+        changed.replace(keep_checkpoint_max=-1)

@@ -1,5 +1,6 @@
 """How an Estimator runs: where its checkpoints go, how often it writes what, and its sessions' configuration."""
 
+import copy
 import dataclasses
 import numbers
 from collections.abc import Callable, Mapping
@@ -147,7 +148,12 @@ class RunConfig:
         when = {"save_checkpoints_steps", "save_checkpoints_secs"}
         if len(when & set(changes)) == 1:
             changes = {**dict.fromkeys(when), **changes}
-        return dataclasses.replace(self, **changes)
+        # Not with the constructor: a subclass may have another one, and values of its own.
+        replaced = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(replaced, name, value)
+        replaced.__post_init__()
+        return replaced
 
     @property
     def is_chief(self) -> bool:
