@@ -61,3 +61,16 @@ def test_wrong_heads_logits_and_labels_are_refused(graph):
         both.loss({"r": LABELS["r"]}, tf.constant(LOGITS))
     with pytest.raises(ConfigError, match=r"logits of the head\(s\) b are missing"):
         both.loss(LABELS, {"r": tf.constant(LOGITS[:, :2])})
+
+
+def test_losses_weights_and_labels_are_by_the_names_of_heads(graph, session8):
+    head = MultiHead([RegressionHead(2, "w", name="r"), BinaryClassHead(name="b")], [1.0, 3.0])
+    found = head.create_loss({"w": tf.fill([8, 1], 2.0)}, "train", tf.constant(LOGITS), LABELS)
+    total, losses, labels, weights = session8.run([*found[:2], found.processed_labels, found.weights["r"]])
+    assert losses["r"] == pytest.approx((LOGITS[:, :2] - LABELS["r"]) ** 2, rel=1e-5)
+    assert losses["b"] == pytest.approx(3 * np.log1p(np.exp(np.where(LABELS["b"], -1, 1) * LOGITS[:, 2]))[:, None])
+    assert total == pytest.approx(2 * losses["r"].mean() + losses["b"].mean(), rel=1e-5)
+    assert np.array_equal(weights, np.full([8, 1], 2.0)) and found.weights["b"] == 3.0
+    assert np.array_equal(labels["b"][:, 0], LABELS["b"])
+    with pytest.raises(ConfigError, match="a MultiHead wants what its own create_loss returns"):
+        head.metric_ops(found.parts["r"], {}, None)

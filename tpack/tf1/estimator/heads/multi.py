@@ -13,6 +13,16 @@ from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instances
 
 
+class MultiLossSpec(LossSpec):
+    """A `LossSpec` whose losses, weights and labels are dicts by the names of heads, and count as much as their heads.
+
+    Attributes:
+        parts: what each head found, by its name.
+    """
+
+    parts: Mapping[Any, LossSpec]
+
+
 @check_arguments
 class MultiHead(Head):
     """Several heads, each with its part of the logits, and labels by their names.
@@ -62,7 +72,7 @@ class MultiHead(Head):
             raise ConfigError(f"the heads of a MultiHead must have one loss_reduction, got {', '.join(reductions)}")
         return reductions.pop()
 
-    def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
+    def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> MultiLossSpec:
         """Return the weighted sum of the heads' losses; all else is by the names of heads.
 
         Args:
@@ -82,10 +92,15 @@ class MultiHead(Head):
         for head in self._heads:
             with tf.name_scope(head.name):
                 found[head.name] = head.create_loss(features, mode, parts[str(head.name)], labels[head.name])
-        losses = [
-            found[head.name].training_loss * weight for head, weight in zip(self._heads, self._weights, strict=True)
-        ]
-        return LossSpec(tf.add_n(losses, name="merge_losses"), found, None, None)
+        counts = {head.name: weight for head, weight in zip(self._heads, self._weights, strict=True)}
+        made = MultiLossSpec(
+            tf.add_n([part.training_loss * counts[name] for name, part in found.items()], name="merge_losses"),
+            {name: part.unreduced_loss * counts[name] for name, part in found.items()},
+            {name: part.weights * counts[name] for name, part in found.items()},
+            {name: part.processed_labels for name, part in found.items()},
+        )
+        made.parts = found
+        return made
 
     def predictions(self, logits: Any, keys: Sequence[str] | None = None) -> dict[Any, tf.Tensor]:
         """Return the heads' predictions, under pairs of name and key."""
@@ -115,7 +130,7 @@ class MultiHead(Head):
         """Return the heads' metrics, and the mean of each one's loss."""
         made: dict[str, Any] = {}
         for head in self._heads:
-            own = found.unreduced_loss[head.name]
+            own = self._parts_of(found)[head.name]
             made.update(head.metric_ops(own, self._of(head, predictions), None))
             made[f"loss/{head.name}"] = tf.metrics.mean(own.training_loss)
         if regularization is not None:
@@ -125,7 +140,7 @@ class MultiHead(Head):
     def add_summaries(self, found: LossSpec, regularization: tf.Tensor | None) -> None:
         """Add summaries of the heads' losses."""
         for head in self._heads:
-            head.add_summaries(found.unreduced_loss[head.name], None)
+            head.add_summaries(self._parts_of(found)[head.name], None)
         if regularization is not None:
             tf.summary.scalar("regularization_loss", regularization)
 
@@ -139,6 +154,12 @@ class MultiHead(Head):
             return dict(logits)
         cut = tf.split(check_logits(logits, self.logits_dimension), [head.logits_dimension for head in self._heads], -1)
         return dict(zip(names, cut, strict=True))
+
+    @staticmethod
+    def _parts_of(found: LossSpec) -> Mapping[Any, LossSpec]:
+        if not isinstance(found, MultiLossSpec):
+            raise ConfigError(f"a MultiHead wants what its own create_loss returns, got {found!r}")
+        return found.parts
 
     @staticmethod
     def _of(head: Head, predictions: Mapping[Any, tf.Tensor]) -> dict[str, tf.Tensor]:
