@@ -36,13 +36,26 @@ def check_optimizer(optimizer: OptimizerLike) -> OptimizerLike:
         if optimizer not in _BY_NAME:
             raise ConfigError(f"there is no optimizer called {optimizer!r}: wanted one of {', '.join(_BY_NAME)}")
         return optimizer
-    is_keras = any(kind.__module__.partition(".")[0] in ("keras", "tf_keras") for kind in type(optimizer).__mro__)
-    if not isinstance(optimizer, tf.train.Optimizer) and (is_keras or not callable(optimizer)):
+    if not isinstance(optimizer, tf.train.Optimizer) and (_is_of_keras(optimizer) or not callable(optimizer)):
         raise WrongTypeError(
             "an optimizer is a tf.train.Optimizer of TensorFlow 1, its name, or a function that makes one; got "
             f"{shown(optimizer)}"
         )
     return optimizer
+
+
+def is_like_optimizer(optimizer: object) -> bool:
+    """Tell whether an object minimizes as an optimizer does, such as a wrapper of one.
+
+    Where ``replicate_model_fn`` has several towers none does, since gradients would not meet.
+    """
+    tower = current_model_fn_tower()
+    is_alone = tower is None or tower.total == 1
+    return is_alone and callable(getattr(optimizer, "minimize", None)) and not _is_of_keras(optimizer)
+
+
+def _is_of_keras(optimizer: object) -> bool:
+    return any(kind.__module__.partition(".")[0] in ("keras", "tf_keras") for kind in type(optimizer).__mro__)
 
 
 def make_optimizer(optimizer: OptimizerLike, learning_rate: float) -> tf.train.Optimizer:

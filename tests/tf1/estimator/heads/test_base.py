@@ -1,5 +1,7 @@
 """What all heads do with an optimizer, and what they refuse."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -43,3 +45,26 @@ def test_wrong_optimizers_are_refused(graph):
         head.create_estimator_spec({}, "train", logits, tf.zeros([2]), optimizer="SGD")
     with pytest.raises(ConfigError, match="there is no loss_fn"):
         head.own_loss(logits, logits, {}, 1)
+
+
+def test_what_minimizes_as_an_optimizer_does_is_one(graph, session8):
+    class Wrapper:
+        def minimize(self, loss, global_step):
+            return global_step.assign_add(7)
+
+    step, head, logits = tf.train.create_global_step(), RegressionHead(), tf.ones([2, 1])
+    spec = head.create_estimator_spec({}, "train", logits, tf.zeros([2]), Wrapper())
+    session8.run(tf.global_variables_initializer())
+    session8.run(spec.train_op)
+    assert session8.run(step) == 7
+
+
+def test_a_loss_fn_takes_what_heads_give():
+    def fixed(labels, logits, scale):
+        return (labels - logits) * scale
+
+    RegressionHead(loss_fn=functools.partial(fixed, scale=2))
+    RegressionHead(loss_fn=lambda **given: given["labels"])
+    for wrong in (fixed, lambda labels: labels, lambda logits: logits, lambda labels, logits, name=None: labels):
+        with pytest.raises(ConfigError, match="loss_fn of a head takes labels and logits and, as it likes, features"):
+            RegressionHead(loss_fn=wrong)

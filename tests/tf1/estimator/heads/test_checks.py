@@ -113,3 +113,16 @@ def test_columns_may_be_unknown_where_shapes_are_those_of_tensorflow_1(graph):
             checks.check_labels(tf.placeholder(tf.float32, [None, 2]), logits, 1)
     finally:
         tf.enable_v2_tensorshape()
+
+
+def test_weights_have_a_row_for_each_row_of_losses(graph, session8):
+    losses, unknown = tf.zeros([2, 2, 1]), tf.placeholder(tf.float32)
+    for shape in ([2, 1], [2, 1, 1], [1, 2]):
+        with pytest.raises(ConfigError, match=r"weights of shape .* do not go with losses of shape \(2, 2, 1\)"):
+            checks.weights_of({"w": tf.ones(shape)}, "w", losses)
+    found = checks.weights_of({"w": unknown}, "w", losses)
+    for shape in ([2, 2], [2, 2, 1]):
+        assert session8.run(found, {unknown: np.ones(shape)}).shape == (2, 2, 1)
+    for shape in ([2, 1], [2, 1, 1], [2]):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session8.run(found, {unknown: np.ones(shape)})

@@ -75,3 +75,12 @@ def test_wrong_arguments_are_refused():
         RegressionHead(0)
     with pytest.raises(ConfigError, match="labels of a regression must be numbers, got string"):
         run_head(RegressionHead(), LOGITS, np.array([["a"]] * 4))
+
+
+def test_labels_of_a_probability_are_from_0_to_1(graph, session8):
+    labels, head = tf.placeholder(tf.float32, [None, 1]), LogisticRegressionHead()
+    loss = head.create_loss({}, "train", tf.zeros([2, 1]), labels).training_loss
+    assert session8.run(loss, {labels: [[0.0], [1.0]]}) == pytest.approx(np.log(2))
+    for wrong in (-0.2, 1.2):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="labels of a LogisticRegressionHead must be from 0"):
+            session8.run(loss, {labels: [[0.4], [wrong]]})

@@ -5,6 +5,8 @@ of it the `EstimatorSpec` of one mode. The same head serves ready-made models an
 """
 
 import abc
+import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,12 +16,13 @@ from tpack.errors import ConfigError
 from tpack.estimator.inputs import call_with_accepted
 from tpack.estimator.spec import EstimatorSpec, ExportOutput, Metrics, ModeKeys
 from tpack.tf1.estimator.heads.checks import check_labels, check_logits, check_reduction, weights_of
-from tpack.tf1.estimator.optimizers import in_towers
+from tpack.tf1.estimator.optimizers import in_towers, is_like_optimizer
 from tpack.tower.context import get_current_tower_context
 from tpack.utils.checks import check_text
 
 DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 LossFn = Callable[..., tf.Tensor]
+_LOSS_FN_ARGUMENTS = ("labels", "logits", "features", "loss_reduction")
 TrainOpFn = Callable[[tf.Tensor], Any]
 
 
@@ -164,7 +167,7 @@ class SingleHead(Head):
         self._name = name if name is None else check_text(self, "name", name)
         self._weight_column = weight_column
         self._loss_reduction = check_reduction(loss_reduction)
-        self._loss_fn = loss_fn
+        self._loss_fn = loss_fn if loss_fn is None else _check_loss_fn(loss_fn)
 
     @property
     def name(self) -> str | None:
@@ -264,6 +267,21 @@ def chosen(predictions: dict[str, tf.Tensor], keys: Sequence[str] | None) -> dic
     return predictions if keys is None else {key: predictions[key] for key in keys}
 
 
+def _check_loss_fn(loss_fn: LossFn) -> LossFn:
+    parameters = inspect.signature(loss_fn).parameters.values()
+    fixed = set(loss_fn.keywords) if isinstance(loss_fn, functools.partial) else set()
+    names = [each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    missing = [name for name in ("labels", "logits") if name not in names and not takes_all]
+    unknown = [name for name in names if name not in (*_LOSS_FN_ARGUMENTS, *fixed)]
+    if missing or unknown:
+        raise ConfigError(
+            f"loss_fn of a head takes labels and logits and, as it likes, features and loss_reduction; got one that "
+            f"takes {', '.join(names) or 'nothing'}"
+        )
+    return loss_fn
+
+
 def is_main_tower() -> bool:
     """Tell whether summaries are made here: outside of towers, and in the first of them."""
     tower = get_current_tower_context()
@@ -285,6 +303,9 @@ def _train_op(
         train_op = train_op_fn(loss)
     elif isinstance(optimizer, tf.train.Optimizer):
         train_op = in_towers(optimizer).minimize(loss, tf.train.get_global_step(), var_list=variables)
+    elif optimizer is not None and is_like_optimizer(optimizer):
+        only = {} if variables is None else {"var_list": variables}
+        train_op = optimizer.minimize(loss, global_step=tf.train.get_global_step(), **only)
     else:
         raise ConfigError(f"the optimizer of a head must be a tf.train.Optimizer of TensorFlow 1, got {optimizer!r}")
     updates = update_ops if update_ops is not None else _update_ops_of_tower()

@@ -11,6 +11,8 @@ from tpack.utils.checks import check_count, shown
 # TensorFlow 2 has other names for some of the reductions.
 _NAMES_OF_TF2 = {"sum": tf.losses.Reduction.SUM, "sum_over_batch_size": tf.losses.Reduction.SUM_OVER_BATCH_SIZE}
 
+_NAMES_ARE_LABELS = ", or names of the label_vocabulary where there is one"
+
 
 def check_reduction(loss_reduction: str) -> str:
     """Return the name of a reduction as ``tf.losses.Reduction`` has it.
@@ -148,15 +150,31 @@ def weights_of(features: Any, weight_column: Any, losses: tf.Tensor) -> Any:
     weights = tf.cast(weights, tf.float32)
     normalize = getattr(weight_column, "normalizer_fn", None)
     weights = weights if normalize is None else normalize(weights)
-    if weights.shape.rank is not None and weights.shape.rank < (losses.shape.rank or 2):
+    return _for_each_loss(weights, losses)
+
+
+def _for_each_loss(weights: tf.Tensor, losses: tf.Tensor) -> tf.Tensor:
+    """Return weights with a row for each row of losses; what is not known of shapes is checked when the graph runs."""
+    rank = losses.shape.rank or 2
+    came = weights.shape
+    if came.rank is None:
+        num_missing = tf.cast(tf.equal(tf.rank(weights), rank - 1), tf.int32)
+        weights = tf.reshape(weights, tf.concat([tf.shape(weights), tf.ones([num_missing], tf.int32)], 0))
+    elif came.rank < rank:
         weights = weights[..., tf.newaxis]
-    if weights.shape.rank != losses.shape.rank or weights.shape.as_list()[-1] not in (
-        None,
-        1,
-        losses.shape.as_list()[-1],
+    rows, width = losses.shape[:-1], losses.shape.as_list()[-1]
+    if came.rank is not None and (
+        weights.shape.rank != rank
+        or weights.shape.as_list()[-1] not in (None, 1, width)
+        or not weights.shape[:-1].is_compatible_with(rows)
     ):
-        raise ConfigError(f"weights of shape {weights.shape} do not go with losses of shape {losses.shape}")
-    return weights
+        raise ConfigError(f"weights of shape {came} do not go with losses of shape {losses.shape}")
+    if came.is_fully_defined() and rows.is_fully_defined():
+        return weights
+    message = "weights must have a row for each row of the losses"
+    same = tf.debugging.assert_equal(tf.shape(weights)[:-1], tf.shape(losses)[:-1], message=message)
+    with tf.control_dependencies([same]):
+        return tf.identity(weights)
 
 
 def ids_of(labels: tf.Tensor, vocabulary: Sequence[Any] | None, what: str) -> tf.Tensor:
@@ -185,15 +203,16 @@ def ids_of(labels: tf.Tensor, vocabulary: Sequence[Any] | None, what: str) -> tf
     return table.lookup(labels)
 
 
-def in_range(numbers: tf.Tensor, highest: int, what: str) -> tf.Tensor:
+def in_range(numbers: tf.Tensor, highest: int, what: str, *, hint: str = _NAMES_ARE_LABELS) -> tf.Tensor:
     """Return numbers that are checked, when the graph runs, to be from 0 to the highest.
 
     Args:
         numbers: a tensor.
         highest: the largest that is allowed.
         what: they are called in the message.
+        hint: the end of the message.
     """
-    message = f"{what} must be from 0 to {highest}, or names of the label_vocabulary where there is one"
+    message = f"{what} must be from 0 to {highest}{hint}"
     low = tf.debugging.assert_greater_equal(numbers, tf.zeros([], numbers.dtype), message=message)
     high = tf.debugging.assert_less_equal(numbers, tf.constant(highest, numbers.dtype), message=message)
     with tf.control_dependencies([low, high]):

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.estimator.spec import ExportOutput, Metrics, PredictOutput, RegressionOutput
 from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, LossFn, LossSpec, SingleHead, chosen
-from tpack.tf1.estimator.heads.checks import check_labels, check_logits
+from tpack.tf1.estimator.heads.checks import check_labels, check_logits, in_range
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
 
@@ -159,6 +159,10 @@ class LogisticRegressionHead(RegressionHead):
             return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
 
         super().__init__(1, weight_column, loss_reduction, loss, tf.sigmoid, name)
+
+    def numbered_labels(self, labels: Any, logits: tf.Tensor) -> tf.Tensor:
+        """Return labels as floats, which are checked, when the graph runs, to be from 0 to 1."""
+        return in_range(super().numbered_labels(labels, logits), 1, "labels of a LogisticRegressionHead", hint="")
 
 
 def _mean(values: tf.Tensor, weights: Any) -> tuple[tf.Tensor, tf.Tensor]:
