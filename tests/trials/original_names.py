@@ -33,6 +33,12 @@ NUM_CPU_DEVICES = 8
 _DISTRIBUTE = "tensorflow.contrib.distribute.python"
 _ESTIMATOR = "tensorflow.contrib.estimator.python.estimator"
 
+_CANNED = "tensorflow.python.estimator.canned"
+
+_CONTRIB_ESTIMATOR = ("tpack.tf1.contrib.estimator",)
+_PARTS_OF_ESTIMATOR = "baseline dnn dnn_linear_combined exporter extenders head hooks linear logit_fns multi_head"
+_CANNED_MODELS = "baseline dnn dnn_linear_combined linear"
+
 SUPPORT = (
     f"{_DISTRIBUTE}.combinations",
     f"{_DISTRIBUTE}.strategy_test_lib",
@@ -52,6 +58,12 @@ PLACES: Mapping[str, Sequence[str]] = {
     f"{_DISTRIBUTE}.step_fn": ("tpack.distribute",),
     f"{_DISTRIBUTE}.monitor": ("tpack.distribute",),
     f"{_ESTIMATOR}.replicate_model_fn": ("tpack.estimator", "tpack.estimator.replicate_model_fn"),
+    **{f"{_ESTIMATOR}.{module}": _CONTRIB_ESTIMATOR for module in _PARTS_OF_ESTIMATOR.split()},
+    f"{_ESTIMATOR}.early_stopping": ("tpack.tf1.contrib.estimator", "tpack.tf1.estimator.early_stopping"),
+    "tensorflow.contrib.layers.python.layers.layers": ("tpack.tf1.contrib.layers",),
+    **{f"{_CANNED}.{module}": ("tpack.tf1.estimator",) for module in _CANNED_MODELS.split()},
+    "tensorflow.python.estimator.inputs.numpy_io": ("tpack.tf1.estimator.inputs",),
+    "tensorflow.python.estimator.inputs.pandas_io": ("tpack.tf1.estimator.inputs",),
     "tensorflow.python.training.distribute": ("tpack.distribute",),
     "tensorflow.python.training.distribution_strategy_context": ("tpack.distribute",),
     "tensorflow.python.distribute.distribute_config": ("tpack.distribute",),
@@ -188,6 +200,38 @@ class _VariableDistributionMode:
     SHARED_ROUND_ROBIN = VariablePlacement.ROUND_ROBIN
 
 
+class _MetricKeys:
+    LOSS = "loss"
+    LOSS_MEAN = "average_loss"
+    LOSS_REGULARIZATION = "regularization_loss"
+    ACCURACY = "accuracy"
+    ACCURACY_BASELINE = "accuracy_baseline"
+    PRECISION = "precision"
+    RECALL = "recall"
+    AUC = "auc"
+    AUC_PR = "auc_precision_recall"
+    LABEL_MEAN = "label/mean"
+    PREDICTION_MEAN = "prediction/mean"
+    ACCURACY_AT_THRESHOLD = "accuracy/positive_threshold_%g"
+    PRECISION_AT_THRESHOLD = "precision/positive_threshold_%g"
+    RECALL_AT_THRESHOLD = "recall/positive_threshold_%g"
+    PROBABILITY_MEAN_AT_CLASS = "probability_mean/class%d"
+    AUC_AT_CLASS = "auc/class%d"
+    AUC_PR_AT_CLASS = "auc_precision_recall/class%d"
+    PROBABILITY_MEAN_AT_NAME = "probability_mean/%s"
+    AUC_AT_NAME = "auc/%s"
+    AUC_PR_AT_NAME = "auc_precision_recall/%s"
+
+
+class _PredictionKeys:
+    CLASSES = "classes"
+    CLASS_IDS = "class_ids"
+    LOGISTIC = "logistic"
+    LOGITS = "logits"
+    PREDICTIONS = "predictions"
+    PROBABILITIES = "probabilities"
+
+
 def _replicate_model_fn_with_mode(model_fn: Any, loss_reduction: Any = None, devices: Any = None, *, mode: Any) -> Any:
     reduction = loss_reduction or tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
     return replicate_model_fn(model_fn, reduction, devices, variable_placement=mode)
@@ -213,7 +257,10 @@ def _own_names() -> dict[str, dict[str, Any]]:
         "tensorflow.contrib.data.python.ops.batching": {"map_and_batch": _map_and_batch},
         "tensorflow.python.training.device_util": {"resolve": device_key, "canonicalize": device_key},
         "tensorflow.python.estimator.run_config": {"TaskType": tasks},
-        "tensorflow.python.estimator.inputs.numpy_io": {"numpy_input_fn": _numpy_input_fn},
+        "tensorflow.python.estimator.estimator": {"_write_dict_to_summary": _write_results},
+        "tensorflow.contrib.predictor": {"from_saved_model": _from_saved_model},
+        f"{_CANNED}.metric_keys": {"MetricKeys": _MetricKeys},
+        f"{_CANNED}.prediction_keys": {"PredictionKeys": _PredictionKeys},
     }
 
 
@@ -221,14 +268,19 @@ def _map_and_batch(fn: Callable[..., Any], batch_size: int, drop_remainder: bool
     return lambda dataset: dataset.map(fn).batch(batch_size, drop_remainder=drop_remainder)
 
 
-def _numpy_input_fn(
-    x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1, shuffle: bool | None = None, **_: Any
-) -> Callable[[], Any]:
-    def input_fn() -> Any:
-        dataset = tf.data.Dataset.from_tensor_slices(x if y is None else (x, y))
-        return dataset.repeat(num_epochs).batch(batch_size)
+def _write_results(directory: str, results: Mapping[str, float], step: int) -> None:
+    values = [tf.Summary.Value(tag=name, simple_value=value) for name, value in results.items()]
+    writer = tf.summary.FileWriterCache.get(directory)
+    writer.add_summary(tf.Summary(value=values), step)
+    writer.flush()
 
-    return input_fn
+
+def _from_saved_model(directory: str, signature_def_key: str) -> Callable[[Mapping[str, Any]], Any]:
+    session = tf.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        signature = tf.saved_model.load(session, ["serve"], directory).signature_def[signature_def_key]
+    inputs, outputs = ({key: info.name for key, info in part.items()} for part in (signature.inputs, signature.outputs))
+    return lambda fed: session.run(outputs, {inputs[key]: value for key, value in fed.items()})
 
 
 def adapt() -> None:
@@ -240,8 +292,9 @@ def adapt() -> None:
     tf.disable_v2_behavior()
     columns = importlib.import_module("tensorflow.python.feature_column.feature_column")
     newer = importlib.import_module("tensorflow.python.feature_column.feature_column_v2")
-    for name in ("numeric_column", "embedding_column", "categorical_column_with_vocabulary_list"):
-        setattr(columns, name, getattr(newer, name))
+    for name in dir(newer):
+        if name.endswith("_column") or name.startswith("categorical_column_with"):
+            setattr(columns, name, getattr(newer, name))
     importlib.import_module("tensorflow.python.framework.ops").IndexedSlices = tf.IndexedSlices
     make = session.BaseSession.__init__
 
@@ -255,6 +308,7 @@ def adapt() -> None:
     session.BaseSession.__init__ = make_with_devices
     variable_scope.variable = tf.Variable
     function.defun = tf.function
+    importlib.import_module("tensorflow.python.ops.control_flow_ops").Assert = tf.Assert
     context.num_gpus = lambda: NUM_GPUS
     context.eager_mode = _no_eager_mode
     test_util.run_in_graph_and_eager_modes = _in_graph_mode
