@@ -51,6 +51,8 @@ def test_features_are_forwarded_in_prediction(tmp_path, graph):
             (plain, "s", "the feature 's' is sparse, and sparse_default_values does not say"),
             (forward_features(plain, "x"), "x", "the model predicts x already"),
         ]
+        with pytest.raises(ConfigError, match="says how to fill the feature 'id', which is not sparse"):
+            built(forward_features(plain, "id", {"id": 0}), "infer")
         for estimator, key, message in cases:
             with pytest.raises(ConfigError, match=message):
                 built(forward_features(estimator, key), "infer", sparse)
@@ -70,6 +72,7 @@ def test_gradients_are_clipped_together(graph):
         session.run(tf.global_variables_initializer())
         session.run(train_op)
         np.testing.assert_allclose(session.run(variables), [-0.6, -0.8], rtol=1e-6)
+    assert clipping.get_name() == "ClipByNormMomentum"
     assert clipping.get_slot_names() == ["momentum"]
     assert clipping.get_slot(variables[0], "momentum") in clipping.variables()
     with pytest.raises(ConfigError, match="clip_norm must be positive"):

@@ -66,8 +66,8 @@ def forward_features(
         sparse_default_values: what sparse features are filled with where they have nothing, by name.
 
     Raises:
-        ConfigError: In prediction: there is no such feature, it is sparse and has no value to be filled with, or a
-            prediction has its name.
+        ConfigError: In prediction: there is no such feature, it is sparse and has no value to be filled with, or
+            has one and is not sparse, or a prediction has its name.
 
     Source:
         The function of this name in ``tf.contrib.estimator`` of TensorFlow 1.15.
@@ -122,7 +122,7 @@ class _ClippingOptimizer(tf.train.Optimizer):
     """Clips gradients by their global norm."""
 
     def __init__(self, optimizer: tf.train.Optimizer, clip_norm: float) -> None:
-        super().__init__(use_locking=False, name=f"Clip{optimizer.get_name()}")
+        super().__init__(use_locking=False, name=f"ClipByNorm{optimizer.get_name()}")
         self._opt = optimizer
         self._clip_norm = clip_norm
 
@@ -161,6 +161,8 @@ def _dense_feature(features: dict[str, Any], key: str, fill: dict[str, Any]) -> 
         raise ConfigError(f"there is no feature {key!r} to forward, there are {', '.join(map(str, features))}")
     feature = features[key]
     if not isinstance(feature, tf.SparseTensor):
+        if key in fill:
+            raise ConfigError(f"sparse_default_values says how to fill the feature {key!r}, which is not sparse")
         return tf.convert_to_tensor(feature)
     if key not in fill:
         raise ConfigError(f"the feature {key!r} is sparse, and sparse_default_values does not say how to fill it")
