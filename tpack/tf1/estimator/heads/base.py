@@ -42,6 +42,16 @@ class LossSpec(NamedTuple):
     processed_labels: Any
 
 
+class MultiLossSpec(LossSpec):
+    """A `LossSpec` whose losses, weights and labels are dicts by the names of heads, and count as much as their heads.
+
+    Attributes:
+        parts: what each head found, by its name.
+    """
+
+    parts: Mapping[Any, LossSpec]
+
+
 class Head(abc.ABC):
     """What a model's logits mean.
 

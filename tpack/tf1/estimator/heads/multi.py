@@ -7,20 +7,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.estimator.spec import ExportOutput, Metrics, PredictOutput
-from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, Head, LossSpec
+from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, Head, LossSpec, MultiLossSpec
 from tpack.tf1.estimator.heads.checks import check_logits
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instances
-
-
-class MultiLossSpec(LossSpec):
-    """A `LossSpec` whose losses, weights and labels are dicts by the names of heads, and count as much as their heads.
-
-    Attributes:
-        parts: what each head found, by its name.
-    """
-
-    parts: Mapping[Any, LossSpec]
 
 
 @check_arguments
