@@ -31,7 +31,7 @@ one program. Layers and cells have the variables, default names and collections 
 checkpoints load.
 
 A script that builds without a `tf.Graph` of its own builds into a default graph, as in TensorFlow 1. The thread gets it
-when it first asks for a name that builds, such as `tf.placeholder` or `tf.layers`, and executes eagerly no more;
+when it first asks for a name that builds, such as `tf.placeholder` or `tf.constant`, and executes eagerly no more;
 `tf.leave_default_graph()` takes that back. Inside of `with graph.as_default():` and in the functions of a trainer's
 model nothing of this happens. A program that trained once begins the next training by `tf.reset_default_graph()`, as it
 did.

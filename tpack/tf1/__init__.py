@@ -11,7 +11,7 @@ A name that exists nowhere any more raises `tpack.errors.MissingNameError`, whic
 
 from typing import Any
 
-from tensorflow.compat import v1 as _v1
+import tensorflow.compat.v1 as _v1
 
 from tpack.tf1.default_graph import builds, enter_default_graph
 from tpack.tf1.default_graph import leave_default_graph as leave_default_graph
