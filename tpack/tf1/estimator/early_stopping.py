@@ -224,13 +224,10 @@ class _StoppingHook(tf.train.SessionRunHook):
         """Find the global step."""
         self._global_step = tf.train.get_global_step()
 
-    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        """Ask for the global step."""
-        return tf.train.SessionRunArgs(self._global_step)
-
     def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Ask the function, if it is time."""
-        step = int(run_values.results)
+        # Read in the run of the step, it would be the number before or after it, by chance.
+        step = int(run_context.session.run(self._global_step))
         if self._timer.should_trigger_for_step(step):
             self._timer.update_last_triggered_step(step)
             if self._should_stop():
