@@ -216,6 +216,7 @@ CASES = {
     "several": lambda: decode("bahdanau+scaled", cell="lstm", ALIGNMENT_HISTORY=True),
     "greedy": lambda: decode(helper="greedy", maximum_iterations=5),
     "sample": lambda: decode(helper="sample", maximum_iterations=5),
+    # With a probability of 1: below it, the same seed draws at other steps in 1.15 and here, and nothing is compared.
     "scheduled": lambda: decode(helper="embedding"),
     "beams": beams,
     "penalty": lambda: beams(0.8, "scaled"),
