@@ -11,7 +11,6 @@ This file is run by both Pythons, so it has no syntax newer than 3.7.
 import importlib
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 
@@ -153,9 +152,11 @@ def difference(ours, theirs):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
+    from tests.helpers import tensorflow_1  # noqa: PLC0415 (the other Python does not have it)
+
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "results")
-        subprocess.run([sys.argv[1], "-W", "ignore", __file__, "--into", path], check=True, stderr=subprocess.DEVNULL)
+        tensorflow_1.run([sys.argv[1], "-W", "ignore", __file__, "--into", path])
         with open(path, "rb") as file:
             theirs = pickle.load(file)
     ours = compute(importlib.import_module("tpack.tf1"))

@@ -13,7 +13,6 @@ one case only.
 import argparse
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 import zlib
@@ -477,12 +476,12 @@ def main():
         with open(os.path.join(args.write, "facts"), "wb") as file:
             pickle.dump(found, file, 4)
         return
+    from tests.helpers import tensorflow_1  # noqa: PLC0415 (the other Python does not have it)
+
     num_wrong = 0
     with tempfile.TemporaryDirectory() as folder:
-        # TensorFlow 2 sets the first for its children, and 1.15 would do as 2 does.
-        env = {key: value for key, value in os.environ.items() if key not in ("TF2_BEHAVIOR", "PYTHONPATH")}
         command = [args.python, "-W", "ignore", __file__, "--write", folder, "--only"] + names
-        subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env=env)
+        tensorflow_1.run(command)
         with open(os.path.join(folder, "facts"), "rb") as file:
             theirs = pickle.load(file)
         for name in names:

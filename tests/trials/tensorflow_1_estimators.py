@@ -16,7 +16,6 @@ import importlib
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -216,11 +215,11 @@ def differences(expected, got, parts=("metric", "prediction", "variable", "summa
 
 def compare(python, base, names):
     """Run both and report; return how many cases differ."""
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": ""}
+    from tests.helpers import tensorflow_1  # noqa: PLC0415 (the other Python does not have it)
 
     def run_inside(stage):
         command = [python, "-W", "ignore", os.path.abspath(__file__), "--inside", stage, base] + names
-        subprocess.run(command, check=True, env=environment)
+        tensorflow_1.run(command)
         with open(os.path.join(base, stage + ".pickle"), "rb") as stream:
             return pickle.load(stream)
 

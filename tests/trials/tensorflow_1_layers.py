@@ -7,14 +7,12 @@ outputs, gradients, losses and updates; tpack builds it too, loads the checkpoin
 same names of variables. What 1.15 cannot run on this machine is named, as is what it refuses and tpack does not.
 """
 
-import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 
 import tpack.tf1 as tf
-from tests.helpers import tf1_layer_cases, tf1_oracle
+from tests.helpers import tensorflow_1, tf1_layer_cases, tf1_oracle
 from tests.helpers.source import ROOT
 
 TOLERANCE = 2e-5
@@ -25,8 +23,7 @@ TOLERANCE_OF_16_BITS = 1e-2
 def run_original(python: str, folder: str) -> dict[str, tf1_oracle.Result]:
     """Run all cases in TensorFlow 1.15 and return the results."""
     command = [python, "-W", "ignore", tf1_oracle.__file__, tf1_layer_cases.__file__, folder, "--save"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    subprocess.run(command, env=env, check=True, stderr=subprocess.DEVNULL)
+    tensorflow_1.run(command, path=str(ROOT))
     return tf1_oracle.read_results(folder)
 
 

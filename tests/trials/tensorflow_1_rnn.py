@@ -10,7 +10,6 @@ checkpoint; tpack loads the checkpoint by the names of its own variables, and ha
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import zlib
@@ -292,9 +291,11 @@ def main():
     if options.write:
         write(options.write)
         return
+    from tests.helpers import tensorflow_1  # noqa: PLC0415 (the other Python does not have it)
+
     with tempfile.TemporaryDirectory() as folder:
         command = [options.python, "-W", "ignore", os.path.abspath(__file__), options.python, "--write", folder]
-        subprocess.run(command, check=True)
+        tensorflow_1.run(command)
         sys.exit(compare(folder) > 0)
 
 
