@@ -67,18 +67,20 @@ class LARSOptimizer(ResourceOptimizer, tf.train.Optimizer):
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
         rate, grad = self.compute_lr(grad, var)
-        return tf.raw_ops.ResourceApplyMomentum(grad=rate * grad, **self._fused(var))
+        # The slot sums steps and not gradients: each has had the rate of its time.
+        return tf.raw_ops.ResourceApplyMomentum(grad=rate * grad, **self._fused(var, rate=1.0))
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        (rate,) = as_dtype_of(var, self._learning_rate)
-        return tf.raw_ops.ResourceSparseApplyMomentum(grad=rate * grad, indices=indices, **self._fused(var))
+        # Rows have no norm of the whole variable: they are changed by plain momentum, whose slot sums gradients.
+        arguments = self._fused(var, rate=self._learning_rate)
+        return tf.raw_ops.ResourceSparseApplyMomentum(grad=grad, indices=indices, **arguments)
 
-    def _fused(self, var: Any) -> dict[str, Any]:
+    def _fused(self, var: Any, *, rate: Any) -> dict[str, Any]:
+        lr, momentum = as_dtype_of(var, rate, self._momentum)
         return {
             "var": var.handle,
             "accum": self.get_slot(var, "momentum").handle,
-            # The slot sums steps and not gradients: each has had the rate of its time.
-            "lr": tf.ones([], var.dtype.base_dtype),
-            "momentum": as_dtype_of(var, self._momentum)[0],
+            "lr": lr,
+            "momentum": momentum,
             "use_nesterov": self._use_nesterov,
         }
