@@ -26,6 +26,10 @@ class DecoupledWeightDecayExtension(ResourceOptimizer):
     The decay is not multiplied by the learning rate, so a rate that goes down wants a decay that goes down with it. Of
     a variable with a sparse gradient only the rows that it has decay.
 
+    Two things are as TensorFlow 1.15 documents them and not as it does them: the gradients are of the variables before
+    they decay (there nothing waits, and they may be of either), and ``minimize`` keeps to its ``decay_var_list`` (there
+    it is forgotten, and all variables decay).
+
     Args:
         weight_decay: the share, a number, a tensor or a function that returns one.
         **kwargs: what the optimizer takes.
