@@ -56,6 +56,21 @@ def test_outputs_are_used_where_it_is_drawn(session8, has_auxiliary, has_functio
 
 
 @pytest.mark.parametrize("kind", ["embedding", "output"])
+def test_a_draw_waits_for_the_outputs_of_its_step(session8, kind):
+    steps = []
+    outputs = tf.py_func(lambda: steps.append(1) or LOGITS, [], tf.float32)
+    outputs.set_shape([3, 2])
+    if kind == "output":
+        helper = seq2seq.ScheduledOutputTrainingHelper(DATA, [4, 2, 4], 0.5)
+    else:
+        helper = seq2seq.ScheduledEmbeddingTrainingHelper(DATA, [4, 2, 4], tf.constant(TABLE), 0.5)
+    helper.sample(tf.constant(0), outputs, None)
+    (draw,) = (op for op in tf.get_default_graph().get_operations() if op.type == "RandomUniform")
+    session8.run(draw)
+    assert steps == [1]
+
+
+@pytest.mark.parametrize("kind", ["embedding", "output"])
 def test_a_matrix_of_probabilities_is_refused(graph, kind):
     with pytest.raises(ConfigError, match="sampling_probability must be either a scalar or a vector"):
         if kind == "output":

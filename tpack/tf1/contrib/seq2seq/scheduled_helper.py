@@ -65,7 +65,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:  # type: ignore[override]
         """Return tokens that are drawn, or -1."""
         with tf.name_scope(name, "ScheduledEmbeddingTrainingHelperSample"):
-            is_drawn = _drawn(self, self._scheduling_seed)
+            is_drawn = _drawn(self, outputs, self._scheduling_seed)
             tokens = sample_tokens(outputs, self._seed)
             return tf.where(is_drawn, tokens, tf.fill(tf.shape(tokens), -1))
 
@@ -133,7 +133,7 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:  # type: ignore[override]
         """Return for each sequence whether its output is to be used."""
         with tf.name_scope(name, "ScheduledOutputTrainingHelperSample"):
-            return tf.cast(_drawn(self, self._seed), tf.int32)
+            return tf.cast(_drawn(self, outputs, self._seed), tf.int32)
 
     def next_inputs(  # type: ignore[override]
         self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None
@@ -174,11 +174,14 @@ def _checked_probability(owner: object, probability: Any) -> Any:
     return probability
 
 
-def _drawn(helper: Any, seed: Any) -> Any:
+def _drawn(helper: Any, outputs: Any, seed: Any) -> Any:
     """Draw for each sequence, [B], with the helper's probability."""
     probability = helper._sampling_probability
-    shape = [helper.batch_size] if probability.shape.rank == 0 else tf.shape(probability)
-    return tf.random_uniform(shape, dtype=probability.dtype, seed=seed) < probability
+    # A draw by itself needs nothing of its step, and a loop may run it in any order. Steps draw one after the other, so
+    # that a seed gives the same draws each time.
+    with tf.control_dependencies(tf.nest.flatten(outputs)):
+        shape = [helper.batch_size] if probability.shape.rank == 0 else tf.shape(probability)
+        return tf.random_uniform(shape, dtype=probability.dtype, seed=seed) < probability
 
 
 def _unless(condition: Any, make: Callable[[], Any], otherwise: Any) -> Any:
