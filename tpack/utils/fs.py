@@ -1,12 +1,11 @@
 """Files and directories: made when missing, found, downloaded, and written so that a reader never sees half of one."""
 
+import importlib
 import os
 import re
 import secrets
 import shutil
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -184,14 +183,16 @@ def download(url: str, dir: str | os.PathLike[str], filename: str | None = None,
     logger.info(f"Downloading {url} to {path}")
     try:
         _fetch(url, path, expect_size)
-    except (OSError, urllib.error.URLError) as error:
+    except OSError as error:
         raise InputError(f"{url} cannot be downloaded: {error}") from error
     logger.info(f"Downloaded {path}, {os.path.getsize(path):,} bytes")
     return path
 
 
 def _fetch(url: str, path: str, expect_size: int | None) -> None:
-    with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_SECS) as response, atomic_write(path, "wb") as file:
+    # Imported here, since what speaks HTTP and TLS takes longer to import than all else that a data worker needs.
+    urlopen = importlib.import_module("urllib.request").urlopen
+    with urlopen(url, timeout=_DOWNLOAD_TIMEOUT_SECS) as response, atomic_write(path, "wb") as file:
         shutil.copyfileobj(response, file)
         file.flush()
         announced = response.headers.get("Content-Length")

@@ -4,13 +4,15 @@ On a terminal a bar is redrawn twice a second. In a file or a pipe each drawing 
 minute.
 """
 
+import importlib
 import os
 import sys
-from typing import Any
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any
 
 from tpack.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 __all__ = ["get_tqdm", "get_tqdm_kwargs"]
 
@@ -38,9 +40,11 @@ def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
     return {**defaults, **kwargs}
 
 
-def get_tqdm(*args: Any, **kwargs: Any) -> tqdm:
+def get_tqdm(*args: Any, **kwargs: Any) -> "tqdm":
     """Make a progress bar: ``tqdm.tqdm`` with the settings of ``get_tqdm_kwargs``."""
-    return tqdm(*args, **get_tqdm_kwargs(**kwargs))
+    # Imported here, since it takes longer to import than a data flow, and many processes never draw a bar.
+    bar: tqdm = importlib.import_module("tqdm").tqdm(*args, **get_tqdm_kwargs(**kwargs))
+    return bar
 
 
 def _refresh_secs(default: float) -> float:

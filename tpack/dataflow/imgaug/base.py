@@ -175,13 +175,14 @@ class UnsupportedTransformError(ConfigError, NotImplementedError):
 class ImageAugmentor:
     """The base of all augmentors.
 
-    XX
-        augmentor does not change it; what it returns may be the same array or share memory with it.
+    An image is an array of shape (H, W) or (H, W, C) of dtype uint8, with values from 0 to 255, or float32; those that
+    only move pixels take every dtype. An augmentor does not change it; what it returns may be the same array or share
+    memory with it.
 
     Example:
-            class Invert(ImageAugmentor):
-                def get_transform(self, img):
-                    return TransformFactory(apply_image=lambda img: 255 - img, apply_coords=lambda coords: coords)
+        class Invert(ImageAugmentor):
+            def get_transform(self, img):
+                return TransformFactory(apply_image=lambda img: 255 - img, apply_coords=lambda coords: coords)
     """
 
     _rng: np.random.RandomState | None = None
@@ -279,6 +280,10 @@ class ImageAugmentor:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if name[0] != "_")
         return f"{type(self).__name__}({fields})"
+
+
+# The name that scripts know besides.
+Augmentor = ImageAugmentor
 
 
 @check_arguments

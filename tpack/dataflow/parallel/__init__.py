@@ -1,26 +1,27 @@
-"""Data points prepared in other threads and processes."""
+"""Data points prepared in other threads and processes.
 
-from tpack.dataflow.parallel.process_map import (
-    MultiProcessMapAndBatchData,
-    MultiProcessMapAndBatchDataZMQ,
-    MultiProcessMapData,
-    MultiProcessMapDataZMQ,
+The names are loaded on first use, because each worker imports modules below and none should pay for all.
+"""
+
+from tpack.utils.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "process_map": (
+            "MultiProcessMapAndBatchData",
+            "MultiProcessMapAndBatchDataZMQ",
+            "MultiProcessMapData",
+            "MultiProcessMapDataZMQ",
+        ),
+        "process_runner": (
+            "MultiProcessRunner",
+            "MultiProcessRunnerZMQ",
+        ),
+        "threads": (
+            "MultiThreadMapData",
+            "MultiThreadRunner",
+        ),
+        "workers.launch": ("start_workers_by",),
+    },
 )
-from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
-from tpack.dataflow.parallel.threads import MultiThreadMapData, MultiThreadRunner
-from tpack.dataflow.parallel.workers.launch import start_workers_by
-from tpack.utils.lazy import submodules_of
-
-__getattr__ = submodules_of(__name__)
-
-__all__ = [
-    "MultiProcessMapAndBatchData",
-    "MultiProcessMapAndBatchDataZMQ",
-    "MultiProcessMapData",
-    "MultiProcessMapDataZMQ",
-    "MultiProcessRunner",
-    "MultiProcessRunnerZMQ",
-    "MultiThreadMapData",
-    "MultiThreadRunner",
-    "start_workers_by",
-]

@@ -1,8 +1,13 @@
 """Data points from other machines, over ZeroMQ."""
 
-from tpack.dataflow.remote.flow import RemoteDataZMQ, send_dataflow_zmq
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__ = ["RemoteDataZMQ", "send_dataflow_zmq"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "flow": (
+            "RemoteDataZMQ",
+            "send_dataflow_zmq",
+        ),
+    },
+)
