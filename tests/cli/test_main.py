@@ -47,3 +47,22 @@ def test_python_m_tpack_is_the_same_command():
         command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, f"tpack {__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "--help"], ["plot", "--help"], ["reduce", "--help"]])
+def test_help_loads_neither_tensorflow_nor_matplotlib(arguments):
+    code = (
+        f"import atexit, sys; from tpack.cli.main import main\n"
+        f"atexit.register(lambda: print(*sys.modules))\nmain({arguments})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    text, _, loaded = done.stdout.rstrip().rpartition("\n")
+    assert done.returncode == 0, done.stderr
+    assert text.startswith("usage:")
+    assert not {"tensorflow", "matplotlib", "tqdm"} & set(loaded.split())

@@ -8,8 +8,11 @@ from tpack.cli import reduce
 from tpack.cli.main import main
 from tpack.cli.reduce import _MODELS, _resnet50_shapes
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
+from tpack.reduction.choose import by_measurement
 from tpack.reduction.choose.by_measurement import MeasuredChoice
-from tpack.reduction.choose.measure import Measurement
+from tpack.reduction.choose.candidates import PACKINGS
+from tpack.reduction.choose.measure import LIKELY_CANDIDATES, Measurement
+from tpack.reduction.names import ALGORITHMS
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +29,7 @@ def asked(monkeypatch):
         calls.append((devices, shapes, dtypes, options, cache))
         return MeasuredChoice(RoundRobinReducer(), "it was the first", (Measurement("round_robin", (0.025,)),))
 
-    monkeypatch.setattr(reduce, "choose_by_measurement", choose)
+    monkeypatch.setattr(by_measurement, "choose_by_measurement", choose)
     return calls
 
 
@@ -39,6 +42,11 @@ def test_the_table_and_the_choice_are_printed(asked, capsys):
     assert (len(devices), len(shapes), dtype) == (8, 161, "float32")
     assert "xring+small" in options.candidates
     assert not cache._is_write_only
+
+
+def test_help_names_what_the_reduction_has():
+    shown = (reduce._ALGORITHMS, reduce._PACKINGS, reduce._LIKELY_CANDIDATES)
+    assert shown == (ALGORITHMS, PACKINGS, LIKELY_CANDIDATES)
 
 
 def test_options_reach_the_measurement(asked):

@@ -1,13 +1,15 @@
-"""``tpack inspect``: what is in a checkpoint or an ``.npz`` file, and how two of them differ, as tables."""
+"""``tpack inspect``: what is in a checkpoint or an ``.npz`` file, and how two of them differ, as tables.
+
+What reads checkpoints is imported when the command runs: it needs TensorFlow, and showing help does not.
+"""
 
 import argparse
+import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from tabulate import tabulate
-
-from tpack.tfutils.varmanip import load_checkpoint_vars
 
 _Values: TypeAlias = Mapping[str, np.ndarray]
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -37,6 +39,7 @@ def run(options: argparse.Namespace) -> str:
     Raises:
         CheckpointError: A checkpoint is missing or damaged.
     """
+    load_checkpoint_vars = importlib.import_module("tpack.tfutils.varmanip").load_checkpoint_vars
     values = load_checkpoint_vars(options.checkpoint)
     if options.other is None:
         return _describe(values)

@@ -1,10 +1,12 @@
 """``tpack plot``: draw the curves of one or several runs from what they wrote to ``stats.json``.
 
 There is one panel for each statistic and one colour for each run. The figure is made without ``pyplot``, so that no
-backend is chosen for the process and no window can open.
+backend is chosen for the process and no window can open. What reads the statistics is imported when the command runs:
+it needs TensorFlow, and showing help does not.
 """
 
 import argparse
+import importlib
 import math
 import os
 from collections.abc import Sequence
@@ -12,7 +14,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.errors import ConfigError
 from tpack.utils.fs import atomic_write
 from tpack.utils.optional import import_optional
@@ -114,14 +115,13 @@ def _read_runs(paths: Sequence[str]) -> list[_Run]:
         ConfigError: A directory has no statistics.
         CallbackError: A file is damaged.
     """
+    writer = importlib.import_module("tpack.callbacks.monitors.json_writer").JSONWriter
     directories = [os.path.abspath(os.path.dirname(p) if os.path.isfile(p) else p) for p in paths]
     runs = []
     for path, directory, label in zip(paths, directories, _labels(directories), strict=True):
-        entries = JSONWriter.load_existing_json(directory)
+        entries = writer.load_existing_json(directory)
         if not entries:
-            raise ConfigError(
-                f"wanted the directory of a run, with statistics in {JSONWriter.FILENAME}: {path} has none"
-            )
+            raise ConfigError(f"wanted the directory of a run, with statistics in {writer.FILENAME}: {path} has none")
         runs.append(_Run(label, entries))
     return runs
 

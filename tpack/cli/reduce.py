@@ -1,17 +1,41 @@
 """``tpack reduce``: measure the reductions for a model's gradients and say which one is the fastest here.
 
-The shapes of the gradients of well-known models are known here, so that the model need not be built.
+The shapes of the gradients of well-known models are known here, so that the model need not be built. What reduces
+gradients is imported when the command runs: it needs TensorFlow, and reading the arguments or showing help does not.
 """
 
 import argparse
+import importlib
 from typing import TypeAlias
 
 from tpack.errors import ConfigError
-from tpack.reduction.choose.by_measurement import ChoiceCache, choose_by_measurement
-from tpack.reduction.choose.candidates import PACKINGS
-from tpack.reduction.choose.measure import LIKELY_CANDIDATES, MeasuringOptions, format_table
-from tpack.reduction.names import ALGORITHMS
-from tpack.tower.devices import resolve_devices
+
+# The names that `tpack.reduction` has, written here once more for help to show; a test holds these to those.
+_ALGORITHMS = (
+    "one_device",
+    "round_robin",
+    "hierarchical",
+    "rechd",
+    "collective",
+    "nccl",
+    "xring",
+    "pscpu",
+    "psgpu",
+)
+_PACKINGS = ("packs", "concat", "small", "buckets")
+_LIKELY_CANDIDATES = (
+    "one_device",
+    "round_robin",
+    "hierarchical",
+    "pscpu",
+    "one_device+small",
+    "round_robin+small",
+    "hierarchical+buckets",
+    "psgpu+small",
+    "xring+small",
+    "nccl",
+    "nccl+packs",
+)
 
 _MODEL = "resnet50"
 _DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -45,8 +69,8 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument(
         "--candidates",
         type=_candidates,
-        default=",".join(LIKELY_CANDIDATES),
-        help=f"algorithms ({', '.join(ALGORITHMS)}), each alone or with + and a packing ({', '.join(PACKINGS)}); "
+        default=",".join(_LIKELY_CANDIDATES),
+        help=f"algorithms ({', '.join(_ALGORITHMS)}), each alone or with + and a packing ({', '.join(_PACKINGS)}); "
         "default: %(default)s",
     )
     parser.add_argument("--again", action="store_true", help="measure, even if the answer is known from before")
@@ -66,14 +90,16 @@ def run(options: argparse.Namespace) -> str:
         ConfigError: A number is out of range, or there is no such candidate.
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
+    by_measurement = importlib.import_module("tpack.reduction.choose.by_measurement")
+    measure = importlib.import_module("tpack.reduction.choose.measure")
     shapes = options.shapes or _MODELS[options.model or _MODEL]()
-    devices = resolve_devices(options.towers)
+    devices = importlib.import_module("tpack.tower.devices").resolve_devices(options.towers)
     if len(devices) < 2:
         raise ConfigError("wanted two towers or more: the gradients of one tower need no reduction")
-    measuring = MeasuringOptions(options.candidates, options.steps, options.rounds, options.timeout)
-    cache = ChoiceCache(is_write_only=options.again)
-    chosen = choose_by_measurement(devices, shapes, options.dtype, options=measuring, cache=cache)
-    table = format_table(chosen.rows)
+    measuring = measure.MeasuringOptions(options.candidates, options.steps, options.rounds, options.timeout)
+    cache = by_measurement.ChoiceCache(is_write_only=options.again)
+    chosen = by_measurement.choose_by_measurement(devices, shapes, options.dtype, options=measuring, cache=cache)
+    table = measure.format_table(chosen.rows)
     return f"{table}\n\nThe choice is {chosen.reducer.name}: {chosen.reason}.\n"
 
 
