@@ -1,5 +1,6 @@
 """What layers say about arguments that they cannot take, and the forms of padding that they take."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -54,14 +55,15 @@ def test_unknown_channels_name_the_dimension(graph: Any) -> None:
         static_channels("Conv2D", image(None, None, 2, 2), "NCHW")
 
 
-@pytest.mark.parametrize("units", [3, np.int64(3)])
-def test_integers_of_all_kinds_are_numbers_of_units(units: Any) -> None:
-    assert check_units("Conv2D", "filters", units) == 3
+@pytest.mark.parametrize("units", [3, np.int64(3), 3.0, np.float32(3), tf.Dimension(3)])
+def test_whole_numbers_of_all_kinds_are_numbers_of_units(units: Any) -> None:
+    number = check_units("Conv2D", "filters", units)
+    assert number == 3 and type(number) is int
 
 
-@pytest.mark.parametrize("units", [0, -1, 2.0, "3", None, True])
+@pytest.mark.parametrize("units", [0, -1, 2.5, math.inf, math.nan, "3", None, True, tf.Dimension(None)])
 def test_other_things_are_not(graph: Any, units: Any) -> None:
-    with pytest.raises(ConfigError, match="Conv2D wants a positive number of filters, got"):
+    with pytest.raises(ConfigError, match="Conv2D wants a positive whole number of filters, got"):
         check_units("Conv2D", "filters", units)
 
 

@@ -126,8 +126,8 @@ def test_regularizers_fill_the_collection(graph: Any) -> None:
     [
         ([None, 5], {}, r"Conv2D 'c' wants an input of 4 dimensions, got shape \(None, 5\)"),
         ([1, 2, 2, None], {}, r"Conv2D 'c' wants a known number of channels, the size of dimension 3"),
-        ([1, 2, 2, 4], {"filters": 0}, "wants a positive number of filters, got 0"),
-        ([1, 2, 2, 4], {"filters": 2.5}, "got filters=2.5: wanted an integer"),
+        ([1, 2, 2, 4], {"filters": 0}, "wants a positive whole number of filters, got 0"),
+        ([1, 2, 2, 4], {"filters": 2.5}, "Conv2D 'c' wants a positive whole number of filters, got 2.5"),
         ([1, 2, 2, 4], {"split": 3}, "a split that divides 4 channels and 6 filters, got 3"),
         ([1, 2, 2, 4], {"split": 4}, "a split that divides 4 channels and 6 filters, got 4"),
         ([1, 2, 2, 4], {"split": 0}, "a split that divides 4 channels and 6 filters, got 0"),

@@ -11,6 +11,8 @@ from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.conv2d import Conv2D
+from tpack.models.conv2d_transpose import Conv2DTranspose
+from tpack.models.fc import FullyConnected
 from tpack.models.registry import (
     argument_aliases,
     get_registered_layer,
@@ -174,6 +176,17 @@ def test_a_layer_tells_the_function_that_it_was_made_of(graph: Any) -> None:
         assert session.run([y, z]) == [5, 9]
 
 
+@pytest.mark.parametrize("count", [4.0, np.float32(4), tf.Dimension(4)])
+def test_whole_numbers_of_outputs_may_be_floats_or_dimensions(graph: Any, count: Any) -> None:
+    image = tf.zeros([1, 8, 8, 3])
+    for layer in (
+        Conv2D("a", image, count, 3),
+        Conv2DTranspose("b", image, count, 3),
+        FullyConnected("c", image, count),
+    ):
+        assert 4 in layer.shape.as_list() and 4 in layer.variables.W.shape.as_list()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -183,7 +196,7 @@ def test_a_layer_tells_the_function_that_it_was_made_of(graph: Any) -> None:
         (lambda x: BatchNorm("bn", x, epsilon=float("nan")), "^BatchNorm got epsilon="),
         (lambda x: BatchNorm("bn", x, momentum=True), "^BatchNorm got momentum="),
         (lambda x: BatchNorm("bn", x, axis="last"), "^BatchNorm got axis="),
-        (lambda x: Conv2D("conv", x, 4.5, 3), "^Conv2D got filters="),
+        (lambda x: Conv2D("conv", x, "four", 3), "^Conv2D got filters=.*: wanted an integer or a number"),
         (lambda x: Conv2D("conv", x, 4, 3, use_bias=1), "got use_bias=1: wanted True or False"),
     ],
 )

@@ -4,7 +4,7 @@ A layer that has variables must know the number of channels while the graph is b
 """
 
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import SupportsIndex, TypeAlias, TypeGuard
 
 import tensorflow.compat.v1 as tf
@@ -16,6 +16,8 @@ from tpack.utils.checks import shown
 
 PaddingLike: TypeAlias = str | int | Sequence[int | Sequence[int]]
 """A rule, or numbers of rows and columns; `parse_padding` says in which forms."""
+Units: TypeAlias = SupportsIndex | float
+"""A whole number; 32.0 is one, since scripts that were written for Python 2 divide by ``/``, and so is a dimension."""
 Padding: TypeAlias = str | list[list[int]]
 """``"SAME"``, ``"VALID"``, or ``[[top, bottom], [left, right]]``."""
 
@@ -112,7 +114,7 @@ def static_channels(kind: str, inputs: tf.Tensor, data_format: str = CHANNELS_LA
     return int(channels)
 
 
-def check_units(kind: str, argument: str, units: SupportsIndex) -> int:
+def check_units(kind: str, argument: str, units: Units) -> int:
     """Return a number of outputs.
 
     Args:
@@ -121,12 +123,12 @@ def check_units(kind: str, argument: str, units: SupportsIndex) -> int:
         units: the number.
 
     Raises:
-        ConfigError: It is not a positive integer.
+        ConfigError: It is no whole number, or not positive.
     """
-    # A dimension read from a shape may be a numpy integer.
-    if isinstance(units, bool) or not hasattr(units, "__index__") or units.__index__() < 1:
-        raise ConfigError(f"{layer_name(kind)} wants a positive number of {argument}, got {shown(units)}")
-    return int(units.__index__())
+    number = None if isinstance(units, bool) else units.__index__() if hasattr(units, "__index__") else units
+    if not isinstance(number, Real) or not float(number).is_integer() or number < 1:
+        raise ConfigError(f"{layer_name(kind)} wants a positive whole number of {argument}, got {shown(units)}")
+    return int(number)
 
 
 def parse_rule(kind: str, padding: str) -> str:

@@ -15,6 +15,7 @@ from tpack.errors import ConfigError
 from tpack.models.arguments import (
     Padding,
     PaddingLike,
+    Units,
     check_floating,
     check_rank,
     check_sizes,
@@ -27,7 +28,10 @@ from tpack.models.data_format import has_basic_kernels, is_channels_first, pad, 
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
 from tpack.models.steps import Activation, activation_steps, run_steps, with_bias
 from tpack.models.variables import Initializer, Regularizer, WeightOptions
+from tpack.older_names.table import names_of
 from tpack.utils.argument_types import check_arguments
+
+__getattr__ = names_of(__name__)
 
 __all__ = ["Conv2D"]
 
@@ -37,7 +41,7 @@ __all__ = ["Conv2D"]
 @check_arguments
 def Conv2D(  # noqa: N802
     inputs: tf.Tensor,
-    filters: int,
+    filters: Units,
     kernel_size: int | Sequence[int],
     strides: int | Sequence[int] = (1, 1),
     padding: PaddingLike = "same",
@@ -56,7 +60,7 @@ def Conv2D(  # noqa: N802
 
     Args:
         inputs: the feature map. The variables have its dtype.
-        filters: how many channels come out.
+        filters: how many channels come out; a float is taken if it is whole.
         kernel_size: height and width, or one number for both; so are ``strides`` and ``dilation_rate``.
         strides: how far apart the outputs are in the input.
         padding: ``"same"`` or ``"valid"`` in any case, or numbers: see ``tpack.models.arguments.parse_padding``.

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from tpack.models.arguments import check_floating, check_rank, check_sizes, check_units, parse_rule, static_channels
+from tpack.models.arguments import (
+    Units,
+    check_floating,
+    check_rank,
+    check_sizes,
+    check_units,
+    parse_rule,
+    static_channels,
+)
 from tpack.models.data_format import is_channels_first, sizes_of, steps_in_format
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register, register_alias
 from tpack.models.steps import Activation, activation_steps, run_steps, with_bias
@@ -19,7 +27,7 @@ __all__ = ["Conv2DTranspose", "Deconv2D"]
 @check_arguments
 def Conv2DTranspose(  # noqa: N802
     inputs: tf.Tensor,
-    filters: int,
+    filters: Units,
     kernel_size: int | Sequence[int],
     strides: int | Sequence[int] = (1, 1),
     padding: str = "same",
@@ -36,7 +44,7 @@ def Conv2DTranspose(  # noqa: N802
 
     Args:
         inputs: the feature map. The variables have its dtype.
-        filters: how many channels come out.
+        filters: how many channels come out; a float is taken if it is whole.
         kernel_size: height and width, or one number for both; so are ``strides``.
         strides: how far apart the inputs are in the output.
         padding: ``"same"`` or ``"valid"`` in any case, of the convolution that this is the gradient of.

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.models.arguments import check_floating, check_units, layer_name
+from tpack.models.arguments import Units, check_floating, check_units, layer_name
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
 from tpack.models.steps import Activation, Step, activation_steps, run_steps
 from tpack.models.variables import Initializer, Regularizer, WeightOptions
@@ -18,7 +18,7 @@ __all__ = ["FullyConnected"]
 @check_arguments
 def FullyConnected(  # noqa: N802
     inputs: tf.Tensor,
-    units: int,
+    units: Units,
     activation: Activation | None = None,
     use_bias: bool = True,
     kernel_initializer: Initializer | None = None,
@@ -31,7 +31,7 @@ def FullyConnected(  # noqa: N802
 
     Args:
         inputs: the features, which are flattened but for the first dimension. The variables have their dtype.
-        units: how many numbers come out for each input.
+        units: how many numbers come out for each input; a float is taken if it is whole.
         activation: a function of the result, such as ``tf.nn.relu``.
         use_bias: whether a bias is added.
         kernel_initializer: None for a normal distribution of variance ``2 / fan_in``.

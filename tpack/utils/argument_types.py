@@ -36,6 +36,7 @@ _IN_WORDS = {
     "InputSource": "an InputSource; QueueInput(dataflow) and TFDatasetInput(dataset) are",
     "Reducer": "a Reducer; make_reducer makes one",
     "SingleCostTrainer": "a SingleCostTrainer, such as SimpleTrainer()",
+    "SupportsIndex": "an integer",
 }
 
 
