@@ -62,6 +62,24 @@ def test_names_in_modules_of_today_are_found(lines):
     ]
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("callbacks.saver", "MaxSaver"),
+        ("callbacks.summary", "MovingAverageSummary"),
+        ("models.batch_norm", "BatchRenorm"),
+        ("models.conv2d", "Deconv2D"),
+        ("models.pool", "BilinearUpSample"),
+        ("models.regularize", "Dropout"),
+        ("predict.base", "OfflinePredictor"),
+        ("train.config", "AutoResumeTrainConfig"),
+        ("train.trainers", "QueueInputTrainer"),
+    ],
+)
+def test_names_that_have_a_module_of_their_own_today_are_found_where_they_were(module, name):
+    assert getattr(importlib.import_module(f"tpack.{module}"), name) is getattr(tpack, name)
+
+
 def test_unknown_names_are_attribute_errors():
     with pytest.raises(AttributeError, match="older names have no 'Nothing'"):
         table.load("Nothing")

@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CallbackError, CheckpointError
+from tpack.older_names.table import names_of
 from tpack.tfutils.checkpoint import CheckpointSeries, reason_of
 from tpack.tfutils.train_state import TrainState, prune_train_states, write_data_state, write_train_state
 from tpack.utils import logger
@@ -22,6 +23,8 @@ from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_local_path, check_number
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import why_not_written
+
+__getattr__ = names_of(__name__)
 
 
 @check_arguments

@@ -5,9 +5,12 @@ from __future__ import annotations
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
+from tpack.older_names.table import names_of
 from tpack.tfutils.summary import STATE_SUMMARIES_KEY
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
+
+__getattr__ = names_of(__name__)
 
 
 @check_arguments

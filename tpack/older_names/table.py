@@ -40,6 +40,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
     "training": (
         "BytePSTrainer",
+        "EnqueueThread",
         "FeedfreeInferenceRunner",
         "HorovodTrainer",
         "InputDesc",
@@ -191,7 +192,6 @@ _INSIDE = {
     "get_current_tower_context": "tower.context",
     "TowerContext": "tower.context",
     "PredictTowerContext": "tower.context",
-    "EnqueueThread": "input_source.enqueue",
 }
 
 FOR_STAR = (

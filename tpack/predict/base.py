@@ -7,6 +7,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_callable
+from tpack.older_names.table import names_of
+
+__getattr__ = names_of(__name__)
 
 
 class PredictorBase:

@@ -18,11 +18,14 @@ from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.base import InputSource
 from tpack.input_source.queue_input import QueueInput
+from tpack.older_names.table import names_of
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance, check_instances
+
+__getattr__ = names_of(__name__)
 
 
 @check_arguments

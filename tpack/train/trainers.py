@@ -12,6 +12,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
+from tpack.older_names.table import names_of
 from tpack.older_names.trainers import takes_config
 from tpack.reduction.base import Reducer
 from tpack.reduction.modes import ReductionMode, reducer_for_mode
@@ -21,6 +22,8 @@ from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
+
+__getattr__ = names_of(__name__)
 
 _MAX_TOWERS_TO_BALANCE = 4
 """Up to this many GPUs, shared variables are balanced over them by default; beyond, they lie on the CPU."""

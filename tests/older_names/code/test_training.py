@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import DependencyError
+from tpack.errors import ConfigError, DependencyError
 from tpack.older_names.code import training as older
 from tpack.tfutils.sessinit import JustCurrentSession, SaverRestore
 
@@ -26,6 +26,11 @@ def test_an_input_is_a_spec_with_the_dtype_first():
 def test_trainers_that_are_gone_name_what_to_use(refused):
     with pytest.raises(DependencyError, match="SyncMultiGPUTrainerReplicated"):
         refused(average=True)
+
+
+def test_the_thread_of_a_queue_that_scripts_made_is_refused_with_what_to_do():
+    with pytest.raises(ConfigError, match=r"use QueueInput\(ds, queue="):
+        older.EnqueueThread(None, None, [])
 
 
 def test_checkpoints_are_found(session8, log_dir):

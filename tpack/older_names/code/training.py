@@ -12,7 +12,7 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.writers import ScalarPrinter, TFEventWriter
-from tpack.errors import DependencyError
+from tpack.errors import ConfigError, DependencyError
 from tpack.input_source.staging import StagingInput
 from tpack.older_names.code.renamed import older_class, older_function
 from tpack.older_names.table import say
@@ -78,6 +78,18 @@ class InputDesc(tf.TensorSpec):
     def from_placeholder(placeholder: tf.Tensor) -> "InputDesc":
         """Return the description of a placeholder."""
         return InputDesc(placeholder.dtype, placeholder.shape, placeholder.op.name)
+
+
+def EnqueueThread(queue: tf.QueueBase, ds: Any, placehdrs: Any) -> NoReturn:  # noqa: N802
+    """Refuse: a `QueueInput` makes its thread itself.
+
+    Raises:
+        ConfigError: Always; it says how to have another queue.
+    """
+    raise ConfigError(
+        "EnqueueThread is not in tpack, where QueueInput makes its thread itself: for a queue of another kind or "
+        "capacity use QueueInput(ds, queue=tf.FIFOQueue(capacity, dtypes))"
+    )
 
 
 def HorovodTrainer(average: bool = True, compression: Any = None) -> NoReturn:  # noqa: N802
