@@ -17,10 +17,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+import tpack
 from tests.trials import outside_stand_ins
 from tests.trials.outside_counting import StepCounter
 
 ROOT = Path(__file__).resolve().parents[2]
+# What is tried is this checkout; its folder is no place to look for the program's own modules, and leaves the path.
+assert Path(tpack.__file__).resolve().parents[1] == ROOT
 
 
 class Outcome:

@@ -24,7 +24,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.trials import outside_recipes_images, outside_recipes_language, outside_recipes_other
+from tests.trials import (
+    outside_recipes_images,
+    outside_recipes_language,
+    outside_recipes_other,
+    outside_recipes_tensorpack,
+)
 from tests.trials.outside_recipe import Recipe
 from tests.trials.outside_rewriting import rewrite_folder
 
@@ -32,6 +37,7 @@ RECIPES = (
     *outside_recipes_images.RECIPES,
     *outside_recipes_language.RECIPES,
     *outside_recipes_other.RECIPES,
+    *outside_recipes_tensorpack.RECIPES,
 )
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_NETWORK = ["unshare", "--map-root-user", "--net"]
@@ -95,6 +101,7 @@ def run_child(recipe: Recipe, program: str, copy: Path, work: Path, packages: st
     extra = [str(copy / each) for each in recipe.python_path]
     path = os.pathsep.join([*extra, *filter(None, [packages]), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2", "MPLBACKEND": "agg"}
+    environment["TPACK_DATASET"] = str(copy / "datasets")
     with open(work / "log.txt", "wb") as log:
         process = subprocess.Popen(
             [*without_network(), *command],

@@ -102,6 +102,37 @@ def idx_digits(folder_path: str, *, ending: str = "") -> Maker:
     return make
 
 
+def cifar() -> Maker:
+    """Write the files of CIFAR-10 in their format for Python and number, where tpack looks for them."""
+
+    def make(folder: Path) -> None:
+        rng = np.random.default_rng(0)
+        for name in (*(f"data_batch_{index}" for index in range(1, 6)), "test_batch"):
+            pictures = np.resize(rng.integers(0, 256, (10, 3072)).astype(np.uint8), (10000, 3072))
+            batch = {b"data": pictures, b"labels": list(range(10)) * 1000}
+            _at(folder, f"datasets/cifar10_data/cifar-10-batches-py/{name}").write_bytes(pickle.dumps(batch))
+
+    return make
+
+
+def texts_in_pictures(path: str, folder_path: str, num: int, *, length: int) -> Maker:
+    """Write pictures, and what is to be read in them where: numpy's file of a dictionary of lists."""
+
+    def make(folder: Path) -> None:
+        images(f"{folder_path}/{{}}.png", num, (96, 64))(folder)
+        rng = np.random.default_rng(0)
+        dataset = {
+            "filenames": [f"{folder_path}/{index}.png" for index in range(num)],
+            "labels": rng.integers(2, 40, (num, length)).astype(np.int32),
+            "masks": np.ones((num, length), np.float32),
+            "bboxes": np.resize([4, 4, 60, 90], (num, 4)),
+            "points": np.resize([4, 4, 90, 4, 90, 60, 4, 60], (num, 4, 2)),
+        }
+        np.save(_at(folder, path), np.array(dataset, object))
+
+    return make
+
+
 def word_vectors(path: str, words: list[str]) -> Maker:
     """Write vectors of words in the format of GloVe, 300 numbers each."""
     return text(

@@ -1,0 +1,280 @@
+"""Programs that train with tensorpack, of papers and of its own collections. See `tests.trials.outside_recipe`.
+
+They get ``tpack`` for ``tensorpack``. What an owner has to change besides stands here: Horovod's trainer, the question
+whether there is a GPU, and state of modules that a script sets before it starts workers, which are new interpreters.
+"""
+
+from tests.trials.outside_data import cifar, folders, idx_digits, images, text, texts_in_pictures, tones
+from tests.trials.outside_recipe import Edit, Recipe
+
+# Horovod with a single process: what programs call beside a trainer.
+HOROVOD = """import tensorflow.compat.v1 as tf
+def init(): pass
+def size(): return 1
+def rank(): return 0
+local_rank, local_size = rank, size
+def allgather(tensor, name=None): return tf.identity(tensor, name)
+def broadcast(tensor, root_rank, name=None): return tf.identity(tensor, name)
+"""
+WITH_HOROVOD = (text("horovod/__init__.py", ""), text("horovod/tensorflow.py", HOROVOD))
+TABULAR = """import numpy as np
+import pandas as pd
+from tgan.model import TGANModel
+rng = np.random.RandomState(0)
+table = pd.DataFrame({0: rng.normal(size=400), 1: rng.choice(list("abc"), 400), 2: rng.normal(3, 2, 400)})
+sizes = dict(num_gen_rnn=20, num_gen_feature=20, num_dis_hidden=20)
+model = TGANModel([0, 2], output="out", max_epoch=2, steps_per_epoch=3, batch_size=20, **sizes)
+model.fit(table)
+assert model.sample(20).shape == (20, 3)
+"""
+
+NO_GPU = r"assert tf\.test\.is_gpu_available\(\)"
+# Today's librosa takes these by name only.
+LIBROSA = (
+    Edit("*.py", r"(util\.fix_length\(\w+), (\w+)", r"\1, size=\2", "librosa"),
+    Edit("*.py", r"(filters\.mel\()([\w.]+), ([\w.]+), ([\w.]+)", r"\1sr=\2, n_fft=\3, n_mels=\4", "librosa"),
+    Edit("hparam.py", r"yaml\.load_all", "yaml.safe_load_all", "PyYAML"),
+)
+SOUND_STAND_INS = (text("pydub.py", "AudioSegment = None\n"), text("tfplot.py", ""))
+# A worker is a new interpreter, which has of a module what its import makes.
+HYPER_PARAMETERS = Edit(
+    "hparam.py", r"^hparam = Hparam\(\)$", "hparam = Hparam()\nhparam.set_hparam_yaml('default')", "workers"
+)
+
+
+def one_epoch_of(path: str, steps: str, epochs: str) -> tuple[Edit, ...]:
+    """Return edits that make epochs of three steps, and two of them, where the patterns stand in the file."""
+    return (Edit(path, steps, "steps_per_epoch=3"), Edit(path, epochs, "max_epoch=2"))
+
+
+CLASSIFIERS = (
+    Recipe(
+        "YixuanLi/densenet-tensorflow",
+        "DenseNet on CIFAR-10, by SyncMultiGPUTrainer",
+        "cifar10-densenet.py --gpu 0",
+        steps=6,
+        data=(cifar(),),
+        edits=(
+            Edit("cifar10-densenet.py", r"BATCH_SIZE = 64", "BATCH_SIZE = 16"),
+            Edit("cifar10-densenet.py", r"default=40", "default=10"),
+            *one_epoch_of("cifar10-densenet.py", r"steps_per_epoch=steps_per_epoch", r"max_epoch=args\.max_epoch"),
+        ),
+    ),
+    Recipe(
+        "microsoft/LQ-Nets",
+        "VGG-small on CIFAR-10 with learned quantization of weights and activations",
+        "cifar10-vgg-small.py --qw 1 --qa 2",
+        steps=6,
+        data=(cifar(),),
+        edits=(
+            Edit("cifar10-vgg-small.py", r"BATCH_SIZE = 100", "BATCH_SIZE = 8"),
+            Edit("cifar10-vgg-small.py", r"max_epoch=400", "steps_per_epoch=3, max_epoch=2"),
+            Edit("cifar10-vgg-small.py", NO_GPU, "pass", "no GPU"),
+            Edit("learned_quantization.py", r"in_channel / split", "in_channel // split", "Python 2"),
+        ),
+    ),
+    Recipe(
+        "ppwwyyxx/GroupNorm-reproduce",
+        "ResNet on CIFAR-10 with group normalization",
+        "cifar10-resnet-gn.py -n 2",
+        folder="Cifar10-ResNet-TensorFlow",
+        steps=6,
+        data=(cifar(),),
+        edits=(
+            Edit("Cifar10*/cifar10-resnet-gn.py", r"BATCH_SIZE = 128", "BATCH_SIZE = 8"),
+            Edit("Cifar10*/cifar10-resnet-gn.py", r"max_epoch=400", "steps_per_epoch=3, max_epoch=2"),
+            Edit("Cifar10*/cifar10-resnet-gn.py", NO_GPU, "pass", "no GPU"),
+        ),
+    ),
+    Recipe(
+        "HongyangGao/ChannelNets",
+        "ChannelNets, a small MobileNet, on two towers",
+        "main.py --fake",
+        steps=6,
+        edits=(
+            Edit("main.py", r"'1,2,3,4'", "''", "no GPU"),
+            Edit("tensor_net.py", r"max\(get_nr_gpu\(\), 1\)", "2", "no GPU"),
+            Edit("tensor_net.py", r"\[64, 224, 224, 3\], \[64\]", "[2, 224, 224, 3], [2]"),
+            *one_epoch_of("tensor_net.py", r"steps_per_epoch=5000", r"max_epoch=80"),
+        ),
+    ),
+    Recipe(
+        "ksellesk/darknet53-tensorpack",
+        "Darknet-53 with quantized weights",
+        "imagenet-darknet.py --fake --batch 2 --quant",
+        steps=6,
+        edits=one_epoch_of("imagenet-darknet.py", r"steps_per_epoch=100 if.*batch(?=,)", r"max_epoch=105"),
+    ),
+    Recipe(
+        "tensorpack/benchmarks",
+        "a CIFAR-10 benchmark of Keras' example",
+        "tensorpack.cifar10.py",
+        folder="other-wrappers",
+        steps=6,
+        data=(cifar(),),
+        edits=(Edit("other-wrappers/tensorpack.cifar10.py", r"max_epoch=200", "steps_per_epoch=3, max_epoch=2"),),
+    ),
+    Recipe(
+        "wanggrun/Adaptively-Connected-Neural-Networks",
+        "ResNet-18 whose pixels choose their connections",
+        "imagenet-resnet.py --fake --batch 2 -d 18",
+        folder="cnn/pixel-aware",
+        steps=6,
+        edits=one_epoch_of("cnn/pixel*/imagenet-resnet.py", r"steps_per_epoch=100 if.*batch(?=,)", "max_epoch=120"),
+    ),
+    Recipe(
+        "dongzhuoyao/tensorpack",
+        "the example of digits of tensorpack's earlier versions",
+        "mnist-convnet.py",
+        folder="examples",
+        steps=6,
+        data=(idx_digits("datasets/mnist_data", ending=".gz"),),
+        edits=one_epoch_of("examples/mnist-convnet.py", r"steps_per_epoch=steps_per_epoch", r"max_epoch=100"),
+    ),
+    Recipe(
+        "facebookresearch/ImageNet-Adversarial-Training",
+        "ResNet-50 against an attack in a while loop",
+        "main.py --fake --batch 2 --attack-iter 2",
+        steps=6,
+        data=WITH_HOROVOD,
+        edits=(
+            Edit("main.py", r"HorovodTrainer\(average=True\)", "SyncMultiGPUTrainerReplicated(1)", "Horovod"),
+            Edit("main.py", r"224, 224, 3\], \[batch", "64, 64, 3], [batch"),
+            Edit("third_party/imagenet_utils.py", r"image_shape = 224", "image_shape = 64"),
+            Edit("main.py", r"steps_per_epoch = 50", "steps_per_epoch = 3"),
+            Edit("main.py", r"max_epoch = 110", "max_epoch = 2"),
+        ),
+        seconds=420,
+    ),
+    Recipe(
+        "ppwwyyxx/moco.tensorflow",
+        "momentum contrast of two ResNet-50, one of them compiled by XLA",
+        "main_moco.py --fake --batch 4 --v2",
+        steps=6,
+        data=WITH_HOROVOD,
+        edits=(
+            Edit("main_moco.py", r"HorovodTrainer\(average=True\)", "SyncMultiGPUTrainerReplicated(1)", "Horovod"),
+            Edit("main_moco.py", r"^    HorovodTrainer,", "    SyncMultiGPUTrainerReplicated,", "Horovod"),
+            Edit("main_moco.py", r"image_shape = 224", "image_shape = 32"),
+            Edit("main_moco.py", r"queue_size = 65536", "queue_size = 64"),
+            *one_epoch_of("main_moco.py", r"steps_per_epoch=100 if.*batch(?=,)", "max_epoch=200"),
+        ),
+        seconds=420,
+    ),
+)
+
+GENERATORS = (
+    Recipe(
+        "sdv-dev/TGAN",
+        "a GAN of tables, and samples of it",
+        "tabular.py",
+        steps=6,
+        python_path=(".",),
+        data=(text("tabular.py", TABULAR),),
+    ),
+    Recipe(
+        "tmquan/RefineGAN",
+        "GANs that complete pictures of magnetic resonance",
+        "exp_dset_RefineGAN_mask_strategy_rate.py --imageDir data/train --labelDir data/train --maskDir data/mask",
+        steps=12,
+        data=tuple(images(f"data/{kind}/{{}}.png", 4, (64, 64), channels=1) for kind in ("train", "valid", "mask")),
+        edits=(
+            Edit("RefineGAN.py", r"^from .*\.nets import resnet_v2$", "", "an import that is not used"),
+            Edit("Utils.py", r"^(DIM[XY] *)= 256", r"\1= 64"),
+            Edit("Utils.py", r"^NB_FILTERS = 64", "NB_FILTERS = 8"),
+            Edit("Utils.py", r"^EPOCH_SIZE = 100", "EPOCH_SIZE = 3"),
+            Edit("RefineGAN.py", r"max_epoch=500", "max_epoch=2"),
+        ),
+        seconds=420,
+    ),
+    Recipe(
+        "brownvc/ganimorph",
+        "GANs that change shapes",
+        "main.py --data pictures",
+        steps=6,
+        data=tuple(
+            images(f"pictures/{side}/{{}}.png", 4, (150, 150)) for side in ("trainA", "trainB", "testA", "testB")
+        ),
+        edits=(
+            Edit("*.py", r"^(TEST_)?BATCH = \d+", r"\1BATCH = 2"),
+            Edit("*.py", r"^NF = 64", "NF = 4"),
+            Edit("model.py", r"subDepth = 3", "subDepth = 1"),
+            Edit("main.py", r"steps_per_epoch=1000", "steps_per_epoch=3, max_epoch=3"),
+        ),
+        seconds=420,
+    ),
+)
+
+SOUNDS_AND_TEXTS = (
+    *(
+        Recipe(
+            "andabi/deep-voice-conversion",
+            trains,
+            command,
+            part=command.split(".")[0],
+            steps=6,
+            data=(
+                tones("sounds/{}.wav", 4),
+                *(text(f"sounds/{n}.PHN", ["0 4000 h#", "4000 9000 aa", "9000 16000 s"]) for n in range(4)),
+                *SOUND_STAND_INS,
+            ),
+            edits=(
+                *LIBROSA,
+                Edit("hparams/default.yaml", r"data_path: .*", "data_path: 'sounds/*.wav'"),
+                Edit("hparams/default.yaml", r"logdir_path: .*", "logdir_path: 'out'"),
+                Edit("hparams/default.yaml", r"batch_size: 32", "batch_size: 4"),
+                Edit("hparams/default.yaml", r"hidden_units: \d+", "hidden_units: 16"),
+                Edit("hparams/default.yaml", r"num_(banks|highway_blocks): \d+", r"num_\1: 2"),
+                Edit("hparams/default.yaml", r"steps_per_epoch: 100", "steps_per_epoch: 3"),
+                Edit("hparams/default.yaml", r"num_epochs: \d+", "num_epochs: 2"),
+                Edit("hparams/default.yaml", r"num_gpu: \d", "num_gpu: 2", "no GPU"),
+                Edit("train?.py", r"n_prefetch=1000, n_thread=4", "n_prefetch=10, n_thread=1"),
+                Edit("train1.py", r"args\.case1, args\.case", "args.case", "a name that is not there"),
+                HYPER_PARAMETERS,
+            ),
+        )
+        for trains, command in (
+            ("phonemes of sounds, two towers", "train1.py default"),
+            ("sounds of phonemes, two towers, gradients filtered and clipped", "train2.py default default"),
+        )
+    ),
+    Recipe(
+        "andabi/voice-vector",
+        "embeddings of voices",
+        "train.py default",
+        steps=6,
+        data=(*(tones(f"sounds/{name}/{{}}.wav", 2) for name in "abc"), *SOUND_STAND_INS),
+        edits=(
+            *LIBROSA,
+            Edit("hparams/default.yaml", r"data_path: .*", "data_path: 'sounds'"),
+            Edit("hparams/default.yaml", r"logdir_path: .*", "logdir_path: 'out'"),
+            Edit("hparams/default.yaml", r"batch_size: 128", "batch_size: 4"),
+            Edit("hparams/default.yaml", r"hidden_units: 128", "hidden_units: 16"),
+            Edit("hparams/default.yaml", r"steps_per_epoch: 100", "steps_per_epoch: 3"),
+            HYPER_PARAMETERS,
+        ),
+    ),
+    Recipe(
+        "zhang0jhon/AttentionOCR",
+        "Inception-v4 in slim with attention that reads texts, two towers",
+        "train.py",
+        steps=6,
+        data=(texts_in_pictures("icdar_datasets.npy", "pictures", 8, length=5), folders("checkpoint")),
+        edits=(
+            Edit("config.py", r"^gpus = .*", "gpus = [0, 1]", "no GPU"),
+            Edit("train.py", r"^ +GPU(Memory|Utilization)Tracker\(\),?$", "", "no GPU"),
+            Edit("train.py", r"session_init = SaverRestoreRelaxed.*", "session_init = None", "weights"),
+            Edit("config.py", r"^seq_len = 32", "seq_len = 4"),
+            Edit("config.py", r"^wemb_size = 256", "wemb_size = 16"),
+            Edit("config.py", r"^lstm_size = 512", "lstm_size = 16"),
+            Edit("config.py", r"^(image_size|crop_min_size) = (\d+)", r"\1 = \2 - 128"),
+            Edit("config.py", r"^batch_size = 10", "batch_size = 2"),
+            Edit("config.py", r"^num_threads = 16", "num_threads = 2"),
+            Edit("config.py", r"^steps_per_epoch = 500", "steps_per_epoch = 3"),
+            Edit("config.py", r"^num_epochs = 1000", "num_epochs = 2"),
+        ),
+        seconds=600,
+    ),
+)
+
+RECIPES = (*CLASSIFIERS, *GENERATORS, *SOUNDS_AND_TEXTS)
