@@ -17,6 +17,7 @@ from tensorflow.python.client import device_lib, timeline
 from tensorflow.python.data.ops import multi_device_iterator_ops
 from tensorflow.python.distribute import device_util, distribute_lib
 from tensorflow.python.eager import context
+from tensorflow.python.framework import kernels
 from tensorflow.python.ops import collective_ops, control_flow_ops, control_flow_util, lookup_ops, nccl_ops
 from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
@@ -33,6 +34,7 @@ __all__ = [
     "Trackable",
     "chrome_trace",
     "collective_all_reduce",
+    "compiled_kernels",
     "control_flow_of",
     "continue_scope_counts",
     "current_control_dependencies",
@@ -54,6 +56,7 @@ __all__ = [
     "loop_in_graph",
     "make_callable",
     "make_multi_device_iterator",
+    "mark_for_compilation",
     "nccl_all_sum",
     "nest",
     "only_in",
@@ -275,6 +278,34 @@ def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:
             operation._set_attr(_DO_NOT_JOIN, AttrValue(b=True))
         if operation.type == "AddN":
             operation._set_attr("_forward_input", never_overwrite)
+
+
+def mark_for_compilation(operation: tfv1.Operation, scope: str) -> None:
+    """Let XLA compile an operation, as ``tf.xla.experimental.jit_scope`` does for those that are made in it.
+
+    Args:
+        operation: no session may have run it before. TensorFlow ignores the mark where it cannot compile it.
+        scope: operations of one scope and device are compiled together.
+    """
+    operation._set_attr("_XlaCompile", AttrValue(b=True))
+    operation._set_attr("_XlaScope", AttrValue(s=scope.encode()))
+
+
+def compiled_kernels(op_type: str, device_type: str) -> list[dict[str, set[int]]]:
+    """Return what XLA has to compile operations of a type with: for each kernel, the dtypes that attributes may have.
+
+    TensorFlow registers these kernels when the first session of a process runs; until then there are none.
+
+    Args:
+        op_type: such as ``"MatMul"``.
+        device_type: ``"CPU"`` or ``"GPU"``.
+    """
+    found = kernels.get_registered_kernels_for_op(op_type).kernel
+    return [
+        {rule.name: set(rule.allowed_values.list.type) for rule in kernel.constraint}
+        for kernel in found
+        if kernel.device_type == f"XLA_{device_type}_JIT"
+    ]
 
 
 class BuildState:

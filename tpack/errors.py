@@ -9,6 +9,7 @@
       StrategyError          a distribution strategy that is used where it cannot be (also RuntimeError, ValueError)
       ReductionError         a Reducer that cannot serve what it was given           (also ValueError, AssertionError)
       GraphBuildError        no train op from this cost, gradient or optimizer       (also ValueError, AssertionError)
+        CompilationError     an operation that XLA cannot compile
       InputError             data that does not reach the step                       (also RuntimeError, AssertionError)
         DataPointError       a data point that does not fit the input signature      (also ValueError)
         DataExhaustedError   data that ended before training did
@@ -71,6 +72,10 @@ class ReductionError(TpackError, ValueError, AssertionError):
 
 class GraphBuildError(TpackError, ValueError, AssertionError):
     """No train op can be built from this cost, these gradients or this optimizer."""
+
+
+class CompilationError(GraphBuildError):
+    """XLA cannot compile an operation of a model that is to be compiled."""
 
 
 class InputError(TpackError, RuntimeError, AssertionError):

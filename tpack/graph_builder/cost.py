@@ -1,6 +1,7 @@
 """From a cost to gradients: what happens inside each training tower of a single-cost model."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import tensorflow.compat.v1 as tf
@@ -36,6 +37,8 @@ def make_grad_fn(
     options: GradientOptions,
 ) -> GradFn:
     """Return the function that builds one tower of a model with a single cost and returns its gradients.
+    *,
+    compiler: TowerCompiler | None = None,
 
     Args:
         get_inputs: returns the input tensors of one tower; called once in each.
@@ -44,6 +47,7 @@ def make_grad_fn(
         options: how gradients are computed.
 
     Returns:
+        compiler: marks what XLA is to compile; None for nothing.
         A function without arguments, to be called inside a training tower.
 
     Shapes:
@@ -59,7 +63,9 @@ def make_grad_fn(
 
     def grad_fn() -> GradsAndVars:
         tower = current_tower_context()
-        cost = check_cost(tower_func(*get_inputs()))
+        inputs = get_inputs()
+        with _watched(compiler, tower):
+            cost = check_cost(tower_func(*inputs))
         variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
         if not variables:
             # What the first tower made once and keeps, a Keras layer for example, has no copies.
@@ -68,20 +74,30 @@ def make_grad_fn(
         _check_all_trained(cost, tower)
         with tower.outside():
             optimizer = check_optimizer(optimizer_fn())
-        grads = optimizer.compute_gradients(
-            cost,
-            var_list=variables,
-            gate_gradients=tf.train.Optimizer.GATE_GRAPH if options.gate_gradients else tf.train.Optimizer.GATE_NONE,
-            aggregation_method=options.aggregation_method,
-            colocate_gradients_with_ops=options.colocate_gradients_with_ops,
-        )
-        return _without_none(grads, quiet=not tower.is_main_training_tower)
+        gating = tf.train.Optimizer.GATE_GRAPH if options.gate_gradients else tf.train.Optimizer.GATE_NONE
+        with _watched(compiler, tower):
+            grads = optimizer.compute_gradients(
+                cost,
+                var_list=variables,
+                gate_gradients=gating,
+                aggregation_method=options.aggregation_method,
+                colocate_gradients_with_ops=options.colocate_gradients_with_ops,
+            )
+        found = _without_none(grads, quiet=not tower.is_main_training_tower)
+        if compiler is not None:
+            updates = tower.get_collection_in_tower(tf.GraphKeys.UPDATE_OPS)
+            compiler.mark(tower, [cost, *(grad for grad, _ in found), *updates])
+        return found
 
     return grad_fn
 
 
 def check_cost(cost: object) -> tf.Tensor:
     """Return the cost, what the tower function returned, if it can be minimised.
+def _watched(compiler: TowerCompiler | None, tower: TowerContext) -> AbstractContextManager[None]:
+    return nullcontext() if compiler is None else compiler.watching(tower)
+
+
 
     Raises:
         GraphBuildError: It is not a tensor, not a scalar or not of a floating-point dtype.

@@ -9,11 +9,13 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, NumericsError
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn, SyncOp
+from tpack.graph_builder.compiled import Compile, TowerCompiler, as_compile_policy
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.input_source.base import InputSource
 from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tfutils.sessinit import SessionInit
 from tpack.tower.tower_func import TowerFunc
 from tpack.train.tower_trainer import TowerTrainer
 from tpack.utils import logger
@@ -29,9 +31,11 @@ class SingleCostTrainer(TowerTrainer):
         precision: what the model computes in: ``"float32"``, ``"bfloat16"``, ``"float16"`` or a `PrecisionPolicy`.
             Variables are in float32 whatever it is. In float16 the cost is scaled, and steps whose gradients overflow
             are skipped; ``loss_scale`` and ``skipped_steps`` go to the monitors.
+        compile: ``"xla"`` or a `CompilePolicy` lets XLA compile each tower, forward and backward; None does not.
 
     Attributes:
         precision: a `PrecisionPolicy`.
+        compiler: what marks the towers' operations for XLA; None where nothing is compiled.
         COLOCATE_GRADIENTS_WITH_OPS: compute gradients on the device of the forward op.
         GATE_GRADIENTS: wait for all gradients before any is used.
         AGGREGATION_METHOD: how TensorFlow adds up the gradients of a tensor that is used several times.
@@ -41,9 +45,11 @@ class SingleCostTrainer(TowerTrainer):
     GATE_GRADIENTS = False
     AGGREGATION_METHOD = tf.AggregationMethod.DEFAULT
 
-    def __init__(self, *, precision: str | PrecisionPolicy = "float32") -> None:
+    def __init__(self, *, precision: str | PrecisionPolicy = "float32", compile: Compile = None) -> None:
         super().__init__()
         self.precision = as_precision_policy(precision)
+        policy = as_compile_policy(compile)
+        self.compiler = None if policy is None else TowerCompiler(policy)
 
     def setup_graph(
         self,
@@ -75,7 +81,9 @@ class SingleCostTrainer(TowerTrainer):
             self.register_callback(input.setup(self.tower_func.input_signature))
             optimizers = _Optimizers(get_opt_fn, self.precision.loss_scaling)
             options = GradientOptions(self.COLOCATE_GRADIENTS_WITH_OPS, self.GATE_GRADIENTS, self.AGGREGATION_METHOD)
-            grad_fn = make_grad_fn(input.get_input_tensors, self.tower_func, optimizers.get, options)
+            grad_fn = make_grad_fn(
+                input.get_input_tensors, self.tower_func, optimizers.get, options, compiler=self.compiler
+            )
             self.register_callback(self._setup_graph(grad_fn, optimizers.get))
             if optimizers.loss_scale is None:
                 self.costs = [self.towers.training()[0].output]
@@ -93,6 +101,11 @@ class SingleCostTrainer(TowerTrainer):
         if self._tower_func is not None:
             raise ConfigError(f"this {type(self).__name__} was used before: make a new one, in a graph of its own")
 
+    def _initialize_session(self, session_init: SessionInit) -> None:
+        super()._initialize_session(session_init)
+        if self.compiler is not None:
+            self.compiler.check(self.sess)
+
     @abstractmethod
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
         """Set ``train_op`` and return the callbacks that the graph needs."""
@@ -105,16 +118,19 @@ class BuilderTrainer(SingleCostTrainer):
     Args:
         builder: decides how the model is replicated and how gradients are reduced.
         precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
 
     Raises:
-        ConfigError: It is not a `GraphBuilder`, or the precision is unknown.
+        ConfigError: It is not a `GraphBuilder`, or the precision or way to compile is unknown.
 
     Example:
         launch_train_with_config(config, BuilderTrainer(MyBuilder(...)))
     """
 
-    def __init__(self, builder: GraphBuilder, *, precision: str | PrecisionPolicy = "float32") -> None:
-        super().__init__(precision=precision)
+    def __init__(
+        self, builder: GraphBuilder, *, precision: str | PrecisionPolicy = "float32", compile: Compile = None
+    ) -> None:
+        super().__init__(precision=precision, compile=compile)
         self.builder = builder
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
+from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
@@ -36,10 +37,11 @@ class SimpleTrainer(BuilderTrainer):
 
     Args:
         precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
     """
 
-    def __init__(self, *, precision: str | PrecisionPolicy = "float32") -> None:
-        super().__init__(SimpleBuilder(), precision=precision)
+    def __init__(self, *, precision: str | PrecisionPolicy = "float32", compile: Compile = None) -> None:
+        super().__init__(SimpleBuilder(), precision=precision, compile=compile)
 
 
 class NoOpTrainer(SimpleTrainer):
@@ -60,6 +62,7 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         mode: the name of a way to reduce, an all-reduce spec, a `Reducer`, ``"auto"`` to measure when the gradients are
             known and take the fastest (see `choose_by_measurement`), or None for what suits the devices.
         precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
     """
 
     def __init__(
@@ -69,8 +72,10 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         mode: ReductionMode = None,
         *,
         precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
     ) -> None:
-        super().__init__(SyncMultiGPUReplicatedBuilder(gpus, average, _reducer_for(gpus, mode)), precision=precision)
+        builder = SyncMultiGPUReplicatedBuilder(gpus, average, _reducer_for(gpus, mode))
+        super().__init__(builder, precision=precision, compile=compile)
 
 
 @check_arguments
@@ -81,13 +86,19 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
         gpus: an even number of towers, or the numbers of their GPUs.
         average: average the gradients, or sum them.
         precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
     """
 
     def __init__(
-        self, gpus: int | Sequence[int], average: bool = True, *, precision: str | PrecisionPolicy = "float32"
+        self,
+        gpus: int | Sequence[int],
+        average: bool = True,
+        *,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
     ) -> None:
         builder = SyncMultiGPUReplicatedBuilder(gpus, average, _reducer_for(gpus, "hierarchical"))
-        super().__init__(builder, precision=precision)
+        super().__init__(builder, precision=precision, compile=compile)
 
 
 @takes_config
@@ -99,14 +110,21 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
         gpus: how many towers, or the numbers of their GPUs.
         ps_device: ``"cpu"`` or ``"gpu"``; None balances over the GPUs when there are few.
         precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
     """
 
     def __init__(
-        self, gpus: int | Sequence[int], ps_device: str | None = None, *, precision: str | PrecisionPolicy = "float32"
+        self,
+        gpus: int | Sequence[int],
+        ps_device: str | None = None,
+        *,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
     ) -> None:
         if ps_device is None:
             ps_device = "gpu" if len(tower_indices(gpus)) <= _MAX_TOWERS_TO_BALANCE else "cpu"
-        super().__init__(SyncMultiGPUParameterServerBuilder(gpus, ps_device), precision=precision)
+        builder = SyncMultiGPUParameterServerBuilder(gpus, ps_device)
+        super().__init__(builder, precision=precision, compile=compile)
 
 
 @takes_config
@@ -118,19 +136,27 @@ class AsyncMultiGPUTrainer(BuilderTrainer):
         gpus: how many towers, or the numbers of their GPUs.
         scale_gradient: multiply gradients by 1/K.
         precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
     """
 
     def __init__(
-        self, gpus: int | Sequence[int], scale_gradient: bool = True, *, precision: str | PrecisionPolicy = "float32"
+        self,
+        gpus: int | Sequence[int],
+        scale_gradient: bool = True,
+        *,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
     ) -> None:
-        super().__init__(AsyncMultiGPUBuilder(gpus, scale_gradient), precision=precision)
+        super().__init__(AsyncMultiGPUBuilder(gpus, scale_gradient), precision=precision, compile=compile)
 
 
 @takes_config
 @check_arguments
-def SyncMultiGPUTrainer(gpus: int | Sequence[int], *, precision: str | PrecisionPolicy = "float32") -> BuilderTrainer:
+def SyncMultiGPUTrainer(
+    gpus: int | Sequence[int], *, precision: str | PrecisionPolicy = "float32", compile: Compile = None
+) -> BuilderTrainer:
     """Return the synchronous trainer to use when nothing speaks for another one: the replicated one."""
-    return SyncMultiGPUTrainerReplicated(gpus, precision=precision)
+    return SyncMultiGPUTrainerReplicated(gpus, precision=precision, compile=compile)
 
 
 @check_arguments
@@ -142,6 +168,7 @@ class StrategyTrainer(BuilderTrainer):
     Args:
         strategy: the strategy.
         precision: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`.
 
     Raises:
         ConfigError: ``strategy`` is something else, or the precision is unknown.
@@ -150,8 +177,14 @@ class StrategyTrainer(BuilderTrainer):
         launch_train_with_config(config, StrategyTrainer(MirroredStrategy(num_gpus=8)))
     """
 
-    def __init__(self, strategy: DistributionStrategy, *, precision: str | PrecisionPolicy = "float32") -> None:
-        super().__init__(StrategyBuilder(strategy), precision=precision)
+    def __init__(
+        self,
+        strategy: DistributionStrategy,
+        *,
+        precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
+    ) -> None:
+        super().__init__(StrategyBuilder(strategy), precision=precision, compile=compile)
         self.strategy = strategy
 
 

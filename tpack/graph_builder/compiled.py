@@ -1,0 +1,213 @@
+"""Which operations of a tower XLA compiles, and what is said of those that it cannot compile.
+
+TensorFlow compiles the operations of a graph that carry a mark: those that hang together become one function of machine
+code. The graph stays as it was built, with all its names, so whatever is fetched, fed, summarised or saved is found as
+before; what is not marked runs as before.
+
+Marked are the operations on which a tower's outputs depend, in training its cost, gradients and updates. Inputs,
+summaries, reductions and optimizers are not. TensorFlow ignores a mark that it cannot heed without a word, so which
+operations these are is asked of its kernels once a session is there.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import tensorflow.compat.v1 as tf
+
+from tpack import compat
+from tpack.errors import CompilationError, ConfigError
+from tpack.tower.context import TowerContext
+from tpack.tower.devices import list_gpus
+from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+
+_MOST_NAMES = 5
+"""How many operations a message names."""
+
+_SCOPE = "tpack"
+
+# What begins or is a loop, a condition or a function. TensorFlow takes those apart before it compiles what is left, or
+# does not compile them at all where they hand on lists of tensors, as loops do for their gradients.
+_CONTROL_FLOW = frozenset(
+    {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "PartitionedCall", "SymbolicGradient"}
+    | {"StatefulPartitionedCall", "RemoteCall", "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
+    | {f"Ref{name}" for name in ("Switch", "Merge", "Enter", "Exit", "NextIteration")}
+)
+# What does something besides computing, which XLA leaves out, and what only holds or takes in a value.
+_LEFT_ALONE = frozenset(
+    {"Assert", "CheckNumerics", "CheckNumericsV2", "Print", "PrintV2", "StringFormat"}
+    | {"VarHandleOp", "Variable", "VariableV2", "Placeholder", "PlaceholderWithDefault", "PlaceholderV2"}
+)
+# Operations that draw: XLA would draw other numbers from the same seed.
+_DRAWING = ("Random", "Multinomial", "TruncatedNormal", "StatefulUniform", "Rng")
+
+
+@check_arguments
+@dataclass(frozen=True)
+class CompilePolicy:
+    """What of a model is compiled by XLA.
+
+    Args:
+        mode: ``"xla"``.
+        fall_back: let operations that XLA cannot compile run as they do without it, with a line in the log. Otherwise
+            they are an error that names them.
+
+    Raises:
+        ConfigError: The mode is another one.
+
+    Example:
+        SyncMultiGPUTrainerReplicated(8, compile=CompilePolicy(fall_back=True))
+    """
+
+    mode: str = "xla"
+    fall_back: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError(f"compile must be one of {', '.join(MODES)}, a CompilePolicy or None, got {self.mode!r}")
+
+
+MODES = ("xla",)
+
+Compile: TypeAlias = str | CompilePolicy | None
+
+
+def as_compile_policy(compile: Compile) -> CompilePolicy | None:
+    """Return the policy that a name stands for, the policy itself, or None for not compiling anything.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    return CompilePolicy(compile) if isinstance(compile, str) else compile
+
+
+class TowerCompiler:
+    """Marks the operations of one model's towers for XLA, and finds out which of them it cannot compile.
+
+    Args:
+        policy: what is compiled.
+    """
+
+    def __init__(self, policy: CompilePolicy) -> None:
+        self._policy = policy
+        self._marked: list[tf.Operation] = []
+        self._refused: list[tf.Operation] = []
+        self._made: defaultdict[TowerContext, list[tf.Operation]] = defaultdict(list)
+
+    @contextmanager
+    def watching(self, tower: TowerContext) -> Iterator[None]:
+        """Note the operations that a block makes in a tower, for its `mark`.
+
+        What other towers make meanwhile, and what is made outside of all of them, is left out where towers have names.
+        """
+        graph = tf.get_default_graph()
+        num_before = len(graph.get_operations())
+        yield
+        made = graph.get_operations()[num_before:]
+        prefix = f"{tower.ns_name}/" if tower.ns_name else ""
+        self._made[tower].extend(op for op in made if op.name.startswith(prefix))
+
+    def mark(self, tower: TowerContext, outputs: Iterable[Any]) -> None:
+        """Mark those of a tower's noted operations that the outputs depend on, on the device of the first output.
+
+        Args:
+            tower: the tower.
+            outputs: tensors, ``IndexedSlices`` and operations.
+        """
+        ends = [op for output in outputs for op in _operations_of(output)]
+        device = ends[0].device if ends else ""
+        for op in _needed(ends, self._made[tower]):
+            if op.type in _CONTROL_FLOW or _handles_lists(op):
+                self._refused.append(op)
+            elif not _is_left_alone(op) and op.device == device:
+                compat.mark_for_compilation(op, _SCOPE)
+                self._marked.append(op)
+
+    def check(self, session: tf.Session) -> None:
+        """Find out what cannot be compiled, and say it, once ``session`` has its variables.
+
+        Raises:
+            CompilationError: Some operations cannot be compiled, and the policy is not to fall back. It names them.
+        """
+        # TensorFlow knows what can be compiled from the first run of any session on.
+        session.run(tf.no_op())
+        missing = [op for op in self._marked if not _has_kernel(op)]
+        loops = sorted(self._refused, key=lambda op: op.type not in _CONTROL_FLOW)
+        if (missing or loops) and not self._policy.fall_back:
+            raise CompilationError(_explain(missing, loops))
+        num_marked = len(self._marked) - len(missing)
+        left = f"; these run uncompiled: {_list([*missing, *loops])}" if missing or loops else ""
+        logger.info(f"XLA compiles {num_marked} operations when they first run, and again for each new shape{left}.")
+
+
+def _operations_of(output: Any) -> list[tf.Operation]:
+    if isinstance(output, tf.IndexedSlices):
+        parts = [output.values, output.indices, output.dense_shape]
+        return [part.op for part in parts if part is not None]
+    return [output if isinstance(output, tf.Operation) else output.op]
+
+
+def _needed(ends: Sequence[tf.Operation], among: Sequence[tf.Operation]) -> list[tf.Operation]:
+    """Return those of some operations on which others depend, in the order in which they were made."""
+    known = {op.name for op in among}
+    waiting = [op for op in ends if op.name in known]
+    found = {op.name for op in waiting}
+    while waiting:
+        op = waiting.pop()
+        for before in (*(tensor.op for tensor in op.inputs), *op.control_inputs):
+            if before.name in known and before.name not in found:
+                found.add(before.name)
+                waiting.append(before)
+    return [op for op in among if op.name in found]
+
+
+def _is_left_alone(op: tf.Operation) -> bool:
+    return op.type in _LEFT_ALONE or any(word in op.type for word in _DRAWING)
+
+
+def _handles_lists(op: tf.Operation) -> bool:
+    """Tell whether an operation works on a list of tensors, which TensorFlow does not pass into compiled code."""
+    tensors = (*op.inputs, *op.outputs)
+    return op.type.startswith(("TensorArray", "Stack")) or any(tensor.dtype == tf.variant for tensor in tensors)
+
+
+def _has_kernel(op: tf.Operation) -> bool:
+    kind = tf.DeviceSpec.from_string(op.device).device_type or ("GPU" if list_gpus() else "CPU")
+    return any(
+        all(set(_dtypes(op, name)) <= allowed for name, allowed in dtypes.items())
+        for dtypes in compat.compiled_kernels(op.type, kind)
+    )
+
+
+def _dtypes(op: tf.Operation, attribute: str) -> list[int]:
+    value = op.get_attr(attribute)
+    return [dtype.as_datatype_enum for dtype in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def _explain(missing: Sequence[tf.Operation], loops: Sequence[tf.Operation]) -> str:
+    reasons = []
+    if missing:
+        reasons.append(f"XLA has no kernel for {_list(missing)}")
+    if loops:
+        reasons.append(f"TensorFlow does not compile loops, conditions and functions within a graph: {_list(loops)}")
+    return (
+        f'compile="xla" cannot compile all of the model: {"; ".join(reasons)}. CompilePolicy(fall_back=True) lets '
+        "these run uncompiled"
+    )
+
+
+def _list(ops: Sequence[tf.Operation]) -> str:
+    more = f" and {len(ops) - _MOST_NAMES} more" if len(ops) > _MOST_NAMES else ""
+    return ", ".join(f"{op.name!r} ({op.type}{_place(op)})" for op in ops[:_MOST_NAMES]) + more
+
+
+def _place(op: tf.Operation) -> str:
+    """Return where a program made an operation: the innermost line that is neither TensorFlow's nor tpack's."""
+    for frame in reversed(op.traceback or []):
+        parts = set(frame.filename.replace("\\", "/").split("/"))
+        if not parts & {"tensorflow", "tpack", "keras", "contextlib.py", "threading.py"}:
+            return f", made in {frame.filename} line {frame.lineno}"
+    return ""
