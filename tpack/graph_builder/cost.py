@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GradFn, OptimizerFn
+from tpack.graph_builder.compiled import TowerCompiler
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.tower_func import TowerFunc
@@ -35,19 +36,19 @@ def make_grad_fn(
     tower_func: TowerFunc,
     optimizer_fn: OptimizerFn,
     options: GradientOptions,
-) -> GradFn:
-    """Return the function that builds one tower of a model with a single cost and returns its gradients.
     *,
     compiler: TowerCompiler | None = None,
+) -> GradFn:
+    """Return the function that builds one tower of a model with a single cost and returns its gradients.
 
     Args:
         get_inputs: returns the input tensors of one tower; called once in each.
         tower_func: the model; returns the cost.
         optimizer_fn: returns the optimizer, whose ``compute_gradients`` is used.
         options: how gradients are computed.
+        compiler: marks what XLA is to compile; None for nothing.
 
     Returns:
-        compiler: marks what XLA is to compile; None for nothing.
         A function without arguments, to be called inside a training tower.
 
     Shapes:
@@ -92,12 +93,12 @@ def make_grad_fn(
     return grad_fn
 
 
-def check_cost(cost: object) -> tf.Tensor:
-    """Return the cost, what the tower function returned, if it can be minimised.
 def _watched(compiler: TowerCompiler | None, tower: TowerContext) -> AbstractContextManager[None]:
     return nullcontext() if compiler is None else compiler.watching(tower)
 
 
+def check_cost(cost: object) -> tf.Tensor:
+    """Return the cost, what the tower function returned, if it can be minimised.
 
     Raises:
         GraphBuildError: It is not a tensor, not a scalar or not of a floating-point dtype.
