@@ -19,6 +19,7 @@
       StepTimeoutError       a step that did not end in the time that it was given   (also TimeoutError)
       NumericsError          NaN or infinity where numbers were wanted               (also RuntimeError)
       WorkerError            a child process that failed or died                     (also RuntimeError)
+      ClusterError           processes of a cluster that do not find each other      (also RuntimeError)
       DependencyError        an optional package that is not installed               (also ImportError)
       MissingNameError       a name of TensorFlow 1 that is not here                 (also AttributeError)
 
@@ -112,6 +113,10 @@ class WorkerError(TpackError, RuntimeError):
 
 class DataWorkerError(InputError, WorkerError):
     """A worker of a dataflow, a process or a thread, raised, died, was killed, or said nothing for too long."""
+
+
+class ClusterError(TpackError, RuntimeError):
+    """Processes of a cluster did not find each other, or one of them failed."""
 
 
 class DependencyError(TpackError, ImportError):

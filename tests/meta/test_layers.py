@@ -22,6 +22,7 @@ LEVELS = {
     "tpack.utils": 1,
     "tpack.compat": 2,
     "tpack.dataflow": 3,
+    "tpack.cluster": 3,
     "tpack.tower": 3,
     "tpack.reduction": 4,
     "tpack.tfutils": 4,
@@ -41,7 +42,15 @@ LEVELS = {
     "tpack.__main__": 10,
 }
 EXACT = {"tpack.callbacks": 4, "tpack": 9}
-WITHOUT_TENSORFLOW = ("tpack.errors", "tpack.version", "tpack.utils", "tpack.older_names", "tpack.dataflow", "tpack")
+WITHOUT_TENSORFLOW = (
+    "tpack.errors",
+    "tpack.version",
+    "tpack.utils",
+    "tpack.older_names",
+    "tpack.cluster",
+    "tpack.dataflow",
+    "tpack",
+)
 
 MODULES = modules_under("tpack")
 NAMES = {module.name for module in MODULES}

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.cluster.resolver import check_only_process
 from tpack.errors import CheckpointError, ConfigError
 from tpack.estimator import evaluation, exporting
 from tpack.estimator.building import (
@@ -32,7 +33,6 @@ from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_local_path, check_path, check_text
 from tpack.utils.dir_lock import DirectoryClaim
-from tpack.utils.env import check_only_process
 
 
 @check_arguments

@@ -7,6 +7,7 @@ calls one and the callbacks around it. Trainers are made inside the graph that t
 import inspect
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -16,6 +17,7 @@ from tpack.callbacks.checks import CheckCost
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
+from tpack.cluster.resolver import check_only_process
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
 from tpack.input_source.base import InputSource
 from tpack.tfutils.graph_lookup import get_global_step_value
@@ -27,12 +29,13 @@ from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.tower.per_graph import new_graph
 from tpack.train.broken_step import data_taken_by
+from tpack.train.calls import StepCalls
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
 from tpack.types import DataSource, Fetches, Session
 from tpack.utils import logger
-from tpack.utils.env import check_only_process
+from tpack.utils.checks import check_count
 from tpack.utils.timer import humanize_time_delta, timed_operation
 
 
@@ -84,6 +87,7 @@ class Trainer(metaclass=InOwnGraph):
         costs: scalars that ``train_op`` minimises; set with it.
         checks_cost: end training with an error when a cost, in the last step of an epoch, or a trainable variable is
             not finite.
+        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.calls`.
 
     Raises:
         ConfigError: This is one of several processes that were launched to train together, by `check_only_process`.
@@ -92,6 +96,7 @@ class Trainer(metaclass=InOwnGraph):
     is_chief = True
     executor = "auto"
     checks_cost = True
+    steps_per_call = 1
 
     def __init__(self) -> None:
         check_only_process(type(self).__name__)
@@ -111,6 +116,7 @@ class Trainer(metaclass=InOwnGraph):
         self._registered: list[Callback] = []
         self._callbacks = Callbacks([])
         self._step_counter = StepCounter(self.loop)
+        self._calls: StepCalls | None = None
         self._init_ops: list[tf.Operation] = []
         self._set_by_init_ops: list[tf.Variable] = []
         if type(self).run_step is Trainer.run_step:
@@ -153,6 +159,11 @@ class Trainer(metaclass=InOwnGraph):
         return self.loop.global_step
 
     @property
+    def coming_step(self) -> int:
+        """How many steps of the current epoch will be finished when the coming run of the train op is over."""
+        return self.loop.coming_step
+
+    @property
     def is_epoch_over(self) -> bool:
         """Whether nothing is left to be done in the current epoch but saving it."""
         return self.loop.is_epoch_over
@@ -188,9 +199,10 @@ class Trainer(metaclass=InOwnGraph):
         Raises:
             CallbackError: One is not a callback, there twice, or a monitor among the callbacks.
             GraphBuildError: There is no ``train_op`` and `run_step` is not overridden.
+            ConfigError: ``steps_per_call`` is not positive; or it is more than 1, and a callback wants to see each
+                step, the steps are fed data, or `run_step` is overridden.
         """
-        if self.train_op is None and type(self).run_step is Trainer.run_step:
-            raise GraphBuildError(f"{type(self).__name__} has nothing to run: set train_op, or override run_step")
+        self._check_steps()
         for callback in callbacks:
             if isinstance(callback, MonitorBase):
                 raise CallbackError(f"{callback} is a monitor: give it in the list of monitors, not of callbacks")
@@ -201,6 +213,21 @@ class Trainer(metaclass=InOwnGraph):
         self._callbacks = Callbacks([self._step_counter, *checks, *self._registered, EpochEnd(self.loop)])
         with self.graph.as_default(), tf.name_scope("callbacks"):
             self._callbacks.setup_graph(self)
+        if self.steps_per_call > 1:
+            with self.graph.as_default():
+                self._calls = StepCalls(self.steps_per_call, self.train_op, self._callbacks)
+            self._calls.count_by(self._step_counter)
+
+    def _check_steps(self) -> None:
+        name, runs_itself = type(self).__name__, type(self).run_step is not Trainer.run_step
+        if self.train_op is None and not runs_itself:
+            raise GraphBuildError(f"{name} has nothing to run: set train_op, or override run_step")
+        check_count(self, "steps_per_call", self.steps_per_call)
+        if self.steps_per_call > 1 and runs_itself:
+            raise ConfigError(
+                f"{name} has a run_step of its own, which is called for each step: it cannot have "
+                f"steps_per_call={self.steps_per_call}"
+            )
 
     def initialize(self, session_creator: SessionCreator, session_init: SessionInit | None = None) -> None:
         """Create the session and give the variables their first values; the graph cannot change afterwards.
@@ -260,7 +287,12 @@ class Trainer(metaclass=InOwnGraph):
             starting_step = self.loop.starting_step
         self.loop.config(steps_per_epoch, starting_epoch, max_epoch, starting_step=starting_step)
         # Closing the session makes a step return, whatever it does in TensorFlow.
-        interruption = Interruption(self.sess.close, let_go=self._callbacks.let_go, may_raise=self._may_be_interrupted)
+        interruption = Interruption(
+            self.sess.close,
+            let_go=self._callbacks.let_go,
+            may_raise=self._may_be_interrupted,
+            ask_to_end=self._ask_to_end,
+        )
         with self.graph.as_default(), self.sess.as_default(), interruption as self.interruption:
             self._train_and_finish(interruption)
         interruption.end_process()
@@ -307,7 +339,7 @@ class Trainer(metaclass=InOwnGraph):
         if num_uncounted or type(self).run_step is not Trainer.run_step:
             # Nobody knows what a step of the user's own consists of.
             return False
-        num_taken = data_taken_by(self.train_op, error)
+        num_taken = data_taken_by(self.train_op, error, prefix="" if self._calls is None else self._calls.prefix)
         if num_taken is not None and isinstance(self.input_source, InputSource):
             self.input_source.mark_prefetched(num_taken)
         return num_taken is not None
@@ -320,6 +352,11 @@ class Trainer(metaclass=InOwnGraph):
             return interruption.is_late
         # One that has begun is soon over, or is broken off.
         return not self.hooked_sess.has_begun
+
+    def _ask_to_end(self) -> None:
+        """Let a run of several steps end after the one that is being made."""
+        if self._calls is not None:
+            self._calls.stop(self.sess)
 
     def prepare_save(self) -> dict[str, Any]:
         """Let each callback object to what is about to be saved, by raising an error.
@@ -349,19 +386,30 @@ class Trainer(metaclass=InOwnGraph):
         logger.info("Training has finished!")
 
     def _run_epoch(self, interruption: Interruption) -> None:
-        loop, counter, trigger_step = self.loop, self._step_counter, self._callbacks.bound("trigger_step")
-        session = self.hooked_sess
+        loop, trigger_step = self.loop, self._callbacks.bound("trigger_step")
+        session, calls = self.hooked_sess, self._calls
+        make_steps = self._make_step if calls is None else partial(self._make_steps, calls)
         interruption.check()
         while not loop.epoch_finished:
             session.has_begun = False
             self._in_step = True
-            self.run_step()
-            counter.finish_step()
+            num_made = make_steps()
             self._in_step = False
-            trigger_step()
+            if num_made:
+                trigger_step()
             interruption.check()
             if self.hooked_sess.should_stop():
                 raise StopTraining("a callback requested it")
+
+    def _make_step(self) -> int:
+        self.run_step()
+        self._step_counter.finish_step()
+        return 1
+
+    def _make_steps(self, calls: StepCalls) -> int:
+        num_made = calls.run(self.hooked_sess, self.loop)
+        self._step_counter.finish_step()
+        return num_made
 
     def _finish(self, *, has_failed: bool) -> None:
         try:
