@@ -30,6 +30,13 @@ def test_points_come_from_a_process(make):
     assert [list(point) for point in fetched.get_data()] == POINTS
 
 
+def test_processes_that_fill_a_queue_start_without_a_reset():
+    flows = older.PrefetchData(flow(), 2), older.MultiProcessPrefetchData(flow(), 2, 1)
+    for fetched in flows:
+        assert [list(next(iter(fetched))), list(next(iter(fetched)))] == [POINTS[0], POINTS[0]]
+        fetched.close()
+
+
 def test_flows_are_written_and_read(tmp_path):
     pytest.importorskip("lmdb")
     older.dump_dataflow_to_lmdb(flow(), tmp_path / "points.lmdb")

@@ -1,7 +1,7 @@
 """Data flows under their older names, and the functions that wrote flows to files before there were serializers."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import Process, Queue
 from typing import Any
 
@@ -14,12 +14,29 @@ from tpack.dataflow.storage.tfrecord import TFRecordSerializer
 from tpack.older_names.code.renamed import older_class, older_function
 from tpack.older_names.table import say
 
-MultiProcessPrefetchData = older_class("MultiProcessPrefetchData", MultiProcessRunner, module=__name__)
 MultiThreadPrefetchData = older_class("MultiThreadPrefetchData", MultiThreadRunner, module=__name__)
 PrefetchDataZMQ = older_class("PrefetchDataZMQ", MultiProcessRunnerZMQ, module=__name__)
 
 
-class PrefetchData(MultiProcessRunner):
+class _SelfStarter(MultiProcessRunner):
+    """A `MultiProcessRunner` that need not be reset: tensorpack's had its workers since it was made."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin a pass, and reset the flow before the first one, if nobody did."""
+        if self._stream is None:
+            self.reset_state()
+        return super().__iter__()
+
+
+class MultiProcessPrefetchData(_SelfStarter):
+    """The older name of `MultiProcessRunner`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        say("MultiProcessPrefetchData", "MultiProcessRunner")
+        super().__init__(*args, **kwargs)
+
+
+class PrefetchData(_SelfStarter):
     """The older name of `MultiProcessRunner`, with one process unless it is told otherwise.
 
     Args:
