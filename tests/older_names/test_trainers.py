@@ -6,9 +6,10 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.dataflow.sources import DataFromList
-from tpack.errors import GraphBuildError
+from tpack.errors import ConfigError, GraphBuildError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.older_names.code.training import InputDesc, QueueInputTrainer
+from tpack.tower.tower_func import TowerFunc
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.trainers import (
@@ -32,6 +33,14 @@ class Model(ModelDesc):
 
     def _get_optimizer(self):
         return tf.train.GradientDescentOptimizer(0.01)
+
+
+def test_a_tower_function_is_set_by_a_method_too():
+    trainer, function = SimpleTrainer(), TowerFunc(lambda x: None, [tf.TensorSpec([], tf.float32, "x")])
+    trainer.set_tower_func(function)
+    assert trainer.tower_func is function
+    with pytest.raises(ConfigError, match="tower_func"):
+        trainer.set_tower_func(Model())
 
 
 class Keep(Callback):

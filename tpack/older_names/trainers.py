@@ -1,4 +1,7 @@
-"""Trainers that are given a config, ``SyncMultiGPUTrainer(config).train()``, and models whose cost is an attribute."""
+"""Trainers that are given a config, ``SyncMultiGPUTrainer(config).train()``, and models whose cost is an attribute.
+
+And what is called of trainers: ``set_tower_func()``.
+"""
 
 import functools
 import importlib
@@ -57,6 +60,12 @@ def _train(trainer: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         return
     del trainer.train
     importlib.import_module(_INTERFACE).launch_train_with_config(config, trainer)
+
+
+def set_tower_func(trainer: Any, tower_func: Any) -> None:
+    """Set the tower function of a ``TowerTrainer``, of whose class this is a method."""
+    say("set_tower_func(f)", "tower_func = f")
+    trainer.tower_func = tower_func
 
 
 def with_cost_attribute(model: Any) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import TowerError
 from tpack.graph_builder.predict import build_predict_tower
+from tpack.older_names.trainers import set_tower_func
 from tpack.predict.online import OnlinePredictor
 from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
 from tpack.train.trainer import Trainer
@@ -43,6 +44,8 @@ class TowerTrainer(Trainer):
             ConfigError: It is not a `TowerFunc`.
         """
         self._tower_func = check_instance(self, "tower_func", tower_func, TowerFunc)
+
+    set_tower_func = set_tower_func
 
     @property
     def input_signature(self) -> list[Any]:
