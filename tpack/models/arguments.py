@@ -16,7 +16,7 @@ from tpack.utils.checks import shown
 
 PaddingLike: TypeAlias = str | int | Sequence[int | Sequence[int]]
 """A rule, or numbers of rows and columns; `parse_padding` says in which forms."""
-Units: TypeAlias = SupportsIndex | float
+Units: TypeAlias = SupportsIndex | float | tf.Dimension
 """A whole number; 32.0 is one, since scripts that were written for Python 2 divide by ``/``, and so is a dimension."""
 Padding: TypeAlias = str | list[list[int]]
 """``"SAME"``, ``"VALID"``, or ``[[top, bottom], [left, right]]``."""

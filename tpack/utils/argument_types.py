@@ -31,12 +31,12 @@ _MOST_ENTRIES = 1000
 _IN_WORDS = {
     "DatasetV1": "a tf.data.Dataset",
     "DatasetV2": "a tf.data.Dataset",
+    "Dimension": "a dimension of a shape",
     "DataFlow": "a DataFlow; as_dataflow makes one of a list, arrays, a generator function or a dataset",
     "SessionInit": "a SessionInit; SmartInit makes one of a checkpoint, a file or a dict",
     "InputSource": "an InputSource; QueueInput(dataflow) and TFDatasetInput(dataset) are",
     "Reducer": "a Reducer; make_reducer makes one",
     "SingleCostTrainer": "a SingleCostTrainer, such as SimpleTrainer()",
-    "SupportsIndex": "an integer",
 }
 
 
