@@ -185,7 +185,7 @@ GENERATORS = (
             Edit("Utils.py", r"^EPOCH_SIZE = 100", "EPOCH_SIZE = 3"),
             Edit("RefineGAN.py", r"max_epoch=500", "max_epoch=2"),
         ),
-        seconds=420,
+        seconds=600,
     ),
     Recipe(
         "brownvc/ganimorph",
@@ -251,6 +251,8 @@ SOUNDS_AND_TEXTS = (
             Edit("hparams/default.yaml", r"batch_size: 128", "batch_size: 4"),
             Edit("hparams/default.yaml", r"hidden_units: 128", "hidden_units: 16"),
             Edit("hparams/default.yaml", r"steps_per_epoch: 100", "steps_per_epoch: 3"),
+            Edit("train.py", r"FlexibleQueueInput\(df, capacity=500\)", "QueueInput(df)", "a queue's inner parts"),
+            Edit("train.py", r"^from tensorpack_extension.*", "from tpack import QueueInput", "a queue's inner parts"),
             HYPER_PARAMETERS,
         ),
     ),
