@@ -22,6 +22,7 @@ from tensorflow.python.ops import collective_ops, control_flow_ops, control_flow
 from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
 from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
+from tensorflow.python.training.experimental import mixed_precision_global_state
 from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
 from tensorflow.python.util import _pywrap_util_port, nest
 
@@ -48,6 +49,7 @@ __all__ = [
     "is_building_gradient",
     "is_in_loop_or_function",
     "is_in_variable_store",
+    "is_mixed_precision_rewrite_enabled",
     "is_tfv2",
     "keep_watching",
     "last_loss_reduction",
@@ -102,6 +104,11 @@ def get_tf_version_tuple() -> tuple[int, int]:
 def is_onednn_enabled() -> bool:
     """Tell whether TensorFlow computes with oneDNN on the CPU: by its build, the processor and the environment."""
     return bool(_pywrap_util_port.IsMklEnabled())
+
+
+def is_mixed_precision_rewrite_enabled() -> bool:
+    """Tell whether TensorFlow was told to put 16 bits into graphs as it rewrites them."""
+    return bool(mixed_precision_global_state.is_mixed_precision_graph_rewrite_enabled())
 
 
 def collective_all_reduce(

@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -42,6 +43,75 @@ def test_new_session_leaves_the_users_config_as_it_is(graph: Any) -> None:
     with NewSessionCreator(config=config).create_session() as session:
         assert session._config.intra_op_parallelism_threads == 1
     assert config == tf.ConfigProto(intra_op_parallelism_threads=1)
+
+
+def rewrites_of(**options: Any) -> Any:
+    with NewSessionCreator(**options).create_session() as session:
+        return session._config.graph_options.rewrite_options
+
+
+@pytest.mark.parametrize(
+    ("model", "passes"),
+    [
+        (lambda x: x + 1, []),
+        (lambda x: x**3, ["pruning", "arithmetic"]),
+        (lambda x: tf.matmul(x, x), ["pruning", "remap"]),
+        (lambda x: tf.matmul(x, tf.transpose(x)), ["pruning", "arithmetic", "remap"]),
+        (lambda x: tf.assign(tf.get_variable("v", [2, 2], use_resource=True), x @ x), ["pruning", "remap"]),
+        (lambda x: tf.train.MomentumOptimizer(0.1, 0.9).minimize(x @ tf.get_variable("v", [2, 2])), []),
+        (
+            lambda x: tf.train.AdamOptimizer().minimize((x @ tf.get_variable("v", [2, 2])) ** 3),
+            ["pruning", "arithmetic"],
+        ),
+    ],
+)
+def test_new_session_makes_the_rewrites_that_pay(graph: Any, model: Any, passes: list[str]) -> None:
+    model(tf.placeholder(tf.float32, [2, 2]))
+    rewrites = rewrites_of()
+    assert list(rewrites.optimizers) == passes
+    assert rewrites.disable_meta_optimizer == (not passes)
+    assert rewrites.meta_optimizer_iterations == (rewrites.ONE if passes else rewrites.DEFAULT_NUM_ITERS)
+
+
+def test_new_session_on_gpus_chooses_their_layout(graph: Any) -> None:
+    config = tf.ConfigProto()
+    with tf.device("/device:GPU:0"):
+        tf.train.MomentumOptimizer(0.1, 0.9).minimize(tf.ones([2, 2]) @ tf.get_variable("v", [2, 2]))
+    sesscreate.choose_rewrites(config, graph)
+    assert list(config.graph_options.rewrite_options.optimizers) == ["pruning", "layout", "remap"]
+
+
+def test_new_session_makes_the_rewrites_that_the_user_pins(graph: Any) -> None:
+    tf.ones([2, 2]) ** 3
+    kept = tf.ConfigProto()
+    kept.graph_options.rewrite_options.constant_folding = kept.graph_options.rewrite_options.OFF
+    assert rewrites_of(config=kept) == kept.graph_options.rewrite_options
+    assert rewrites_of(grappler="on") == tf.ConfigProto().graph_options.rewrite_options
+    assert rewrites_of(grappler="off").disable_meta_optimizer
+    with pytest.raises(
+        ConfigError, match="grappler='on' and a config with graph_options.rewrite_options: say it in one"
+    ):
+        NewSessionCreator(config=kept, grappler="on")
+    with pytest.raises(ConfigError, match="grappler"):
+        NewSessionCreator(grappler="some")
+
+
+def test_new_session_leaves_mixed_precision_to_tensorflow(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sesscreate, "is_mixed_precision_rewrite_enabled", lambda: True)
+    config = tf.ConfigProto()
+    sesscreate.choose_rewrites(config, graph)
+    assert config == tf.ConfigProto()
+
+
+def test_rewritten_graphs_compute_what_others_do(graph: Any) -> None:
+    x = tf.constant(np.arange(12, dtype=np.float32).reshape(3, 4) / 10)
+    product = tf.matmul(x, tf.transpose(x)) ** 3 + tf.nn.relu(x @ tf.ones([4, 3]) + tf.range(3.0))
+    values = []
+    for grappler in ("auto", "on", "off"):
+        with NewSessionCreator(grappler=grappler).create_session() as session:
+            values.append(session.run(product))
+    np.testing.assert_allclose(values[0], values[2], rtol=1e-6)
+    np.testing.assert_allclose(values[1], values[2], rtol=1e-6)
 
 
 def test_new_session_lacking_a_device_is_closed_again(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:

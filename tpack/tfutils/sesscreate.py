@@ -2,17 +2,28 @@
 
 A session creator is the place to change what kind of session a trainer uses: another configuration, a cluster's target,
 a debugging wrapper around the session.
+
+Before a session runs anything for the first time, TensorFlow rewrites the graph, by the passes of Grappler. They take
+longer than all else on large graphs, once for each set of fetches, and most change nothing that shows in a step. A
+session creator of tpack asks for those that are known to, by what is in the graph; docs/benchmarks.md has the figures.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import WrongTypeError
-from tpack.tower.devices import check_session_devices, provide_cpu_devices
+from tpack.compat import is_mixed_precision_rewrite_enabled
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.tower.devices import check_session_devices, local_devices, provide_cpu_devices
+from tpack.utils.argtools import log_once
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_function, check_number, check_text, owner_name, shown
+from tpack.utils.checks import check_choice, check_function, check_number, check_text, owner_name, shown
+
+GRAPPLER = ("auto", "on", "off")
+_TRAINING = re.compile("(Resource|Sparse)*Apply")
+_PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"})
 
 
 class SessionCreator(Protocol):
@@ -52,14 +63,23 @@ class NewSessionCreator(tf.train.SessionCreator):
     Args:
         target: the address of a TensorFlow server; empty for a session in this process.
         config: a ConfigProto; None means ``get_default_sess_config()``.
+        grappler: how TensorFlow rewrites the graph before it runs it. ``"auto"`` asks for the passes that pay for what
+            is in the graph, see `choose_rewrites`; ``"on"`` for all of TensorFlow's default; ``"off"`` for none. Where
+            ``config`` has ``graph_options.rewrite_options`` of its own, these are kept.
 
     Raises:
-        ConfigError: ``config`` is not a ConfigProto.
+        ConfigError: ``config`` is not a ConfigProto, ``grappler`` is none of the three, or both say how to rewrite.
     """
 
-    def __init__(self, target: str = "", config: tf.ConfigProto | None = None) -> None:
+    def __init__(self, target: str = "", config: tf.ConfigProto | None = None, *, grappler: str = "auto") -> None:
         self.target = target if target == "" else check_text(self, "target", target)
         self.config = get_default_sess_config() if config is None else config
+        self.grappler = check_choice(self, "grappler", grappler, GRAPPLER)
+        if grappler != "auto" and _has_rewrite_options(self.config):
+            raise ConfigError(
+                f"NewSessionCreator got grappler={grappler!r} and a config with graph_options.rewrite_options: say it "
+                "in one of them"
+            )
 
     def create_session(self) -> tf.Session:
         """Return the new session.
@@ -71,6 +91,10 @@ class NewSessionCreator(tf.train.SessionCreator):
         config = tf.ConfigProto()
         config.CopyFrom(self.config)
         provide_cpu_devices(config, graph)
+        if self.grappler == "off":
+            config.graph_options.rewrite_options.disable_meta_optimizer = True
+        elif self.grappler == "auto":
+            choose_rewrites(config, graph)
         session = tf.Session(self.target, graph=graph, config=config)
         try:
             check_session_devices(session, graph)
@@ -78,6 +102,64 @@ class NewSessionCreator(tf.train.SessionCreator):
             session.close()
             raise
         return session
+
+
+@check_arguments
+def choose_rewrites(config: tf.ConfigProto, graph: tf.Graph) -> None:
+    """Let a session make the rewrites of a graph that pay, and tell in the log which, and why.
+
+    They pay on graphs with operations that there are faster ones for. Powers become products, and transposed matrices
+    are multiplied without being transposed first (``arithmetic``). Convolutions and matrix products take in the bias,
+    the normalisation and the activation after them, which they can do only where no gradient needs what is between
+    (``remap``). On GPUs, convolutions get the layout of data that is fastest there (``layout``). Each is made once.
+
+    Args:
+        config: a ConfigProto, which is changed; left as it is if it has ``graph_options.rewrite_options``, or where
+            ``enable_mixed_precision_graph_rewrite`` of TensorFlow was called, since that is one of the rewrites.
+        graph: the complete graph.
+    """
+    if _has_rewrite_options(config) or is_mixed_precision_rewrite_enabled():
+        return
+    reasons = _rewrites_that_pay(graph)
+    if reasons:
+        rewrites = config.graph_options.rewrite_options
+        rewrites.optimizers.extend(["pruning", *reasons])
+        rewrites.meta_optimizer_iterations = rewrites.ONE
+        told = "; ".join(f"{name} since {reason}" for name, reason in reasons.items())
+        log_once(f"TensorFlow rewrites the graph by some of its passes before it runs: {told}.")
+    else:
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        log_once(
+            "TensorFlow runs the graph as it is, without rewriting it first: there is nothing that this would speed up."
+        )
+
+
+def _has_rewrite_options(config: tf.ConfigProto) -> bool:
+    return bool(config.graph_options.HasField("rewrite_options"))
+
+
+def _rewrites_that_pay(graph: tf.Graph) -> dict[str, str]:
+    """Return the passes by their names in TensorFlow, in the order in which they are made, with what they are for."""
+    operations = graph.get_operations()
+    types = {op.type for op in operations}
+    has_products = not types.isdisjoint(_PRODUCTS)
+    reasons = {}
+    if "Pow" in types:
+        reasons["arithmetic"] = "there are powers"
+    elif any(_takes_transposed(op) for op in operations):
+        reasons["arithmetic"] = "there are transposed matrices that are multiplied"
+    if has_products and any(kind == "GPU" for kind, _ in local_devices(graph)):
+        reasons["layout"] = "there are products on GPUs"
+        reasons["remap"] = "they can take in what follows them"
+    elif has_products and not any(_TRAINING.match(kind) for kind in types):
+        reasons["remap"] = "nothing is trained, and products can take in what follows them"
+    return reasons
+
+
+def _takes_transposed(operation: tf.Operation) -> bool:
+    if operation.type not in ("MatMul", "BatchMatMul", "BatchMatMulV2"):
+        return False
+    return any(tensor.op.type == "Transpose" for tensor in operation.inputs)
 
 
 @check_arguments
