@@ -49,6 +49,7 @@ __all__ = [
     "is_building_gradient",
     "is_in_loop_or_function",
     "is_in_variable_store",
+    "is_marked_for_compilation",
     "is_mixed_precision_rewrite_enabled",
     "is_tfv2",
     "keep_watching",
@@ -296,6 +297,14 @@ def mark_for_compilation(operation: tfv1.Operation, scope: str) -> None:
     """
     operation._set_attr("_XlaCompile", AttrValue(b=True))
     operation._set_attr("_XlaScope", AttrValue(s=scope.encode()))
+
+
+def is_marked_for_compilation(operation: tfv1.Operation) -> bool:
+    """Tell whether XLA is to compile an operation."""
+    try:
+        return bool(operation.get_attr("_XlaCompile"))
+    except ValueError:
+        return False
 
 
 def compiled_kernels(op_type: str, device_type: str) -> list[dict[str, set[int]]]:

@@ -36,10 +36,12 @@ _CONTROL_FLOW = frozenset(
     | {"StatefulPartitionedCall", "RemoteCall", "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
     | {f"Ref{name}" for name in ("Switch", "Merge", "Enter", "Exit", "NextIteration")}
 )
-# What does something besides computing, which XLA leaves out, and what only holds or takes in a value.
+# What does something besides computing, which XLA leaves out, and what only holds, reads or takes in a value: a variable
+# that is read is often a piece of compiled code by itself, one more to be started.
 _LEFT_ALONE = frozenset(
-    {"Assert", "CheckNumerics", "CheckNumericsV2", "Print", "PrintV2", "StringFormat"}
+    {"Assert", "CheckNumerics", "CheckNumericsV2", "Print", "PrintV2", "StringFormat", "NoOp"}
     | {"VarHandleOp", "Variable", "VariableV2", "Placeholder", "PlaceholderWithDefault", "PlaceholderV2"}
+    | {"ReadVariableOp"}
 )
 # Operations that draw: XLA would draw other numbers from the same seed.
 _DRAWING = ("Random", "Multinomial", "TruncatedNormal", "StatefulUniform", "Rng")
@@ -119,10 +121,13 @@ class TowerCompiler:
         """
         ends = [op for output in outputs for op in _operations_of(output)]
         device = ends[0].device if ends else ""
-        for op in _needed(ends, self._made[tower]):
-            if op.type in _CONTROL_FLOW or _handles_lists(op):
-                self._refused.append(op)
-            elif not _is_left_alone(op) and op.device == device:
+        needed = _needed(ends, self._made[tower])
+        compiled = [op for op in needed if op.device == device and not (_is_left_alone(op) or _is_refused(op))]
+        self._refused.extend(op for op in needed if _is_refused(op))
+        names = {op.name for op in compiled if op.type != "Const"}
+        for op in compiled:
+            # A constant of operations that run uncompiled would be a piece of compiled code by itself.
+            if op.name in names or any(user.name in names for user in op.outputs[0].consumers()):
                 compat.mark_for_compilation(op, _SCOPE)
                 self._marked.append(op)
 
@@ -168,10 +173,14 @@ def _is_left_alone(op: tf.Operation) -> bool:
     return op.type in _LEFT_ALONE or any(word in op.type for word in _DRAWING)
 
 
-def _handles_lists(op: tf.Operation) -> bool:
-    """Tell whether an operation works on a list of tensors, which TensorFlow does not pass into compiled code."""
+def _is_refused(op: tf.Operation) -> bool:
+    """Tell whether TensorFlow does not compile an operation though XLA could: loops, and what has a list of tensors."""
     tensors = (*op.inputs, *op.outputs)
-    return op.type.startswith(("TensorArray", "Stack")) or any(tensor.dtype == tf.variant for tensor in tensors)
+    return (
+        op.type in _CONTROL_FLOW
+        or op.type.startswith(("TensorArray", "Stack"))
+        or any(tensor.dtype == tf.variant for tensor in tensors)
+    )
 
 
 def _has_kernel(op: tf.Operation) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import is_mixed_precision_rewrite_enabled
+from tpack.compat import is_marked_for_compilation, is_mixed_precision_rewrite_enabled
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tower.devices import check_session_devices, local_devices, provide_cpu_devices
 from tpack.utils.argtools import log_once
@@ -24,6 +24,8 @@ from tpack.utils.checks import check_choice, check_function, check_number, check
 GRAPPLER = ("auto", "on", "off")
 _TRAINING = re.compile("(Resource|Sparse)*Apply")
 _PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"})
+
+_REWRITTEN = _PRODUCTS | {"Pow"}
 
 
 class SessionCreator(Protocol):
@@ -112,6 +114,7 @@ def choose_rewrites(config: tf.ConfigProto, graph: tf.Graph) -> None:
     are multiplied without being transposed first (``arithmetic``). Convolutions and matrix products take in the bias,
     the normalisation and the activation after them, which they can do only where no gradient needs what is between
     (``remap``). On GPUs, convolutions get the layout of data that is fastest there (``layout``). Each is made once.
+    Operations that XLA compiles do not count.
 
     Args:
         config: a ConfigProto, which is changed; left as it is if it has ``graph_options.rewrite_options``, or where
@@ -140,7 +143,8 @@ def _has_rewrite_options(config: tf.ConfigProto) -> bool:
 
 def _rewrites_that_pay(graph: tf.Graph) -> dict[str, str]:
     """Return the passes by their names in TensorFlow, in the order in which they are made, with what they are for."""
-    operations = graph.get_operations()
+    # XLA has rewrites of its own, and does not compile what TensorFlow put in the place of a marked operation.
+    operations = [op for op in graph.get_operations() if op.type not in _REWRITTEN or not is_marked_for_compilation(op)]
     types = {op.type for op in operations}
     has_products = not types.isdisjoint(_PRODUCTS)
     reasons = {}
