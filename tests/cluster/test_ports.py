@@ -14,7 +14,8 @@ def test_a_reserved_port_can_be_listened_at_by_who_knows_it():
         with socket.create_server(("127.0.0.1", reservation.port)) as server:
             socket.create_connection(server.getsockname(), timeout=10).close()
         # Once more, as after a restart.
-        socket.create_server(("127.0.0.1", reservation.port)).close()
+        with socket.create_server(("127.0.0.1", reservation.port)) as again:
+            assert again.getsockname()[1] == reservation.port
     finally:
         reservation.close()
 

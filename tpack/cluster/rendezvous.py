@@ -52,6 +52,9 @@ class MeetingPoint:
         token: what sets the job apart.
         secret: what all share; None lets only processes of one machine meet.
         timeout_secs: how long each waits for the others.
+
+    Raises:
+        ConfigError: The secret is too short.
     """
 
     master: str
