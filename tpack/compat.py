@@ -13,11 +13,11 @@ import tensorflow.compat.v1 as tfv1
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.framework.device_attributes_pb2 import DeviceAttributes
 from tensorflow.core.protobuf import config_pb2
-from tensorflow.python.client import device_lib, timeline
+from tensorflow.python.client import device_lib, pywrap_tf_session, timeline
 from tensorflow.python.data.ops import multi_device_iterator_ops
 from tensorflow.python.distribute import device_util, distribute_lib
 from tensorflow.python.eager import context
-from tensorflow.python.framework import kernels
+from tensorflow.python.framework import c_api_util, kernels, random_seed
 from tensorflow.python.ops import collective_ops, control_flow_ops, control_flow_util, lookup_ops, nccl_ops
 from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
@@ -42,6 +42,8 @@ __all__ = [
     "current_device",
     "current_seed",
     "eager_mode",
+    "RandomSeeds",
+    "add_nodes",
     "fix_summation_order",
     "forget_names",
     "get_tf_version_tuple",
@@ -60,6 +62,7 @@ __all__ = [
     "make_callable",
     "make_multi_device_iterator",
     "mark_for_compilation",
+    "names_in_use",
     "nccl_all_sum",
     "nest",
     "only_in",
@@ -69,6 +72,7 @@ __all__ = [
     "shown_strategy",
     "swap_graph_state",
     "tfv1",
+    "variables_by_name",
     "watch_operations",
 ]
 
@@ -417,6 +421,81 @@ def is_in_variable_store(variable: tfv1.Variable) -> bool:
     # A creator of the user's may have returned anything.
     operation = getattr(variable, "op", None)
     return operation is not None and _get_default_variable_store()._vars.get(operation.name) is variable
+
+
+def variables_by_name() -> dict[str, tfv1.Variable]:
+    """Return the variables that ``get_variable`` of the current graph gives where one is reused, to be added to."""
+    names: dict[str, tfv1.Variable] = _get_default_variable_store()._vars
+    return names
+
+
+def names_in_use(graph: tfv1.Graph) -> dict[str, int]:
+    """Return how often names, in small letters, were asked for in a graph, to be added to."""
+    names: dict[str, int] = graph._names_in_use
+    return names
+
+
+class RandomSeeds:
+    """The seeds that a graph with a seed gives to random operations that have none: 0, 1, 2 and so on.
+
+    Args:
+        graph: the graph.
+    """
+
+    def __init__(self, graph: tfv1.Graph) -> None:
+        self._graph = graph
+
+    @property
+    def num_given(self) -> int:
+        """How many were given so far."""
+        return int(random_seed._graph_to_seed_dict.get(self._graph, 0))
+
+    def skip(self, count: int) -> None:
+        """Go on as if so many more had been given."""
+        if count:
+            random_seed._graph_to_seed_dict[self._graph] = self.num_given + count
+
+
+def add_nodes(
+    graph: tfv1.Graph,
+    nodes: tfv1.GraphDef,
+    tensors: Mapping[str, tfv1.Tensor],
+    operations: Mapping[str, tfv1.Operation],
+) -> list[tfv1.Operation]:
+    """Add operations to a graph just as they are described, outside of all blocks that are open.
+
+    Args:
+        graph: the current graph.
+        nodes: the operations; their names are new, and their functions are known to the graph.
+        tensors: what the inputs are that are not outputs of these operations, by what they are called in ``nodes``.
+        operations: the same for control inputs.
+
+    Returns:
+        The operations, in the order in which they were added.
+
+    Raises:
+        tf.errors.InvalidArgumentError: TensorFlow refuses the nodes.
+    """
+    options = c_api_util.ScopedTFImportGraphDefOptions()
+    for name, tensor in tensors.items():
+        op_name, _, index = name.partition(":")
+        pywrap_tf_session.TF_ImportGraphDefOptionsAddInputMapping(
+            options.options, op_name, int(index or 0), tensor._as_tf_output()
+        )
+    for name, operation in operations.items():
+        pywrap_tf_session.TF_ImportGraphDefOptionsRemapControlDependency(options.options, name, operation._c_op)
+    pywrap_tf_session.TF_ImportGraphDefOptionsSetValidateColocationConstraints(options.options, False)
+    # No session may run the graph before Python knows its new operations.
+    with tfv1.control_dependencies(None), graph._mutation_lock():
+        buffer = pywrap_tf_session.TF_NewBufferFromString(nodes.SerializeToString())
+        try:
+            with graph._c_graph.get() as c_graph:
+                results = pywrap_tf_session.TF_GraphImportGraphDefWithResults(c_graph, buffer, options.options)
+        finally:
+            pywrap_tf_session.TF_DeleteBuffer(buffer)
+        c_api_util.ScopedTFImportGraphDefResults(results)
+        added: list[tfv1.Operation] = graph._add_new_tf_operations(compute_devices=False)
+    return added
 
 
 def forget_names(names: Mapping[str, tfv1.Variable]) -> None:

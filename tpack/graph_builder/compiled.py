@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as tf
 from tpack import compat
 from tpack.errors import CompilationError, ConfigError
 from tpack.tower.context import TowerContext
+from tpack.tower.copying.regions import Scope
 from tpack.tower.devices import list_gpus
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
@@ -98,6 +99,7 @@ class TowerCompiler:
         self._marked: list[tf.Operation] = []
         self._refused: list[tf.Operation] = []
         self._made: defaultdict[TowerContext, list[tf.Operation]] = defaultdict(list)
+        self._last: tuple[TowerContext, int, int] | None = None
 
     @contextmanager
     def watching(self, tower: TowerContext) -> Iterator[None]:
@@ -119,6 +121,7 @@ class TowerCompiler:
             tower: the tower.
             outputs: tensors, ``IndexedSlices`` and operations.
         """
+        self._last = (tower, len(self._marked), len(self._refused))
         ends = [op for output in outputs for op in _operations_of(output)]
         device = ends[0].device if ends else ""
         needed = _needed(ends, self._made[tower])
@@ -130,6 +133,16 @@ class TowerCompiler:
             if op.name in names or any(user.name in names for user in op.outputs[0].consumers()):
                 compat.mark_for_compilation(op, _SCOPE)
                 self._marked.append(op)
+
+    def note_copy(self, tower: TowerContext) -> None:
+        """Take note of a tower that is a copy of the last one whose operations were marked, marks included."""
+        if self._last is not None:
+            last, num_marked, num_refused = self._last
+            graph, scopes = tf.get_default_graph(), (Scope(last.ns_name), Scope(tower.ns_name))
+            self._last = (tower, len(self._marked), len(self._refused))
+            for ops, begin in ((self._marked, num_marked), (self._refused, num_refused)):
+                names = [scopes[0].renamed(op.name, scopes[1]) for op in ops[begin:]]
+                ops.extend(graph.get_operation_by_name(name) for name in names)
 
     def check(self, session: tf.Session) -> None:
         """Find out what cannot be compiled, and say it, once ``session`` has its variables.

@@ -11,6 +11,7 @@ from tpack.graph_builder.base import GradFn, OptimizerFn
 from tpack.graph_builder.compiled import TowerCompiler
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
+from tpack.tower.copying.towers import alike_in_towers
 from tpack.tower.tower_func import TowerFunc
 from tpack.types import GradsAndVars
 from tpack.utils import logger
@@ -62,9 +63,8 @@ def make_grad_fn(
         ``SingleCostTrainer`` of tensorpack.
     """
 
-    def grad_fn() -> GradsAndVars:
+    def build(inputs: Sequence[tf.Tensor]) -> tuple[tf.Tensor, GradsAndVars]:
         tower = current_tower_context()
-        inputs = get_inputs()
         with _watched(compiler, tower):
             cost = check_cost(tower_func(*inputs))
         variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
@@ -88,7 +88,17 @@ def make_grad_fn(
         if compiler is not None:
             updates = tower.get_collection_in_tower(tf.GraphKeys.UPDATE_OPS)
             compiler.mark(tower, [cost, *(grad for grad, _ in found), *updates])
-        return found
+        return cost, found
+
+    def note_copy(inputs: Sequence[tf.Tensor], cost: tf.Tensor) -> None:
+        tower_func.add_tower(inputs, cost)
+        if compiler is not None:
+            compiler.note_copy(current_tower_context())
+
+    def grad_fn() -> GradsAndVars:
+        inputs = list(get_inputs())
+        _, grads = alike_in_towers(build, inputs, on_copy=lambda built: note_copy(inputs, built[0]))
+        return list(grads)
 
     return grad_fn
 

@@ -16,6 +16,7 @@ from tpack.reduction.choose.by_kind import choose_by_kind
 from tpack.reduction.functions import merge_grad_list, split_grad_list
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
 from tpack.tower.context import TowerContext
+from tpack.tower.copying.towers import TowerBuilding
 from tpack.tower.grads import ReduceOp
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
@@ -34,14 +35,22 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         average: average the gradients, or sum them.
         reducer: reduces the gradients; None for one that suits the kinds of the devices. `reducer_for_mode` makes one
             of text.
+        tower_building: as for `DataParallelBuilder`.
 
     Raises:
         ConfigError: ``reducer`` is something else, or the towers cannot be understood.
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
 
-    def __init__(self, towers: int | Sequence[int], average: bool = True, reducer: Reducer | None = None) -> None:
-        super().__init__(towers)
+    def __init__(
+        self,
+        towers: int | Sequence[int],
+        average: bool = True,
+        reducer: Reducer | None = None,
+        *,
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        super().__init__(towers, tower_building=tower_building)
         self._op = ReduceOp.MEAN if average else ReduceOp.SUM
         self._reducer = choose_by_kind(self.devices).reducer if reducer is None else reducer
 
@@ -77,7 +86,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             tensorpack's builder of the same name, which shares one optimizer between the towers and so gives other
             weights with Adam.
         """
-        towers = build_replicas(grad_fn, self.devices)
+        towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building)
         optimizer = check_optimizer(optimizer_fn())
         grads, variables = split_grad_list(towers.outputs)
         with tf.name_scope("reduce_gradients"):
@@ -94,8 +103,15 @@ class Copying(NamedTuple):
     copies: tuple[tf.Variable, ...]
 
 
-def build_replicas(grad_fn: GradFn, devices: Sequence[str]) -> BuiltTowers[GradsAndVars]:
+def build_replicas(
+    grad_fn: GradFn, devices: Sequence[str], *, tower_building: TowerBuilding = "auto"
+) -> BuiltTowers[GradsAndVars]:
     """Call ``grad_fn`` in one tower with variables of its own on each of K devices.
+
+    Args:
+        grad_fn: builds one tower.
+        devices: K names.
+        tower_building: how the third tower and all that follow come about; see `call_in_towers`.
 
     Returns:
         The towers. The n-th pairs of all of them are of copies of one variable, whatever order a tower has made.
@@ -103,7 +119,7 @@ def build_replicas(grad_fn: GradFn, devices: Sequence[str]) -> BuiltTowers[Grads
     Raises:
         TowerMismatchError: The towers created or trained different variables.
     """
-    towers = build_towers(grad_fn, devices, [True] * len(devices))
+    towers = build_towers(grad_fn, devices, [True] * len(devices), tower_building=tower_building)
     return BuiltTowers(align_own_gradients(towers.outputs, towers.contexts), towers.contexts)
 
 

@@ -9,6 +9,7 @@ from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_shared_gradients, build_towers
 from tpack.reduction.functions import aggregate_grads_colocate
 from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.copying.towers import TowerBuilding
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.grads import Gradient, map_gradient_values
 from tpack.types import GradsAndVars
@@ -24,22 +25,25 @@ class SharedVariablesBuilder(DataParallelBuilder):
     Args:
         towers: how many towers, or the numbers of their GPUs.
         ps_device: ``"cpu"`` puts all variables on the CPU, ``"gpu"`` balances them over the towers' devices by bytes.
+        tower_building: as for `DataParallelBuilder`.
 
     Raises:
         ConfigError: ``ps_device`` is something else, or the towers cannot be understood.
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
 
-    def __init__(self, towers: int | Sequence[int], ps_device: str = "gpu") -> None:
+    def __init__(
+        self, towers: int | Sequence[int], ps_device: str = "gpu", *, tower_building: TowerBuilding = "auto"
+    ) -> None:
         if ps_device not in PS_DEVICES:
             raise ConfigError(f"ps_device must be one of {', '.join(PS_DEVICES)}, got {shown(ps_device)}")
-        super().__init__(towers)
+        super().__init__(towers, tower_building=tower_building)
         self._ps_device = ps_device
 
     def _build_towers(self, grad_fn: GradFn) -> BuiltTowers[GradsAndVars]:
         ps_devices = ["/device:CPU:0"] if self._ps_device == "cpu" else list(self.devices)
         setters = [LeastLoadedDeviceSetter(device, ps_devices) for device in self.devices]
-        towers = build_towers(grad_fn, setters, [False] * len(setters))
+        towers = build_towers(grad_fn, setters, [False] * len(setters), tower_building=self._tower_building)
         return BuiltTowers(align_shared_gradients(towers.outputs), towers.contexts)
 
 
@@ -52,6 +56,7 @@ class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
     Args:
         towers: as for `SharedVariablesBuilder`.
         ps_device: as for `SharedVariablesBuilder`.
+        tower_building: as for `DataParallelBuilder`.
     """
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
@@ -97,14 +102,22 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         towers: how many towers, or the numbers of their GPUs.
         scale_gradient: multiply gradients by 1/K, so that the K updates of a step together are as large as one.
         ps_device: ``"cpu"`` puts all variables on the CPU, ``"gpu"`` balances them over the towers' devices.
+        tower_building: as for `DataParallelBuilder`.
 
     Raises:
         ConfigError: The arguments cannot be understood.
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
 
-    def __init__(self, towers: int | Sequence[int], scale_gradient: bool = True, *, ps_device: str = "cpu") -> None:
-        super().__init__(towers, ps_device)
+    def __init__(
+        self,
+        towers: int | Sequence[int],
+        scale_gradient: bool = True,
+        *,
+        ps_device: str = "cpu",
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        super().__init__(towers, ps_device, tower_building=tower_building)
         self._scale_gradient = scale_gradient
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.tower.context import TowerContext, TrainTowerContext
+from tpack.tower.copying.towers import TowerBuilding, check_tower_building
 from tpack.tower.devices import Device, resolve_device, resolve_devices
 from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
@@ -32,14 +33,16 @@ class DataParallelBuilder(GraphBuilder):
 
     Args:
         towers: how many towers, or the numbers of their GPUs.
+        tower_building: how the third tower and all that follow come about; see `call_in_towers`.
 
     Raises:
-        ConfigError: No tower, or a GPU number that is negative or there twice.
+        ConfigError: No tower, or a GPU number that is negative or there twice, or another ``tower_building``.
         DeviceError: A GPU that the machine, having GPUs, does not have.
     """
 
-    def __init__(self, towers: int | Sequence[int]) -> None:
+    def __init__(self, towers: int | Sequence[int], *, tower_building: TowerBuilding = "auto") -> None:
         self._devices = resolve_devices(towers)
+        self._tower_building = check_tower_building(self, tower_building)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -98,7 +101,13 @@ class BuiltTowers(Generic[T]):
     contexts: tuple[TowerContext, ...]
 
 
-def build_towers(func: Callable[[], T], devices: Sequence[Device], own_variables: Sequence[bool]) -> BuiltTowers[T]:
+def build_towers(
+    func: Callable[[], T],
+    devices: Sequence[Device],
+    own_variables: Sequence[bool],
+    *,
+    tower_building: TowerBuilding = "auto",
+) -> BuiltTowers[T]:
     """Call ``func`` once in each of K towers.
 
     Args:
@@ -106,6 +115,7 @@ def build_towers(func: Callable[[], T], devices: Sequence[Device], own_variables
         devices: K device names or device functions.
         own_variables: K flags: whether the tower has variables of its own. The first tower's variables are the main
             ones, without a prefix, whatever its flag says; a tower without its own takes those.
+        tower_building: how the third tower and all that follow come about; see `call_in_towers`.
 
     Returns:
         The towers, in the order of the devices.
@@ -132,7 +142,7 @@ def build_towers(func: Callable[[], T], devices: Sequence[Device], own_variables
         )
         for index, (device, has_own) in enumerate(zip(devices, own_variables, strict=True))
     ]
-    return BuiltTowers(call_in_towers(contexts, func), tuple(contexts))
+    return BuiltTowers(call_in_towers(contexts, func, tower_building), tuple(contexts))
 
 
 def align_shared_gradients(tower_grads: Sequence[GradsAndVars]) -> list[GradsAndVars]:

@@ -8,6 +8,7 @@ innermost one, `current_frame`, says where code is, to trainers and strategies a
 function, which TensorFlow builds into a graph of its own, is part of what is around it.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeAlias
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack import compat
@@ -56,6 +58,12 @@ class TowerContext:
         reuse: take the variables that exist and create none but local ones.
         ownership: whose the variables are; None for what the arguments above say.
 
+    Attributes:
+        asked: what the code in the tower asked for that tells towers from each other.
+        copying: what the towers that are built together know of their copies, `tpack.tower.copying`.
+        own_constants: functions that give the values of this tower's constants for another tower, by their names, where
+            the two differ.
+
     Raises:
         ConfigError: The index is not below the total.
         TowerError: It is entered inside another tower of the same graph, or a second time.
@@ -81,12 +89,13 @@ class TowerContext:
         check_count(self, "total", total)
         if not 0 <= index < total:
             raise ConfigError(f"tower index {index} is not one of {total} towers")
-        self.name = tower_name
+        self._name = tower_name
         self.is_training = bool(is_training)
-        self.vs_name = vs_name
-        self.index = index
+        self._vs_name = vs_name
+        self._index = index
         self.total = total
-        self.device = device
+        self._device = device
+        self.asked: set[str] = set()
         self.has_own_variables = bool(vs_name) if has_own_variables is None else has_own_variables
         self.ownership = ownership or ownership_of(
             is_training=self.is_training, is_main=index == 0, has_own_variables=self.has_own_variables, reuse=reuse
@@ -96,25 +105,66 @@ class TowerContext:
         unnamed_scope = tower_name if index == 0 and not reuse else ""
         self.recorder = VariableRecorder(repr(self), self.ownership, unnamed_scope=unnamed_scope, own_scope=tower_name)
         self.collections = TowerCollections(self.ownership.policy, says_dropped=self.is_training)
+        self.copying: object = None
+        self.own_constants: dict[str, Callable[[TowerContext], np.ndarray]] = {}
         self._reuse = reuse
         self._graph: tf.Graph | None = None
         self.control_flow: object = None
         self._scopes = ExitStack()
 
     @property
+    def name(self) -> str:
+        """The name scope of the tower; empty for none."""
+        self._note_asked("name")
+        return self._name
+
+    @property
     def ns_name(self) -> str:
         """The name scope of the tower; empty for none."""
-        return self.name
+        self._note_asked("ns_name")
+        return self._name
+
+    @property
+    def vs_name(self) -> str:
+        """The variable scope of the tower; empty for the one around it."""
+        self._note_asked("vs_name")
+        return self._vs_name
+
+    @property
+    def index(self) -> int:
+        """Which of the K towers this is."""
+        self._note_asked("index")
+        return self._index
+
+    @property
+    def device(self) -> Device | None:
+        """The device name or device function of the tower; None for the current one."""
+        self._note_asked("device")
+        return self._device
+
+    def _note_asked(self, what: str) -> None:
+        # What tpack does with the answer is known to be alike in all towers, or said by `note_asked`.
+        caller = sys._getframe(2).f_globals.get("__name__", "")
+        if not caller.startswith("tpack."):
+            self.asked.add(what)
+
+    def note_asked(self, what: str) -> None:
+        """Take note that what is built here may depend on what tells this tower from others, after the first.
+
+        Args:
+            what: what was asked for, such as ``"index"``; for the log.
+        """
+        self.asked.add(what)
 
     @property
     def is_main_tower(self) -> bool:
         """Whether this is the first tower."""
-        return self.index == 0
+        return self._index == 0
 
     @property
     def is_main_training_tower(self) -> bool:
         """Whether this is the first tower and built for training: what writes summaries once a run asks this."""
-        return self.is_training and self.index == 0
+        return self.is_training and self._index == 0
 
     @property
     def updates_variables(self) -> bool:
@@ -159,6 +209,7 @@ class TowerContext:
             TowerError: This is not the current tower, its partners are not built together with it, ``fn`` returned
                 something else, or this is a TensorFlow loop or condition.
         """
+        self.note_asked("merge_call")
         frame = current_frame()
         if frame.tower is not self or not self.collections.is_open or is_in_control_flow():
             raise TowerError(

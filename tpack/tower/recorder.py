@@ -93,6 +93,11 @@ class VariableRecorder:
         self.paths.note(path, variable)
         return variable
 
+    @property
+    def asked_for(self) -> list[tuple[str, tf.Variable]]:
+        """The variables, each with the path that it was asked for on."""
+        return [(path, variable) for (path, _), variable in zip(self._asked_for, self.variables, strict=True)]
+
     def record(self, path: str, variable: tf.Variable) -> None:
         """Record a variable that was asked for on a path."""
         self.variables.append(variable)

@@ -105,8 +105,17 @@ class TowerFunc:
         output = self._tower_fn(*inputs)
         if context.updates_variables:
             updates.collect(context.recorder.variables)
-        self._handles.append(TowerHandle(context, inputs, output, self.input_names))
+        self.add_tower(inputs, output)
         return output
+
+    def add_tower(self, inputs: Sequence[tf.Tensor], output: object) -> None:
+        """Add a handle of the current tower, which was built in another way than by calling this.
+
+        Args:
+            inputs: the tower's, one for each entry of the signature.
+            output: what the wrapped function would have returned.
+        """
+        self._handles.append(TowerHandle(current_tower_context(), inputs, output, self.input_names))
 
 
 def _check_takes(function: ModelFunction, names: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from tpack.older_names.trainers import takes_config
 from tpack.reduction.base import Reducer
 from tpack.reduction.modes import ReductionMode, reducer_for_mode
 from tpack.tower.context import TowerContext, current_tower_context
+from tpack.tower.copying.towers import TowerBuilding
 from tpack.tower.devices import resolve_devices, tower_indices
 from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars
@@ -63,6 +64,7 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
             known and take the fastest (see `choose_by_measurement`), or None for what suits the devices.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
+        tower_building: as for `DataParallelBuilder`: how the third tower and all that follow come about.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         *,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
+        tower_building: TowerBuilding = "auto",
     ) -> None:
-        builder = SyncMultiGPUReplicatedBuilder(gpus, average, _reducer_for(gpus, mode))
+        reducer = _reducer_for(gpus, mode)
+        builder = SyncMultiGPUReplicatedBuilder(gpus, average, reducer, tower_building=tower_building)
         super().__init__(builder, precision=precision, compile=compile)
 
 
@@ -87,6 +91,7 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
         average: average the gradients, or sum them.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
+        tower_building: as for `DataParallelBuilder`: how the third tower and all that follow come about.
     """
 
     def __init__(
@@ -96,8 +101,10 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
         *,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
+        tower_building: TowerBuilding = "auto",
     ) -> None:
-        builder = SyncMultiGPUReplicatedBuilder(gpus, average, _reducer_for(gpus, "hierarchical"))
+        reducer = _reducer_for(gpus, "hierarchical")
+        builder = SyncMultiGPUReplicatedBuilder(gpus, average, reducer, tower_building=tower_building)
         super().__init__(builder, precision=precision, compile=compile)
 
 
@@ -111,6 +118,7 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
         ps_device: ``"cpu"`` or ``"gpu"``; None balances over the GPUs when there are few.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
+        tower_building: as for `DataParallelBuilder`: how the third tower and all that follow come about.
     """
 
     def __init__(
@@ -120,10 +128,11 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
         *,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
+        tower_building: TowerBuilding = "auto",
     ) -> None:
         if ps_device is None:
             ps_device = "gpu" if len(tower_indices(gpus)) <= _MAX_TOWERS_TO_BALANCE else "cpu"
-        builder = SyncMultiGPUParameterServerBuilder(gpus, ps_device)
+        builder = SyncMultiGPUParameterServerBuilder(gpus, ps_device, tower_building=tower_building)
         super().__init__(builder, precision=precision, compile=compile)
 
 
@@ -137,6 +146,7 @@ class AsyncMultiGPUTrainer(BuilderTrainer):
         scale_gradient: multiply gradients by 1/K.
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
+        tower_building: as for `DataParallelBuilder`: how the third tower and all that follow come about.
     """
 
     def __init__(
@@ -146,17 +156,23 @@ class AsyncMultiGPUTrainer(BuilderTrainer):
         *,
         precision: str | PrecisionPolicy = "float32",
         compile: Compile = None,
+        tower_building: TowerBuilding = "auto",
     ) -> None:
-        super().__init__(AsyncMultiGPUBuilder(gpus, scale_gradient), precision=precision, compile=compile)
+        builder = AsyncMultiGPUBuilder(gpus, scale_gradient, tower_building=tower_building)
+        super().__init__(builder, precision=precision, compile=compile)
 
 
 @takes_config
 @check_arguments
 def SyncMultiGPUTrainer(
-    gpus: int | Sequence[int], *, precision: str | PrecisionPolicy = "float32", compile: Compile = None
+    gpus: int | Sequence[int],
+    *,
+    precision: str | PrecisionPolicy = "float32",
+    compile: Compile = None,
+    tower_building: TowerBuilding = "auto",
 ) -> BuilderTrainer:
     """Return the synchronous trainer to use when nothing speaks for another one: the replicated one."""
-    return SyncMultiGPUTrainerReplicated(gpus, precision=precision, compile=compile)
+    return SyncMultiGPUTrainerReplicated(gpus, precision=precision, compile=compile, tower_building=tower_building)
 
 
 @check_arguments

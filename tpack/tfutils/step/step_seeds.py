@@ -21,7 +21,8 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import is_building_gradient, is_in_loop_or_function
 from tpack.errors import ConfigError
 from tpack.tfutils.graph_lookup import get_global_step_var
-from tpack.tower.context import get_current_tower_context
+from tpack.tower.context import TowerContext, get_current_tower_context
+from tpack.tower.copying.regions import Scope
 from tpack.tower.per_graph import PerGraph, built_graph
 
 Sampler: TypeAlias = Callable[..., tf.Tensor]
@@ -107,22 +108,30 @@ def uniform_of_step(kind: str, seed: int | None = None) -> Sampler | None:
     is_countable = randomness.follows_steps and not is_in_loop_or_function(tf.get_default_graph())
     if tower is None or not tower.is_training or not is_countable:
         return None
-    place = _place(f"{kind} {tower.index} {tf.get_variable_scope().name}", randomness.num_calls, kind)
+    scope = tf.get_variable_scope().name
+    number = _number(f"{kind} {tower.index} {scope}", randomness.num_calls, kind)
     given = randomness.seed_of(graph)
     if given is None:
         given = randomness.chance if seed is None else _SEED_WITHOUT_ANY
     with tf.init_scope():
         key = randomness.key_of(given)
-    counter = np.array([0, _hashed(f"{place} {seed}")], np.uint64)
+
+    def counter_in(other: TowerContext) -> np.ndarray:
+        there = Scope(tower.vs_name).renamed(scope, Scope(other.vs_name))
+        return np.array([0, _hashed(f"{kind} {other.index} {there} {number} {seed}")], np.uint64)
 
     def draw(shape: Any, dtype: tf.DType = tf.float32) -> tf.Tensor:
-        return tf.raw_ops.StatelessRandomUniformV2(shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=dtype)
+        drawn = tf.raw_ops.StatelessRandomUniformV2(
+            shape=shape, key=key, counter=counter_in(tower), alg=_PHILOX, dtype=dtype
+        )
+        tower.own_constants[drawn.op.inputs[2].op.name] = counter_in
+        return drawn
 
     return draw
 
 
-def _place(scope: str, num_calls: dict[str, int], kind: str) -> str:
-    """Return the name of the place of a call, and count it unless it is one that is computed again."""
+def _number(scope: str, num_calls: dict[str, int], kind: str) -> int:
+    """Return which call in a scope this is, and count it unless it is one that is computed again."""
     if not is_building_gradient(built_graph()) or not num_calls[scope]:
         num_calls[scope] += 1
     elif num_calls[scope] > 1:
@@ -130,7 +139,7 @@ def _place(scope: str, num_calls: dict[str, int], kind: str) -> str:
             f"{kind} is computed again for its gradient, and there are {num_calls[scope]} of it in the variable scope "
             f"{tf.get_variable_scope().name!r}: give each a name of its own, so that it draws the same numbers again"
         )
-    return f"{scope} {num_calls[scope]}"
+    return num_calls[scope]
 
 
 def _hashed(text: str) -> int:

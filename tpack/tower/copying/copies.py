@@ -1,0 +1,276 @@
+"""Towers that are copies of the second one: its operations under other names and on another device.
+
+What Python knows of a tower is made anew from what it knows of the second one: variables, and the items of collections.
+"""
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import BaseVariable, RandomSeeds, add_nodes, names_in_use, variables_by_name
+from tpack.tower.context import TowerContext
+from tpack.tower.copying.comparing import Likeness
+from tpack.tower.copying.regions import NotAlike, Region, Scope, device_of, external_inputs, is_variable, tensor_leaves
+from tpack.tower.keras_values import gives_value, is_keras_loaded
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, tf.DType, tf.TensorShape, np.generic)
+_COLOCATED = b"loc:@"
+_OF_TF_KERAS = ("_assign_placeholder", "_keras_initialized")
+
+
+class Copier:
+    """Copies the second of several towers.
+
+    Args:
+        region: what was built in it.
+        likeness: how the copies differ from it.
+
+    Raises:
+        NotAlike: It returned, collected or made something that cannot be copied.
+    """
+
+    def __init__(self, region: Region, likeness: Likeness) -> None:
+        self._region = region
+        self._like = likeness
+        self._external = external_inputs(region.nodes)
+        self._versions = tf.get_default_graph().graph_def_versions
+        self._texts: defaultdict[str, list[str]] = defaultdict(list)
+        for name, key in sorted(likeness.texts):
+            self._texts[name].append(key)
+        _check_region(region)
+
+    @property
+    def output(self) -> Any:
+        """What the function returned in the second tower."""
+        return self._region.output
+
+    def copy_to(self, tower: TowerContext, args: Any) -> "TowerCopy":
+        """Build the copy in another tower, which is the current one.
+
+        Args:
+            tower: the tower.
+            args: the arguments of the call that is spared.
+        """
+        graph, region = tf.get_default_graph(), self._region
+        given = tensor_leaves(args)
+        seeds = RandomSeeds(graph)
+        nodes = _Nodes(region, self._like, tower, seeds.num_given - region.seeds.start, self._texts)
+        ops = add_nodes(graph, nodes.graph_def(self._versions), *self._inputs(graph, tower, given))
+        seeds.skip(len(region.seeds))
+        made = TowerCopy(region, tower, ops, dict(zip(map(id, tensor_leaves(region.args)), given, strict=True)))
+        made.register()
+        return made
+
+    def _inputs(
+        self, graph: tf.Graph, tower: TowerContext, given: list[tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Operation]]:
+        """Return what the inputs and control inputs from outside are in another tower."""
+        tensors, operations = {}, {}
+        for name in self._external:
+            plain = name.lstrip("^")
+            varying = self._like.varying.get(plain)
+            tensor = None if varying is None else varying(tower.index, given)
+            if name.startswith("^"):
+                operations[plain] = graph.get_operation_by_name(plain) if tensor is None else tensor.op
+            else:
+                by_name = plain if ":" in plain else f"{plain}:0"
+                tensors[name] = graph.get_tensor_by_name(by_name) if tensor is None else tensor
+        return tensors, operations
+
+
+class _Nodes:
+    """The nodes of a copy."""
+
+    def __init__(
+        self, region: Region, like: Likeness, tower: TowerContext, more_seeds: int, texts: dict[str, list[str]]
+    ) -> None:
+        self._region = region
+        self._like = like
+        self._tower = tower
+        self._scopes = (region.scope, Scope(tower.name))
+        self._device = device_of(tower)
+        self._more_seeds = more_seeds
+        self._texts = texts
+
+    def graph_def(self, versions: Any) -> tf.GraphDef:
+        """Return them, with the functions that are the tower's own."""
+        graph_def = tf.GraphDef(versions=versions)
+        for node in self._region.nodes.values():
+            other = graph_def.node.add()
+            other.CopyFrom(node)
+            self._rename(other)
+            self._adapt(other, node.name)
+        for definition in self._like.functions.values():
+            function = graph_def.library.function.add()
+            function.CopyFrom(definition)
+            function.signature.name = self._renamed_function(definition.signature.name)
+            for node in function.node_def:
+                self._rename_functions(node)
+                if node.device == self._region.device:
+                    node.device = self._device
+        return graph_def
+
+    def _rename(self, node: tf.NodeDef) -> None:
+        node.name = self._renamed(node.name)
+        node.input[:] = [self._renamed_input(name) for name in node.input]
+        if "_class" in node.attr:
+            groups = node.attr["_class"].list.s
+            names = [group.removeprefix(_COLOCATED).decode() for group in groups]
+            groups[:] = [_COLOCATED + self._renamed_input(name).encode() for name in names]
+        self._rename_functions(node)
+
+    def _rename_functions(self, node: tf.NodeDef) -> None:
+        for value in node.attr.values():
+            if value.WhichOneof("value") == "func":
+                value.func.name = self._renamed_function(value.func.name)
+
+    def _adapt(self, node: tf.NodeDef, name: str) -> None:
+        """Make all else of a node what it is in this tower."""
+        if name in self._like.own_device:
+            node.device = self._device
+        if name in self._like.seeds:
+            node.attr["seed2"].i += self._more_seeds
+        if is_variable(node):
+            for key in ("shared_name", "debug_name"):
+                if key in node.attr:
+                    node.attr[key].s = self._renamed(node.attr[key].s.decode()).encode()
+        if "_gradient_op_type" in node.attr:
+            # The function of this name knows the second tower's tensors: a gradient through the copy must not use it.
+            node.attr["_gradient_op_type"].s += b" of a tower that is a copy"
+        self._adapt_constant(node, name)
+
+    def _adapt_constant(self, node: tf.NodeDef, name: str) -> None:
+        own = self._region.tower.own_constants.get(name)
+        if own is not None:
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(own(self._tower)))
+        for key in () if own is not None else self._texts.get(name, ()):
+            self._rename_text(node.attr[key])
+
+    def _rename_text(self, value: Any) -> None:
+        if value.WhichOneof("value") == "s":
+            value.s = self._renamed(value.s.decode()).encode()
+        else:
+            value.tensor.string_val[:] = [self._renamed(text.decode()).encode() for text in value.tensor.string_val]
+
+    def _renamed(self, name: str) -> str:
+        return self._scopes[0].renamed(name, self._scopes[1])
+
+    def _renamed_input(self, name: str) -> str:
+        mark = "^" if name.startswith("^") else ""
+        op = name.removeprefix("^").partition(":")[0]
+        return mark + self._renamed(name.removeprefix("^")) if op in self._region.nodes else name
+
+    def _renamed_function(self, name: str) -> str:
+        return f"{name}_{self._scopes[1].name.replace('/', '_')}" if name in self._like.functions else name
+
+
+class TowerCopy:
+    """One copy, and what of the second tower is what in it.
+
+    Args:
+        region: what was built in the second tower.
+        tower: the tower of the copy.
+        ops: the operations of the copy.
+        given: the tensors that this tower is given, by the ids of those that the second one was given.
+    """
+
+    def __init__(
+        self, region: Region, tower: TowerContext, ops: Iterable[tf.Operation], given: dict[int, tf.Tensor]
+    ) -> None:
+        self._region = region
+        self._tower = tower
+        self._scope = Scope(tower.name)
+        self._ops = {op.name: op for op in ops}
+        self._given = given
+        self._variables: dict[int, tf.Variable] = {}
+
+    def of(self, structure: Any) -> Any:
+        """Return what something of the second tower is in the copy."""
+        return tf.nest.map_structure(self._of_leaf, structure)
+
+    def _of_leaf(self, leaf: Any) -> Any:
+        if isinstance(leaf, BaseVariable):
+            return self._variable(leaf)
+        if isinstance(leaf, tf.Tensor):
+            return self._given.get(id(leaf), self._operation(leaf.op).outputs[leaf.value_index])
+        if isinstance(leaf, tf.Operation):
+            return self._operation(leaf)
+        if tf.is_tensor(leaf):
+            return tf.nest.map_structure(self._of_leaf, leaf, expand_composites=True)
+        return leaf
+
+    def _operation(self, op: tf.Operation) -> tf.Operation:
+        return self._ops[self._renamed(op.name)] if op in self._region else op
+
+    def _variable(self, variable: tf.Variable) -> tf.Variable:
+        if getattr(variable, "op", None) not in self._region:
+            return variable
+        if id(variable) not in self._variables:
+            self._variables[id(variable)] = self._copied_variable(variable)
+        return self._variables[id(variable)]
+
+    def _copied_variable(self, variable: tf.Variable) -> tf.Variable:
+        other: tf.Variable = object.__new__(type(variable))
+        # TensorFlow's bookkeeping of checkpoints is made anew where it is needed.
+        vars(other).update({k: self._attribute(v) for k, v in vars(variable).items() if not k.startswith("_self_")})
+        return other
+
+    def _attribute(self, value: Any) -> Any:
+        if isinstance(value, (tf.Tensor, tf.Operation)):
+            return self._of_leaf(value)
+        if isinstance(value, str):
+            return device_of(self._tower) if value == self._region.device else self._renamed(value)
+        if isinstance(value, tf.Variable.SaveSliceInfo):
+            value = copy.copy(value)
+            value.full_name = self._renamed(value.full_name)
+        return value
+
+    def _renamed(self, name: str) -> str:
+        return self._region.scope.renamed(name, self._scope)
+
+    def register(self) -> None:
+        """Make the copy known, as if its operations and variables had been made one by one."""
+        graph, region, recorder = tf.get_default_graph(), self._region, self._tower.recorder
+        for path, variable in region.variables:
+            renamed, other = self._renamed(path), self._variable(variable)
+            recorder.record(renamed, other)
+            if other is not variable:
+                recorder.paths.note(renamed, other)
+        variables_by_name().update({self._renamed(name): self._variable(v) for name, v in region.stored.items()})
+        for key, items in region.collections.items():
+            for item in items:
+                graph.add_to_collection(key, self.of(item))
+        # TensorFlow finds names that are still free by these, in small letters.
+        lower, other_lower = Scope(region.scope.name.lower()), Scope(self._scope.name.lower())
+        used = {lower.renamed(n, other_lower): count for n, count in region.names.items() if lower.is_in(n)}
+        names_in_use(graph).update(used)
+
+
+def check_copyable(structure: Any, what: str) -> None:
+    """Refuse a structure that holds something which cannot be told from one tower to another.
+
+    Args:
+        structure: of the second tower.
+        what: what is done with it; for the message.
+
+    Raises:
+        NotAlike: It does.
+    """
+    for leaf in tf.nest.flatten(structure):
+        if not (isinstance(leaf, (*_PLAIN, BaseVariable, tf.Operation, np.ndarray)) or tf.is_tensor(leaf)):
+            raise NotAlike(f"{what} a {type(leaf).__name__}, of which nobody knows what it holds")
+
+
+def _check_region(region: Region) -> None:
+    check_copyable(region.output, "it returns")
+    for key, items in region.collections.items():
+        check_copyable(items, f"it adds to the collection {key!r}")
+    for _, variable in region.variables:
+        if any(hasattr(variable, name) for name in _OF_TF_KERAS):
+            raise NotAlike(f"tf_keras gives {variable.op.name} a value in a session of its own")
+    if is_keras_loaded() and any(map(gives_value, region.ops)):
+        raise NotAlike("Keras gives its variables values")

@@ -1,0 +1,188 @@
+"""What one call of a function built in a tower: operations, variables, names and items of collections."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import RandomSeeds, names_in_use, variables_by_name
+from tpack.tower.collections import CollectionSnapshot
+from tpack.tower.context import TowerContext
+from tpack.tower.devices import VARIABLE_OP_TYPES
+
+
+class NotAlike(Exception):
+    """Why a tower cannot be a copy of another one; to be told in the log."""
+
+
+@dataclass
+class Region:
+    """A finished call.
+
+    Attributes:
+        tower: the tower in which it was called.
+        args: its arguments.
+        output: what it returned.
+        ops: the operations that it made, in their order.
+        nodes: how TensorFlow describes them when the call is over, by their names.
+        seeds: the seeds that the graph gave to random operations meanwhile.
+        collections: what it added to collections.
+        variables: what the tower's recorder was given: paths and variables.
+        stored: the variables that ``get_variable`` knows since then, by their names.
+        names: the names that were asked for, each with how often by now.
+    """
+
+    tower: TowerContext
+    args: Any
+    output: Any
+    ops: list[tf.Operation]
+    nodes: dict[str, tf.NodeDef]
+    seeds: range
+    collections: dict[str, list[Any]]
+    variables: list[tuple[str, tf.Variable]]
+    stored: dict[str, tf.Variable]
+    names: dict[str, int]
+    by_name: dict[str, tf.Operation] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.by_name = {op.name: op for op in self.ops}
+
+    @property
+    def scope(self) -> "Scope":
+        """How the names of the tower are told from those of others."""
+        return Scope(self.tower.name)
+
+    @property
+    def device(self) -> str:
+        """The device on which operations are that ask for none."""
+        return device_of(self.tower)
+
+    def __contains__(self, element: tf.Operation | tf.Tensor) -> bool:
+        op = element.op if isinstance(element, tf.Tensor) else element
+        return self.by_name.get(op.name) is op
+
+
+class RegionRecorder:
+    """Records what is built in a tower from now on, until `finish`.
+
+    Args:
+        tower: the current tower.
+    """
+
+    def __init__(self, tower: TowerContext) -> None:
+        self._tower = tower
+        self._graph = tf.get_default_graph()
+        self._num_ops = len(self._graph.get_operations())
+        self._num_variables = len(tower.recorder.variables)
+        self._seeds = RandomSeeds(self._graph).num_given
+        self._collections = {key: list(self._graph.get_collection(key)) for key in _keys(self._graph)}
+        self._snapshot = CollectionSnapshot()
+        self._stored = set(variables_by_name())
+        self._names = dict(names_in_use(self._graph))
+
+    def finish(self, args: Any, output: Any) -> Region:
+        """Return what was built.
+
+        Raises:
+            NotAlike: Something was taken out of a collection.
+        """
+        graph, recorder = self._graph, self._tower.recorder
+        ops = graph.get_operations()[self._num_ops :]
+        names = names_in_use(graph)
+        return Region(
+            tower=self._tower,
+            args=args,
+            output=output,
+            ops=ops,
+            nodes={op.name: op.node_def for op in ops},
+            seeds=range(self._seeds, RandomSeeds(graph).num_given),
+            collections=self._added(),
+            variables=recorder.asked_for[self._num_variables :],
+            stored={name: v for name, v in variables_by_name().items() if name not in self._stored},
+            names={name: count for name, count in names.items() if self._names.get(name) != count},
+        )
+
+    def _added(self) -> dict[str, list[Any]]:
+        added = {}
+        for key in _keys(self._graph):
+            before, now = self._collections.get(key, []), self._graph.get_collection(key)
+            if len(now) < len(before) or any(a is not b for a, b in zip(before, now, strict=False)):
+                raise NotAlike(f"it changes what the collection {key!r} held before")
+            if len(now) > len(before):
+                added[key] = self._snapshot.added(key)
+                if len(added[key]) != len(now) - len(before):
+                    raise NotAlike(f"it adds something to the collection {key!r} that is there already")
+        return added
+
+
+class Scope:
+    """The name scope of a tower, which is part of names anywhere in them, as in ``tower1/gradients/tower1/mul_grad``.
+
+    Args:
+        name: such as ``"tower1"``; empty for none.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._part = re.compile(rf"(^|[/@]){re.escape(name)}(?=/|$)")
+
+    def is_in(self, text: str) -> bool:
+        """Tell whether the scope is part of a name."""
+        return bool(self.name) and self._part.search(text) is not None
+
+    def renamed(self, text: str, other: "Scope") -> str:
+        """Return a name as it is in another tower."""
+        if not self.name or self.name not in text:
+            return text
+        return self._part.sub(rf"\g<1>{other.name}", text)
+
+
+def device_of(tower: TowerContext) -> str:
+    """Return the device on which a tower computes.
+
+    Raises:
+        NotAlike: It is chosen by a function that does not tell.
+    """
+    device = tower.device
+    worker = getattr(device, "worker_device", device) or ""
+    if not isinstance(worker, str):
+        raise NotAlike("its devices are chosen by a function")
+    return worker
+
+
+def chooses_devices(tower: TowerContext) -> bool:
+    """Tell whether the devices of a tower's variables are chosen by a function."""
+    return callable(tower.device)
+
+
+def is_variable(node: tf.NodeDef) -> bool:
+    """Tell whether a node is a variable."""
+    return node.op in VARIABLE_OP_TYPES
+
+
+def external_inputs(nodes: Mapping[str, tf.NodeDef]) -> list[str]:
+    """Return the inputs and control inputs of nodes that are not among them, each once."""
+    names = (name for node in nodes.values() for name in node.input)
+    return list(dict.fromkeys(name for name in names if op_of_input(name) not in nodes))
+
+
+def op_of_input(name: str) -> str:
+    """Return the operation that an input of a node is of."""
+    return name.lstrip("^").partition(":")[0]
+
+
+def tensor_leaves(structure: Any) -> list[tf.Tensor]:
+    """Return the tensors of arguments, those of sparse and sliced ones too."""
+    leaves: Sequence[Any] = tf.nest.flatten(structure)
+    parts = [tf.nest.flatten(leaf, expand_composites=True) if _is_composite(leaf) else [leaf] for leaf in leaves]
+    return [tensor for part in parts for tensor in part if isinstance(tensor, tf.Tensor)]
+
+
+def _is_composite(leaf: Any) -> bool:
+    return tf.is_tensor(leaf) and not isinstance(leaf, (tf.Tensor, tf.Variable))
+
+
+def _keys(graph: tf.Graph) -> list[str]:
+    return [key for key in graph.get_all_collection_keys() if isinstance(key, str)]

@@ -1,0 +1,176 @@
+"""Build the third of several towers, and all that follow, as copies of the second.
+
+A graph is built operation by operation, in Python, and most of a tower's are the same as in the tower before. The
+first tower is built by the function, and the second one, too. Then it is known how the towers differ, and the others
+are copied: in a quarter of the time, under the names and on the devices, with the variables, seeds and collections that
+they would have if they had been built.
+
+That is done only where it is sure to be the same; see `alike_in_towers`. Else the towers are built, and the log says
+why.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+from tpack.errors import GraphBuildError
+from tpack.tower.context import TowerContext, get_current_tower_context, is_in_control_flow
+from tpack.tower.copying.comparing import compare
+from tpack.tower.copying.copies import Copier
+from tpack.tower.copying.python_state import PythonState
+from tpack.tower.copying.regions import NotAlike, Region, RegionRecorder
+from tpack.utils import logger
+from tpack.utils.checks import check_choice
+
+TowerBuilding: TypeAlias = Literal["auto", "copy", "build"]
+"""How the third of several towers and all that follow come about: copied where that is sure to be the same, copied or
+refused, or built."""
+
+
+def check_tower_building(owner: object, tower_building: str) -> TowerBuilding:
+    """Return a choice of `TowerBuilding`.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    choice: TowerBuilding = check_choice(owner, "tower_building", tower_building, get_args(TowerBuilding))
+    return choice
+
+
+def alike_in_towers(func: Callable[..., Any], *args: Any, on_copy: Callable[[Any], None] | None = None) -> Any:
+    """Call a function that builds the same in each tower, or copy what it has built in the second one.
+
+    Trainers call the model in this way, strategies and ``replicate_model_fn`` their functions. Copied is what a
+    function builds that asks its tower for nothing that differs after the first tower, does not meet the other towers,
+    makes no operation with a state of its own, such as a queue or a Python function, and keeps nothing in Python but
+    what can be copied, too. What it has built in the second tower must be what it has built in the first one, but for
+    what the first one alone builds. Where it calls this function again, that inner call alone is copied.
+
+    Args:
+        func: the function.
+        *args: its arguments: structures of tensors, which each tower has of its own.
+        on_copy: called with what is returned, where the function was not called.
+
+    Returns:
+        What the function returns.
+
+    Raises:
+        GraphBuildError: Copies are wanted, and cannot be made.
+        Exception: What the function raises.
+    """
+    tower = get_current_tower_context()
+    copying = None if tower is None else tower.copying
+    if tower is None or not isinstance(copying, TowerCopies):
+        return func(*args)
+    return copying.call(tower, func, args, on_copy)
+
+
+class TowerCopies:
+    """What K towers that are built together know of their copies.
+
+    Args:
+        contexts: the towers.
+        building: whether they are copied.
+    """
+
+    def __init__(self, contexts: Sequence[TowerContext], building: TowerBuilding) -> None:
+        self._building = building
+        # Calls are told by their numbers, those inside of others by the numbers of these before.
+        self._parts: dict[tuple[int, ...], _Part] = {}
+        self._open: list[tuple[int, ...]] = [()] * len(contexts)
+        self._num_calls: list[Counter[tuple[int, ...]]] = [Counter() for _ in contexts]
+        self._contexts = list(contexts) if building != "build" and len(contexts) > 2 else []
+        for context in self._contexts:
+            context.copying = self
+
+    def forget(self) -> None:
+        """Let the towers be as any others, and what they were copied from be forgotten."""
+        for context in self._contexts:
+            context.copying = None
+
+    def call(
+        self, tower: TowerContext, func: Callable[..., Any], args: Any, on_copy: Callable[[Any], None] | None
+    ) -> Any:
+        """See `alike_in_towers`."""
+        index, around = tower.index, self._open[tower.index]
+        call = (*around, self._num_calls[index][around])
+        self._num_calls[index][around] += 1
+        if index == 0:
+            self._parts[call] = _Part(self._building)
+            if around:
+                self._parts[around].leave_to_inner()
+        part = self._parts.get(call)
+        if part is None:
+            return func(*args)
+        self._open[index] = call
+        try:
+            return part.call(tower, func, args, on_copy)
+        finally:
+            self._open[index] = around
+
+
+class _Part:
+    """What one call of `alike_in_towers` builds in each tower."""
+
+    def __init__(self, building: TowerBuilding) -> None:
+        self._building = building
+        self._first: Region | None = None
+        self._copier: Copier | None = None
+        self._state: PythonState | None = None
+        self._is_refused = False
+
+    def leave_to_inner(self) -> None:
+        """Copy nothing, since a call inside of this one does."""
+        self._is_refused = True
+
+    def call(
+        self, tower: TowerContext, func: Callable[..., Any], args: Any, on_copy: Callable[[Any], None] | None
+    ) -> Any:
+        if self._is_refused or (tower.index > 0 and self._first is None):
+            return func(*args)
+        if tower.index < 2:
+            return self._recorded(tower, func, args)
+        if self._copier is None:
+            return func(*args)
+        made = self._copier.copy_to(tower, args)
+        output = made.of(self._copier.output)
+        if self._state is not None:
+            self._state.replay(made.of)
+        if on_copy is not None:
+            on_copy(output)
+        return output
+
+    def _recorded(self, tower: TowerContext, func: Callable[..., Any], args: Any) -> Any:
+        asked_before, tower.asked = tower.asked, set()
+        if tower.index == 1:
+            self._state = PythonState(func)
+        recorder = RegionRecorder(tower)
+        output = func(*args)
+        try:
+            if not self._is_refused:
+                self._learn(tower, recorder, args, output)
+        except NotAlike as reason:
+            self._refuse(str(reason))
+        tower.asked |= asked_before
+        return output
+
+    def _learn(self, tower: TowerContext, recorder: RegionRecorder, args: Any, output: Any) -> None:
+        if is_in_control_flow():
+            raise NotAlike("it is built in a loop, condition or function")
+        if tower.asked:
+            raise NotAlike(f"it uses what differs from tower to tower: {', '.join(sorted(tower.asked))}")
+        region = recorder.finish(args, output)
+        if tower.index == 0:
+            self._first = region
+            return
+        first, self._first = self._first, None
+        if first is not None and self._state is not None:
+            self._state.note_changes()
+            self._copier = Copier(region, compare(first, region))
+
+    def _refuse(self, reason: str) -> None:
+        self._is_refused, self._first, self._copier = True, None, None
+        message = f"the tower function cannot be copied from tower to tower: {reason}"
+        if self._building == "copy":
+            raise GraphBuildError(f"{message}. With tower_building='auto' such towers are built")
+        logger.info(f"Each tower is built by itself, since {message}.")
