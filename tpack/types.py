@@ -58,6 +58,10 @@ class Counters(Protocol):
         """How many steps are finished in all runs."""
 
     @property
+    def coming_step(self) -> int:
+        """Steps of the current epoch that will be finished when the coming run of the train op is over."""
+
+    @property
     def is_epoch_over(self) -> bool:
         """Whether nothing is left to be done in the current epoch but saving it."""
 

@@ -73,6 +73,11 @@ class FakeTrainer:
         """The counters, which are the trainer's own."""
         return self
 
+    @property
+    def coming_step(self) -> int:
+        """Each of its runs makes one step."""
+        return self.local_step + 1
+
     def setup(self, callbacks: Any, monitors: Any = ()) -> None:
         """Set up the callbacks and create the session."""
         self.monitors = Monitors([self.recorder, *monitors])

@@ -21,7 +21,7 @@ def test_an_epoch_is_finished_after_its_steps():
     loop.global_step = 7
     for finished in (False, False, True):
         assert loop.epoch_finished is finished
-        loop.finish_step()
+        loop.finish_steps(1)
     assert loop.global_step == 10
 
 

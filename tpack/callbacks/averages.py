@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.group import numbered
 from tpack.errors import CallbackError
 from tpack.tfutils.summary import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY, MovingAverages
@@ -73,6 +73,9 @@ class MovingAverageSummary(Callback):
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Operation | None:
         return self._fetch
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps() if self._fetch is None else WithSteps(each=(self._fetch,))
 
     def _state_to_save(self) -> dict[str, list[float]] | None:
         """Return of each average, by its name, what the variable holds of it."""

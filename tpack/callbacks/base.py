@@ -8,6 +8,7 @@ callbacks (input sources above all) import this file alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import tensorflow.compat.v1 as tf
@@ -19,6 +20,27 @@ from tpack.types import Trainer
 from tpack.utils.argument_types import check_arguments
 
 Self = TypeVar("Self", bound="Callback")
+_STEP_HOOKS = ("before_run", "after_run", "trigger_step")
+
+
+@dataclass(frozen=True)
+class WithSteps:
+    """What a callback has to do with steps of which several are one run, without Python in between.
+
+    Its hooks of steps are then called around each such run, in place of each step. What it asks for in ``before_run``
+    must be among what is said here.
+
+    Attributes:
+        each: operations that every step runs, whatever ``before_run`` returns.
+        last: tensors of which it may want the value that they have in the last step of a run; there is none, and
+            ``values.results`` is None, where a signal ended the run early.
+        steps_left: returns after how many more steps a run must be over, so that the callback can act; None where it
+            does not matter.
+    """
+
+    each: tuple[tf.Operation, ...] = ()
+    last: tuple[tf.Tensor, ...] = ()
+    steps_left: Callable[[], int] | None = None
 
 
 class Callback:
@@ -143,6 +165,13 @@ class Callback:
         """Call `_after_train`, once, however training ended."""
         self._after_train()
 
+    def with_several_steps(self) -> WithSteps | None:
+        """Call `_with_several_steps`; None where a subclass of who overrides that sees more of steps."""
+        kinds = type(self).__mro__
+        told_by = _definer(kinds, "_with_several_steps")
+        seen_by = [_definer(kinds, name) for hook in _STEP_HOOKS for name in (hook, f"_{hook}")]
+        return None if min(seen_by) < told_by else self._with_several_steps()
+
     # What a subclass overrides.
 
     def _setup_graph(self) -> None:
@@ -193,6 +222,13 @@ class Callback:
     def _after_train(self) -> None:
         """Finish."""
 
+    def _with_several_steps(self) -> WithSteps | None:
+        """Return what to do with steps of which several are one run; None to see each, which forbids that.
+
+        It is called once, when the graph is complete, and asked of those that override a hook of steps.
+        """
+        return None
+
     # What a callback knows.
 
     @property
@@ -225,6 +261,11 @@ class Callback:
     def local_step(self) -> int:
         """Steps of this epoch that were run."""
         return self.trainer.local_step
+
+    @property
+    def coming_step(self) -> int:
+        """Steps of this epoch that will have been run when the coming run is over: one more, or several."""
+        return self.trainer.coming_step
 
     @property
     def chief_only(self) -> bool:
@@ -350,6 +391,11 @@ def training_towers(trainer: Trainer) -> Sequence[TowerHandle]:
     """Return the training towers of a trainer, the main one first; none of a trainer that knows no towers."""
     towers: TowerHandles | None = getattr(trainer, "towers", None)
     return towers.training() if towers else ()
+
+
+def _definer(kinds: Sequence[type], name: str) -> int:
+    """Return which of some classes defines a method, the most derived first."""
+    return next(position for position, kind in enumerate(kinds) if name in vars(kind))
 
 
 def _overridden(callback: Callback, name: str) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.errors import NumericsError
 from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
@@ -57,13 +57,15 @@ class CheckCost(Callback):
         self._check_all = tf.group(*(check for _, check in self._checks))
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        loop = self.trainer.loop
-        is_last = loop.local_step + 1 == loop.steps_per_epoch
+        is_last = self.coming_step == self.trainer.steps_per_epoch
         return self._request if is_last and ctx.original_args.fetches is self.trainer.train_op else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
             self._values = values.results
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps(last=self._costs)
 
     def _trigger_epoch(self) -> None:
         self._raise_if_not_finite()
@@ -145,6 +147,11 @@ class CheckNumerics(Callback):
         if values.results is not None:
             self._is_due = self._runs_with_step
             self._raise_if_not_finite(self._tensors, values.results)
+
+    def _with_several_steps(self) -> WithSteps | None:
+        if self._runs_with_step:
+            return None
+        return WithSteps() if self._tensor_check is None else WithSteps(last=(self._tensor_check,))
 
     def _trigger(self) -> None:
         if self._runs_as_trigger:

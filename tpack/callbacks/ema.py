@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.group import ProxyCallback
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
@@ -175,6 +175,9 @@ class EMA(Callback):
         self._is_updated = True
         return self._request
 
+    def _with_several_steps(self) -> WithSteps | None:
+        return None if self._request is None else WithSteps(each=(self._request.fetches,))
+
     def _trigger_step(self) -> None:
         if not self._is_updated:
             self.trainer.sess.run(self._update)
@@ -206,6 +209,9 @@ class _OnAverages(ProxyCallback):
     def _trigger_step(self) -> None:
         with self._ema.averages_in_use():
             self.cb.trigger_step()
+
+    def _with_several_steps(self) -> WithSteps | None:
+        return self.cb.with_several_steps()
 
     def _trigger_epoch(self) -> None:
         with self._ema.averages_in_use():

@@ -19,7 +19,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.hooks import CallbackToHook
 from tpack.errors import CallbackError, CheckpointError, StopTraining, TpackError
 from tpack.types import Trainer
@@ -158,6 +158,27 @@ class Callbacks(Callback):
         own = [cb for cb in self.all_callbacks() if Callback.implements(cb, "state_to_save")]
         return zip(numbered(map(str, own)), own, strict=True)
 
+    def seeing_each_step(self) -> list[Callback]:
+        """Return the members because of which several steps cannot be one run."""
+        return [cb for cb in self._with_hooks_of_steps() if cb.with_several_steps() is None]
+
+    def _with_several_steps(self) -> WithSteps | None:
+        """Return what all members want together; None if one of them wants to see each step."""
+        parts = [cb.with_several_steps() for cb in self._with_hooks_of_steps()]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        limits = [part.steps_left for part in known if part.steps_left is not None]
+        return WithSteps(
+            tuple(op for part in known for op in part.each),
+            tuple(tensor for part in known for tensor in part.last),
+            (lambda: min(limit() for limit in limits)) if limits else None,
+        )
+
+    def _with_hooks_of_steps(self) -> list[Callback]:
+        hooks = ("before_run", "after_run", "trigger_step")
+        return [cb for cb in self.cbs if any(map(cb.implements, hooks))]
+
     def _after_train(self) -> None:
         """Give every member its `after_train`, log the errors that they have, and raise the first one instead."""
         first: Exception | None = None
@@ -249,6 +270,9 @@ class ProxyCallback(Callback):
 
     def _before_save(self) -> None:
         self.cb.before_save()
+
+    def _with_several_steps(self) -> WithSteps | None:
+        return self.cb.with_several_steps()
 
     def _after_train(self) -> None:
         self.cb.after_train()

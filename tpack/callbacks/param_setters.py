@@ -9,13 +9,14 @@ from __future__ import annotations
 import bisect
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.hyper_param import GraphVarParam, HyperParam
 from tpack.callbacks.statistics import Direction, StatisticReader, former_values, mode_of
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
@@ -245,6 +246,9 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         if self._counts_steps:
             self.trigger()
 
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps(steps_left=lambda: self._schedule.steps_left_at(self.global_step))
+
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything; a schedule of epochs costs a step nothing."""
         if hook == "trigger_step":
@@ -376,6 +380,13 @@ class _Schedule:
             return value
         end, next_value = self._points[before + 1], self._values[before + 1]
         return value + (next_value - value) * (point - start) / (end - start)
+
+    def steps_left_at(self, point: int) -> int:
+        """Return after how many more steps there may be something to be set again."""
+        later = self._points[bisect.bisect_right(self._points, point) :]
+        if not later:
+            return sys.maxsize
+        return 1 if self._interpolates and point >= self._points[0] else later[0] - point
 
     def change_at(self, point: int) -> float | None:
         """Return the value that is to be set at ``point``; None where nothing changes."""

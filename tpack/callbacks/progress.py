@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
@@ -52,7 +52,7 @@ class ProgressBar(Callback):
         self._due_at = time.perf_counter() + self._interval
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> list[tf.Tensor] | None:
-        is_last = self.local_step + 1 == self.trainer.steps_per_epoch
+        is_last = self.coming_step == self.trainer.steps_per_epoch
         return self._fetches if is_last or time.perf_counter() >= self._due_at else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
@@ -67,6 +67,9 @@ class ProgressBar(Callback):
             self._got_values = False
             self._draw()
             self._due_at = time.perf_counter() + self._interval
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps(last=tuple(self._fetches or ()))
 
     def _draw(self) -> None:
         self._bar.update(self.local_step - self._bar.n)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.hyper_param import copies_in_towers
 from tpack.errors import CallbackError
 from tpack.tfutils.dependency import ancestors
@@ -85,6 +85,9 @@ class RunOp(Callback):
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Operation | None:
         return self._fetch if self._runs_with_step else None
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps() if self._fetch is None else WithSteps(each=(self._fetch,))
 
     def _trigger(self) -> None:
         if self._runs_as_trigger:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.older_names.table import names_of
 from tpack.tfutils.summary import STATE_SUMMARIES_KEY
 from tpack.utils.argument_types import check_arguments
@@ -55,13 +57,17 @@ class _SummariesWithStep(Callback):
         self._state_fetch = _merge([summary for summary in summaries if id(summary) in after_step])
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Tensor | None:
-        coming = self.local_step + 1
+        coming = self.coming_step
         self._is_due = coming == self.trainer.steps_per_epoch or (self._period > 0 and coming % self._period == 0)
         return self._fetch if self._is_due else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
             self._pending = values.results
+
+    def _with_several_steps(self) -> WithSteps:
+        wanted = () if self._fetch is None else (self._fetch,)
+        return WithSteps(last=wanted, steps_left=lambda: _steps_left(self.local_step, self._period))
 
     def _trigger_step(self) -> None:
         # The step is counted by now, so that the summary carries the number of the step that made it.
@@ -102,6 +108,9 @@ class _SummariesAlone(Callback):
         if self._period and not is_last and self.local_step % self._period == 0:
             self.trigger()
 
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps(steps_left=lambda: _steps_left(self.local_step, self._period))
+
     def _trigger(self) -> None:
         if self._fetch is not None:
             self.trainer.monitors.put_summary(self.trainer.sess.run(self._fetch))
@@ -114,6 +123,10 @@ class _SummariesAlone(Callback):
 
     def __str__(self) -> str:
         return "MergeAllSummaries"
+
+
+def _steps_left(step: int, period: int) -> int:
+    return period - step % period if period else sys.maxsize
 
 
 def _merge(summaries: list[tf.Tensor]) -> tf.Tensor | None:

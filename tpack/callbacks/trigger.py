@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.group import ProxyCallback
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils.argument_types import check_arguments
@@ -59,6 +60,17 @@ class PeriodicTrigger(ProxyCallback):
         if _is_due(self.global_step, self._every_k_steps):
             self._step_of_last_trigger = self.global_step
             self.cb.trigger()
+
+    def _with_several_steps(self) -> WithSteps | None:
+        takes_part = any(map(self.cb.implements, ("before_run", "after_run", "trigger_step")))
+        inner = self.cb.with_several_steps() if takes_part else WithSteps()
+        if inner is None or self._every_k_steps is None:
+            return inner
+        period, others = self._every_k_steps, inner.steps_left
+        return replace(
+            inner,
+            steps_left=lambda: min(period - self.global_step % period, others() if others else period),
+        )
 
     def _trigger_epoch(self) -> None:
         if _is_due(self.epoch_num, self._every_k_epochs) and self._step_of_last_trigger != self.global_step:

@@ -115,3 +115,6 @@ class _FeedCallback(Callback):
     def _after_train(self) -> None:
         self.restart()
         self._stream.close()
+
+    def __str__(self) -> str:
+        return "FeedInput"

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
@@ -231,6 +231,9 @@ class _QueueSizeSummary(Callback):
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Operation | None:
         return self._update
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps() if self._update is None else WithSteps(each=(self._update,))
 
 
 def _as_list(tensors: tf.Tensor | Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.proxy import ProxyInput
 from tpack.input_source.taking import DataWaitReport, GraphSum, now
@@ -86,11 +86,12 @@ class StagingInput(ProxyInput, FeedfreeInput):
             self._stage = tf.group(*(area.stage for area in areas), name="stage")
             self._clear = tf.group(*(area.clear for area in areas), name="clear")
             unstage = tf.group(*(area.outputs[0].op for area in areas), name="unstage")
-            self._fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage])
+            # Tuples ask for the same each time, and the step comes again as it was.
+            self._fetches = tf.train.SessionRunArgs(fetches=(self._stage, unstage))
             if self.trainer.train_op is not None:
                 self._waited_secs = GraphSum(tf.float64, "waited")
                 timing = self._time_step(self._waited_secs)
-                self._timed_fetches = tf.train.SessionRunArgs(fetches=[self._stage, unstage, timing])
+                self._timed_fetches = tf.train.SessionRunArgs(fetches=(self._stage, unstage, timing))
 
         def _time_step(self, waited_secs: GraphSum) -> tf.Operation:
             """Return an operation that adds the time from the end of the step to the end of staging."""
@@ -113,6 +114,9 @@ class StagingInput(ProxyInput, FeedfreeInput):
             # Other runs must not carry the step along.
             is_step = self._waited_secs is not None and ctx.original_args.fetches is self.trainer.train_op
             return self._timed_fetches if is_step else self._fetches
+
+        def _with_several_steps(self) -> WithSteps | None:
+            return None if self._timed_fetches is None else WithSteps(each=self._timed_fetches.fetches)
 
     @property
     def areas(self) -> Sequence[_StagingArea]:

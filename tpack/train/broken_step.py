@@ -30,19 +30,20 @@ _READING_TYPES = (
 _OPAQUE_TYPES = ("EagerPyFunc", "If", "PyFunc", "StatefulPartitionedCall", "While")
 
 
-def data_taken_by(train_op: Fetches, error: BaseException) -> int | None:
+def data_taken_by(train_op: Fetches, error: BaseException, *, prefix: str = "") -> int | None:
     """Tell how many times a step began to take data before it failed, if it failed before it changed anything.
 
     Args:
         train_op: what the step ran.
         error: what the run raised; its message names the operation that failed.
+        prefix: what stands before the operation's name where a copy of it was run.
 
     Returns:
         The number of operations that take data and have begun, the one that failed included; None if the step may have
         changed something, or it is not known where it failed.
     """
     targets = tf.nest.flatten(train_op)
-    failed = _failed_operation(error, targets[0].graph)
+    failed = _failed_operation(error, targets[0].graph, prefix)
     needed = ancestors(targets)
     if failed is None or failed.type not in _TAKING_TYPES or failed not in needed:
         return None
@@ -55,7 +56,7 @@ def data_taken_by(train_op: Fetches, error: BaseException) -> int | None:
     return sum(op.type in _TAKING_TYPES for op in before)
 
 
-def _failed_operation(error: BaseException, graph: tf.Graph) -> tf.Operation | None:
+def _failed_operation(error: BaseException, graph: tf.Graph, prefix: str) -> tf.Operation | None:
     """Return the operation that failed, which stands in an error's own message or in that of its cause."""
     while not isinstance(error, tf.errors.OpError):
         if error.__cause__ is None:
@@ -65,7 +66,7 @@ def _failed_operation(error: BaseException, graph: tf.Graph) -> tf.Operation | N
     if match is None:
         return None
     operations = {op.name: op for op in graph.get_operations()}
-    return operations.get(match[1])
+    return operations.get(match[1].removeprefix(prefix))
 
 
 def _changes_something(op: tf.Operation) -> bool:

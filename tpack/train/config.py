@@ -23,7 +23,7 @@ from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_se
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, check_instances
+from tpack.utils.checks import check_count, check_instance, check_instances
 
 __getattr__ = names_of(__name__)
 
@@ -48,6 +48,7 @@ class TrainConfig:
         max_epoch: the number of the last epoch.
         check_cost: end training with a `NumericsError` when the cost, in the last step of an epoch, or a trainable
             variable is NaN or infinite; False trains on.
+        steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.calls`.
 
     Raises:
         ConfigError: An argument is of the wrong type, two exclude each other, a callback is there twice, or
@@ -70,6 +71,7 @@ class TrainConfig:
         max_epoch: int = 99999,
         *,
         check_cost: bool = True,
+        steps_per_call: int = 1,
     ) -> None:
         for name, value, kind, wanted in (
             ("model", model, ModelDescBase, None),
@@ -101,6 +103,7 @@ class TrainConfig:
         )
         self.starting_step = 0
         self.check_cost = check_cost
+        self.steps_per_call = check_count(self, "steps_per_call", steps_per_call)
         self.callback_states: dict[str, Any] = {}
         if starting_epoch > max_epoch:
             raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")

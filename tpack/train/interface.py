@@ -46,6 +46,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     with trainer.graph.as_default():
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)
     trainer.checks_cost = trainer.checks_cost and config.check_cost
+    trainer.steps_per_call = max(trainer.steps_per_call, config.steps_per_call)
     with ended_by_signals():
         trainer.setup_graph(signature, _staged(config.data, devices), with_cost_attribute(model), model.get_optimizer)
     with trainer.graph.as_default():

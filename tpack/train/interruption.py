@@ -8,6 +8,7 @@ What the main thread does may take longer than there is time, or not end at all:
 TensorFlow, where Python notes nothing, a callback evaluates the model, a disk hangs. So a thread reads the signals too,
 which Python's C code writes into a socket as they come, and after the first one goes on by the clock:
 
+- at once, a run of several steps is asked to end after the one that is being made.
 - after `LET_GO_SECS`, whoever waits for data is let go, with the session still open; a callback that runs Python code
   is interrupted. What had been trained is then saved.
 - after `CLOSE_SECS`, the session is closed, so that whatever runs in it returns. The checkpoints before are the last.
@@ -77,6 +78,7 @@ class Interruption:
         let_go: called from another thread, at most once; makes a run that waits for data return, and leaves the session
             open.
         may_raise: tells, in the main thread, whether `Interrupted` may be raised right where it is.
+        ask_to_end: called from another thread right after the first signal, while training goes on.
 
     Attributes:
         signum: the signal that came first, or None.
@@ -90,6 +92,7 @@ class Interruption:
         *,
         let_go: Callable[[], None] = lambda: None,
         may_raise: Callable[["Interruption"], bool] = lambda interruption: interruption.is_late,
+        ask_to_end: Callable[[], None] = lambda: None,
     ) -> None:
         self.signum: int | None = None
         self.broke_off = False
@@ -97,6 +100,7 @@ class Interruption:
         self._break_off = break_off
         self._let_go = let_go
         self._may_raise = may_raise
+        self._ask_to_end = ask_to_end
         self._lock = threading.Lock()
         self._left = threading.Event()
         self._num_sent = 0
@@ -279,7 +283,7 @@ class Interruption:
         self._end = _End(signum)
         name = signal.Signals(signum).name
         logger.warning(f"{name}: training ends when the step does. Once more ends it at once.")
-        return [(now + LET_GO_SECS, self._let_go_what_waits), (now + CLOSE_SECS, self._close)]
+        return [(now, self._ask_to_end), (now + LET_GO_SECS, self._let_go_what_waits), (now + CLOSE_SECS, self._close)]
 
     def _let_go_what_waits(self) -> None:
         if self._left.is_set():

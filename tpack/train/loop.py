@@ -7,7 +7,7 @@ counted if and only if it was made.
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.types import Fetches
 from tpack.utils.checks import check_count
@@ -27,6 +27,7 @@ class TrainLoop:
         epoch_num: the current epoch; ``starting_epoch - 1`` before the first.
         local_step: how many steps of the current epoch are finished.
         global_step: how many steps are finished in all runs.
+        num_coming: how many steps the coming run of the train op makes, or the one that is going on.
         is_epoch_over: whether not only the steps of the current epoch are finished but also what callbacks do at its
             end, except for saving it.
     """
@@ -39,6 +40,7 @@ class TrainLoop:
         self.epoch_num = 0
         self.local_step = 0
         self.global_step = 0
+        self.num_coming = 1
         self.is_epoch_over = False
 
     def config(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int, *, starting_step: int = 0) -> None:
@@ -59,14 +61,19 @@ class TrainLoop:
         self.is_epoch_over = False
         self.local_step = self.starting_step if epoch_num == self.starting_epoch else 0
 
-    def finish_step(self) -> None:
-        """Count one finished step."""
-        self.local_step += 1
-        self.global_step += 1
+    def finish_steps(self, num_steps: int) -> None:
+        """Count finished steps."""
+        self.local_step += num_steps
+        self.global_step += num_steps
 
     def finish_epoch(self) -> None:
         """Say that nothing is left to be done in the current epoch but saving it."""
         self.is_epoch_over = True
+
+    @property
+    def coming_step(self) -> int:
+        """How many steps of the current epoch will be finished when the coming run is over."""
+        return self.local_step + self.num_coming
 
     @property
     def epoch_finished(self) -> bool:
@@ -99,7 +106,8 @@ class StepCounter(Callback):
     """Counts steps, in the graph and in the loop; the first callback of every trainer.
 
     A ``run_step`` of the user's own may run the train op, something else or several things. The run of the train op
-    carries the increment along; a step without one is counted by a run of its own when it is over.
+    carries the increment along; a step without one is counted by a run of its own when it is over. Where several steps
+    are one run, the increment is a part of each, and the run says how many it made.
 
     Args:
         loop: the counters to keep in agreement with the graph's.
@@ -113,6 +121,11 @@ class StepCounter(Callback):
         self._fetches: tf.train.SessionRunArgs | None = None
         self._increment: tf.Operation | None = None
         self._counted = False
+        self._num_made: tf.train.SessionRunArgs | None = None
+
+    def count_by(self, num_made: tf.Tensor) -> None:
+        """Count from now on as many steps as a tensor says, which every run of the train op has a value of."""
+        self._num_made = tf.train.SessionRunArgs(num_made)
 
     def _setup_graph(self) -> None:
         step = get_global_step_var()
@@ -125,18 +138,21 @@ class StepCounter(Callback):
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         carries = not self._counted and self._fetches is not None and ctx.original_args.fetches is self._train_op
-        return self._fetches if carries else None
+        return (self._num_made or self._fetches) if carries else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if not self._counted and self._fetches is not None and ctx.original_args.fetches is self._train_op:
             self._counted = True
-            self._loop.finish_step()
+            self._loop.finish_steps(1 if values.results is None else int(values.results))
+
+    def _with_several_steps(self) -> WithSteps | None:
+        return None if self._fetches is None else WithSteps(each=(self._fetches.fetches,))
 
     def finish_step(self) -> None:
         """Count the step that is over, unless a run of the train op did."""
         if not self._counted:
             self.trainer.sess.run(self._increment)
-            self._loop.finish_step()
+            self._loop.finish_steps(1)
         self._counted = False
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.errors import ConfigError, NumericsError
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn, SyncOp
 from tpack.graph_builder.compiled import Compile, TowerCompiler, as_compile_policy
@@ -220,6 +220,9 @@ class SyncEverySteps(Callback):
     def _trigger_step(self) -> None:
         if self.global_step % self._every_steps == 0 or self.local_step >= self.trainer.steps_per_epoch:
             self._sync()
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps(steps_left=lambda: self._every_steps - self.global_step % self._every_steps)
 
     def _after_train(self) -> None:
         if self.trainer.interrupted and self.global_step != self._synced_at:

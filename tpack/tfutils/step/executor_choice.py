@@ -9,6 +9,7 @@ each for itself, and whichever has been run often enough first, the usual step, 
 """
 
 import time
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -52,8 +53,8 @@ class ExecutorChoice:
         self.in_caller_thread: bool | None = {"auto": None, "pool": False, "caller": True}[executor]
         self._trials: dict[FetchPlan, _Trial] = {}
 
-    def run(self, plan: FetchPlan, *feed_values: np.ndarray) -> Any:
-        """Run ``plan`` once on the values of its feeds and return what it returns."""
+    def run(self, plan: FetchPlan, *feed_values: np.ndarray, num_steps: int = 1) -> Any:
+        """Run ``plan`` once on the values of its feeds and return what it returns; the run makes so many steps."""
         if self.in_caller_thread is not None:
             if plan.in_caller_thread != self.in_caller_thread:
                 plan.use_caller_thread(self.in_caller_thread)
@@ -63,7 +64,7 @@ class ExecutorChoice:
             if len(self._trials) == MAX_TRIALS:
                 return plan.run(*feed_values)
             trial = self._trials[plan] = _Trial(plan)
-        values = trial.run(*feed_values)
+        values = trial.run(num_steps, feed_values)
         if trial.answer is not None:
             self.in_caller_thread = trial.answer
             self._trials.clear()
@@ -79,18 +80,20 @@ class _Trial:
         self._steps = 0
         self._times: dict[bool, list[float]] = {False: [], True: []}
 
-    def run(self, *feed_values: np.ndarray) -> Any:
+    def run(self, num_steps: int, feed_values: Sequence[np.ndarray]) -> Any:
         start = time.perf_counter()
         values = self.plan.run(*feed_values)
         elapsed = time.perf_counter() - start
-        self._steps += 1
-        if self._steps > WARMUP_STEPS:
-            self._note(elapsed)
+        if self._steps >= WARMUP_STEPS:
+            self._note(elapsed / num_steps, num_steps)
+        self._steps += num_steps
         return values
 
-    def _note(self, elapsed: float) -> None:
+    def _note(self, step_secs: float, num_steps: int) -> None:
         way = self.plan.in_caller_thread
-        self._times[way].append(elapsed)
+        # A run of several steps tells of each how long it took on average; more than a block would not tell more.
+        left_in_block = BLOCK_STEPS - len(self._times[way]) % BLOCK_STEPS
+        self._times[way] += [step_secs] * min(num_steps, left_in_block)
         if len(self._times[False]) < BLOCK_STEPS or len(self._times[way]) % BLOCK_STEPS:
             return
         pool = median(self._times[False])

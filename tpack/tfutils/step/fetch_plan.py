@@ -8,7 +8,7 @@ left to do.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -20,6 +20,7 @@ from tpack.types import Fetches
 NO_VALUES = tf.train.SessionRunValues(results=None, options=None, run_metadata=None)
 """What a callback is told that asked for nothing, or for operations only."""
 
+GraphElement: TypeAlias = tf.Tensor | tf.Operation
 _Unflatten = Callable[[Sequence[Any]], Any]
 
 
@@ -33,15 +34,23 @@ class FetchPlan:
         fetches: a nest of lists, tuples and dicts of tensors, operations, variables or names.
         feeds: tensors to be fed, or names of them, in the order in which `run` takes their values.
         timeout_in_ms: how long a run may take; 0 for no limit.
+        in_place_of: returns what is run for something in the nest: itself, another one, or None for nothing.
 
     Raises:
         ConfigError: Something in the nest is not in the session's graph.
     """
 
     def __init__(
-        self, session: tf.Session, fetches: Fetches, feeds: Sequence[tf.Tensor | str] = (), *, timeout_in_ms: int = 0
+        self,
+        session: tf.Session,
+        fetches: Fetches,
+        feeds: Sequence[tf.Tensor | str] = (),
+        *,
+        timeout_in_ms: int = 0,
+        in_place_of: Callable[[GraphElement], GraphElement | None] = lambda element: element,
     ) -> None:
         self._session = session
+        self._in_place_of = in_place_of
         self._timeout_in_ms = timeout_in_ms
         self._feeds = [graph_element(session.graph, feed) for feed in feeds]
         self._tensors: list[tf.Tensor] = []
@@ -62,6 +71,11 @@ class FetchPlan:
         self.in_caller_thread = False
         self.use_caller_thread(False)
 
+    @property
+    def runs_anything(self) -> bool:
+        """Whether something in the nest has to be run, and is not just fed."""
+        return bool(self._tensors or self._targets)
+
     def use_caller_thread(self, enable: bool) -> None:
         """Choose whether kernels run in the calling thread or in TensorFlow's thread pool."""
         if enable not in self._calls:
@@ -79,7 +93,7 @@ class FetchPlan:
         return self._unflatten([*values, *feed_values] if self._echoes_feeds else values)
 
     def _make_callable(self, *, in_caller_thread: bool) -> Callable[..., list[Any]]:
-        if not self._tensors and not self._targets:
+        if not self.runs_anything:
             return _run_nothing
         return compat.make_callable(
             self._session,
@@ -96,7 +110,9 @@ class FetchPlan:
         if isinstance(fetches, (list, tuple)):
             return self._compile_sequence(fetches)
         self._kept_alive.append(fetches)
-        element = graph_element(self._session.graph, fetches)
+        element = self._in_place_of(graph_element(self._session.graph, fetches))
+        if element is None:
+            return _no_value
         if isinstance(element, tf.Operation):
             self._targets[element.name] = element
             return _no_value
@@ -144,7 +160,7 @@ class RememberedStep:
 
     def __init__(
         self,
-        plan: FetchPlan,
+        plan: Any,
         told: Sequence[tuple[Callable[..., object], int | None]],
         fetches: Fetches,
         requests: Sequence[Fetches],
@@ -173,7 +189,7 @@ def is_composite(fetches: Fetches) -> bool:
     return isinstance(fetches, (tf.SparseTensor, tf.IndexedSlices, tf.RaggedTensor))
 
 
-def graph_element(graph: tf.Graph, fetch: object) -> tf.Tensor | tf.Operation:
+def graph_element(graph: tf.Graph, fetch: object) -> GraphElement:
     """Return the tensor or operation of ``graph`` that a tensor, operation, variable or name stands for.
 
     Raises:

@@ -25,6 +25,7 @@ from tpack.tfutils.step.fetch_plan import (
     is_constant,
     timeout_alone,
 )
+from tpack.tfutils.step.several_steps import PlanOfSeveral, SeveralSteps
 from tpack.types import Fetches
 
 _Feeds = dict[int, tuple[tf.Tensor, Any]]
@@ -124,7 +125,7 @@ class HookedSession:
         self.has_begun = True
         try:
             if step is not None:
-                return self._repeat(step, context)
+                return self._tell_remembered(step, self._choice.run(step.plan), context)
             wanted, feeds, options = self._merge(requests, feed_dict, options)
             if options is not None and run_metadata is None and not timeout_alone(options):
                 run_metadata = tf.RunMetadata()
@@ -150,9 +151,45 @@ class HookedSession:
         options = _merge_options([options, *_options_of(requests)])
         return wanted, feeds, options
 
-    def _repeat(self, step: RememberedStep, context: tf.train.SessionRunContext) -> Any:
-        """Run a step that came before, as `run` does."""
-        results = self._choice.run(step.plan)
+    def run_several(self, fetches: Fetches, several: SeveralSteps, num_steps: int) -> int:
+        """Make several steps in one run; callbacks are asked before and told after it, once.
+
+        Args:
+            fetches: what a step runs by itself; callbacks see it as what is run.
+            several: the steps.
+            num_steps: how many.
+
+        Returns:
+            How many steps were made: fewer than were wanted only where something stopped them.
+
+        Raises:
+            DataExhaustedError: The input ended.
+            InputError: A ``tf.data`` pipeline failed.
+            ConfigError: A callback asks for something that it did not announce, or feeds something.
+        """
+        context = self._run_context(fetches, None, None)
+        requests = [before_run(context) for before_run in self._asked]
+        key = (id(several), *map(id, requests))
+        step = self._steps.get(key)
+        self.has_begun = True
+        try:
+            if step is None:
+                step = RememberedStep(self._plan_several(several, requests), self._told, several, requests)
+                if all(map(is_constant, requests)):
+                    self._remember(key, step)
+            return int(self._tell_remembered(step, step.plan.run(self._choice, num_steps), context))
+        except tf.errors.OpError as error:
+            self._raise_cause(error, [])
+            raise
+
+    def _plan_several(self, several: SeveralSteps, requests: Sequence[Any]) -> PlanOfSeveral:
+        wanted, feeds, options = self._merge(requests, None, None)
+        if feeds or options is not None:
+            raise ConfigError("a callback feeds data or gives options to a run of several steps, which has none")
+        return PlanOfSeveral(self._session, several, [[] if item is None else item for item in wanted])
+
+    def _tell_remembered(self, step: RememberedStep, results: list[Any], context: tf.train.SessionRunContext) -> Any:
+        """Give callbacks their values of a step that can come again, and return those of the run's own fetches."""
         for after_run, position in step.told:
             after_run(
                 context, NO_VALUES if position is None else tf.train.SessionRunValues(results[position], None, None)
