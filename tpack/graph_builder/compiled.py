@@ -37,8 +37,8 @@ _CONTROL_FLOW = frozenset(
     | {"StatefulPartitionedCall", "RemoteCall", "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
     | {f"Ref{name}" for name in ("Switch", "Merge", "Enter", "Exit", "NextIteration")}
 )
-# What does something besides computing, which XLA leaves out, and what only holds, reads or takes in a value: a variable
-# that is read is often a piece of compiled code by itself, one more to be started.
+# What does something besides computing, which XLA leaves out, and what only holds, reads or takes in a value. Reading a
+# variable is often a piece of compiled code by itself, one more to be started.
 _LEFT_ALONE = frozenset(
     {"Assert", "CheckNumerics", "CheckNumericsV2", "Print", "PrintV2", "StringFormat", "NoOp"}
     | {"VarHandleOp", "Variable", "VariableV2", "Placeholder", "PlaceholderWithDefault", "PlaceholderV2"}

@@ -24,7 +24,6 @@ from tpack.utils.checks import check_choice, check_function, check_number, check
 GRAPPLER = ("auto", "on", "off")
 _TRAINING = re.compile("(Resource|Sparse)*Apply")
 _PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"})
-
 _REWRITTEN = _PRODUCTS | {"Pow"}
 
 
