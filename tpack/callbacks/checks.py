@@ -36,12 +36,15 @@ class CheckCost(Callback):
 
     Args:
         costs: scalar tensors of the train op, each of which must be finite.
+        in_each_step: fetch the costs in every step. Where XLA compiles the step, it compiles what a step fetches as one
+            with it, so that a last step which fetches more would be compiled for itself.
     """
 
     _chief_only = False
 
-    def __init__(self, costs: Sequence[tf.Tensor]) -> None:
+    def __init__(self, costs: Sequence[tf.Tensor], *, in_each_step: bool = False) -> None:
         self._costs = tuple(costs)
+        self._in_each_step = in_each_step
         self._request = tf.train.SessionRunArgs(self._costs)
         self._values: Sequence[np.floating] = ()
         self._checks: list[tuple[str, tf.Operation]] = []
@@ -57,8 +60,8 @@ class CheckCost(Callback):
         self._check_all = tf.group(*(check for _, check in self._checks))
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        is_last = self.coming_step == self.trainer.steps_per_epoch
-        return self._request if is_last and ctx.original_args.fetches is self.trainer.train_op else None
+        is_wanted = self._in_each_step or self.coming_step == self.trainer.steps_per_epoch
+        return self._request if is_wanted and ctx.original_args.fetches is self.trainer.train_op else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:

@@ -9,9 +9,9 @@ summaries, reductions and optimizers are not. TensorFlow ignores a mark that it 
 operations these are is asked of its kernels once a session is there.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -115,7 +115,7 @@ class TowerCompiler:
         self._made[tower].extend(op for op in made if op.name.startswith(prefix))
 
     def mark(self, tower: TowerContext, outputs: Iterable[Any]) -> None:
-        """Mark those of a tower's noted operations that the outputs depend on, on the device of the first output.
+        """Mark those of a tower's noted operations that the outputs depend on, on the device that most of them have.
 
         Args:
             tower: the tower.
@@ -123,9 +123,10 @@ class TowerCompiler:
         """
         self._last = (tower, len(self._marked), len(self._refused))
         ends = [op for output in outputs for op in _operations_of(output)]
-        device = ends[0].device if ends else ""
         needed = _needed(ends, self._made[tower])
-        compiled = [op for op in needed if op.device == device and not (_is_left_alone(op) or _is_refused(op))]
+        wanted = [op for op in needed if not (_is_left_alone(op) or _is_refused(op))]
+        (device, _), *_ = Counter(op.device for op in wanted).most_common() or [("", 0)]
+        compiled = [op for op in wanted if op.device == device]
         self._refused.extend(op for op in needed if _is_refused(op))
         names = {op.name for op in compiled if op.type != "Const"}
         for op in compiled:
@@ -159,6 +160,11 @@ class TowerCompiler:
         num_marked = len(self._marked) - len(missing)
         left = f"; these run uncompiled: {_list([*missing, *loops])}" if missing or loops else ""
         logger.info(f"XLA compiles {num_marked} operations when they first run, and again for each new shape{left}.")
+
+
+def watched(compiler: TowerCompiler | None, tower: TowerContext) -> AbstractContextManager[None]:
+    """Return a block whose operations a compiler, if there is one, notes for a tower."""
+    return nullcontext() if compiler is None else compiler.watching(tower)
 
 
 def _operations_of(output: Any) -> list[tf.Operation]:

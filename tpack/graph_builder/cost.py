@@ -1,14 +1,13 @@
 """From a cost to gradients: what happens inside each training tower of a single-cost model."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GradFn, OptimizerFn
-from tpack.graph_builder.compiled import TowerCompiler
+from tpack.graph_builder.compiled import TowerCompiler, watched
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.copying.towers import alike_in_towers
@@ -65,7 +64,7 @@ def make_grad_fn(
 
     def build(inputs: Sequence[tf.Tensor]) -> tuple[tf.Tensor, GradsAndVars]:
         tower = current_tower_context()
-        with _watched(compiler, tower):
+        with watched(compiler, tower):
             cost = check_cost(tower_func(*inputs))
         variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
         if not variables:
@@ -76,7 +75,7 @@ def make_grad_fn(
         with tower.outside():
             optimizer = check_optimizer(optimizer_fn())
         gating = tf.train.Optimizer.GATE_GRAPH if options.gate_gradients else tf.train.Optimizer.GATE_NONE
-        with _watched(compiler, tower):
+        with watched(compiler, tower):
             grads = optimizer.compute_gradients(
                 cost,
                 var_list=variables,
@@ -101,10 +100,6 @@ def make_grad_fn(
         return list(grads)
 
     return grad_fn
-
-
-def _watched(compiler: TowerCompiler | None, tower: TowerContext) -> AbstractContextManager[None]:
-    return nullcontext() if compiler is None else compiler.watching(tower)
 
 
 def check_cost(cost: object) -> tf.Tensor:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tpack.graph_builder.compiled import TowerCompiler, watched
 from tpack.tower.context import PredictTowerContext
 from tpack.tower.devices import resolve_device
 from tpack.tower.tower_func import TowerFunc, TowerHandle
@@ -18,6 +19,7 @@ def build_predict_tower(
     name: str,
     device: str | int = "",
     vs_name: str = "",
+    compiler: TowerCompiler | None = None,
 ) -> TowerHandle:
     """Call ``tower_func`` in a prediction tower.
 
@@ -27,6 +29,8 @@ def build_predict_tower(
         name: the name scope of the tower; no other tower of the model may have it.
         device: where; a GPU becomes the logical CPU device of its number on a machine without GPUs.
         vs_name: the variable scope of the training tower whose variables are used; empty for the main one.
+
+        compiler: notes the operations for XLA; what is to be compiled for which outputs, its ``mark`` is told.
 
     Returns:
         The handle to look tensors up with.
@@ -42,6 +46,9 @@ def build_predict_tower(
     Source:
         ``SimplePredictBuilder`` of tensorpack.
     """
-    with PredictTowerContext(name, vs_name, device=resolve_device(device) or None, reuse=True):
-        tower_func(*(inputs() if callable(inputs) else inputs))
+    tower = PredictTowerContext(name, vs_name, device=resolve_device(device) or None, reuse=True)
+    with tower:
+        values = inputs() if callable(inputs) else inputs
+        with watched(compiler, tower):
+            tower_func(*values)
     return tower_func.towers[-1]

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
+from tpack.graph_builder.compiled import Compile, TowerCompiler, as_compile_policy
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
@@ -34,9 +35,11 @@ class PredictConfig:
         return_input: let predictors return ``(data_point, outputs)`` in place of the outputs alone.
         create_graph: build in a new graph for each predictor; otherwise in the default graph of that moment.
         precision: what the model computes in, as for `SingleCostTrainer`; the weights are in float32 whatever it is.
+        compile: ``"xla"`` or a `CompilePolicy` lets XLA compile what the outputs need; None does not.
 
     Attributes:
         input_signature: a list of ``tf.TensorSpec``.
+        compile_policy: a `CompilePolicy` or None.
         tower_func: a `TowerFunc`. Predictors build a copy of it, so it knows none of their towers.
 
     Raises:
@@ -62,6 +65,7 @@ class PredictConfig:
         create_graph: bool = True,
         *,
         precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
     ) -> None:
         self.tower_func = _in_precision(_as_tower_func(model, tower_func, input_signature), precision)
         self.input_signature = self.tower_func.input_signature
@@ -74,10 +78,15 @@ class PredictConfig:
         self.session_init = JustCurrentSession() if session_init is None else session_init
         self.return_input = return_input
         self.create_graph = create_graph
+        self.compile_policy = as_compile_policy(compile)
 
     def make_graph(self) -> tf.Graph:
         """Return the graph that a predictor is to be built in."""
         return new_graph() if self.create_graph else tf.get_default_graph()
+
+    def make_compiler(self) -> TowerCompiler | None:
+        """Return what marks the operations of one predictor for XLA; None where nothing is compiled."""
+        return None if self.compile_policy is None else TowerCompiler(self.compile_policy)
 
 
 def _as_tower_func(

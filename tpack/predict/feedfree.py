@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from typing import Any, cast
 
 from tpack.errors import ConfigError
+from tpack.graph_builder.compiled import watched
 from tpack.input_source.base import InputSource
 from tpack.predict.base import PredictorBase
 from tpack.predict.config import PredictConfig
@@ -53,13 +54,18 @@ class FeedfreePredictor(PredictorBase):
         with self.graph.as_default():
             self._callbacks = input_source.setup(config.input_signature)
             tower_func = config.tower_func.without_towers()
-            with PredictTowerContext(""):
-                tower_func(*input_source.get_input_tensors())
+            compiler, context = config.make_compiler(), PredictTowerContext("")
+            with context:
+                values = input_source.get_input_tensors()
+                with watched(compiler, context):
+                    tower_func(*values)
             self.output_tensors = tower_func.towers[0].get_tensors(config.output_names)
+            if compiler is not None:
+                compiler.mark(context, self.output_tensors)
             for callback in self._callbacks:
                 # What an input needs of a trainer is its graph and its sessions.
                 callback.setup_graph(cast(Trainer, self))
-            self.sess = create_predict_session(config)
+            self.sess = create_predict_session(config, compiler)
         self.hooked_sess = HookedSession(self.sess, self._callbacks)
         self._is_closed = False
         self._start()

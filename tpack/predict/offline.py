@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import CompilationError
+from tpack.graph_builder.compiled import TowerCompiler, watched
 from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.config import PredictConfig
 from tpack.predict.online import OnlinePredictor
@@ -29,6 +31,7 @@ class OfflinePredictor(OnlinePredictor):
         ConfigError: ``config`` is not a `PredictConfig`.
         TowerError: The model has no tensor of an input or output name. The message lists near names.
         CheckpointError: The weights are missing, damaged or of other shapes.
+        CompilationError: XLA cannot compile an operation that it is to compile.
 
     Example:
         logits, = OfflinePredictor(config)(image[np.newaxis])
@@ -40,12 +43,17 @@ class OfflinePredictor(OnlinePredictor):
             tower_func = config.tower_func.without_towers()
             source = PlaceholderInput()
             source.setup(config.input_signature)
-            with PredictTowerContext(""):
-                tower_func(*source.get_input_tensors())
+            compiler, context = config.make_compiler(), PredictTowerContext("")
+            with context:
+                values = source.get_input_tensors()
+                with watched(compiler, context):
+                    tower_func(*values)
             tower = tower_func.towers[0]
             inputs, outputs = tower.get_tensors(config.input_names), tower.get_tensors(config.output_names)
             super().__init__(inputs, outputs, config.return_input)
-            self.sess = create_predict_session(config)
+            if compiler is not None:
+                compiler.mark(context, outputs)
+            self.sess = create_predict_session(config, compiler)
 
 
 def check_config(config: PredictConfig, predictor: object) -> PredictConfig:
@@ -57,14 +65,22 @@ def check_config(config: PredictConfig, predictor: object) -> PredictConfig:
     return check_instance(predictor, "config", config, PredictConfig)
 
 
-def create_predict_session(config: PredictConfig) -> tf.Session:
+def create_predict_session(config: PredictConfig, compiler: TowerCompiler | None = None) -> tf.Session:
     """Return the session of a predictor, with the weights that its config asks for.
 
     Raises:
+        CompilationError: What the compiler has marked cannot all be compiled.
         DeviceError: The session lacks a device that the graph asks for.
         CheckpointError: The weights are missing, damaged or of other shapes.
     """
     # Another session may have run parts of a graph that is not new: its operations cannot be changed any more.
     if config.create_graph:
         order_sums(tf.get_default_graph(), config.session_creator)
-    return create_initialized_session(config.session_creator, config.session_init)
+    session = create_initialized_session(config.session_creator, config.session_init)
+    if compiler is not None:
+        try:
+            compiler.check(session)
+        except CompilationError:
+            session.close()
+            raise
+    return session

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError, DataPointError
+from tpack.graph_builder.compiled import TowerCompiler, watched
 from tpack.input_source.tensors import PlaceholderInput
 from tpack.predict.base import PredictorBase, make_predict_function
 from tpack.predict.config import PredictConfig
@@ -50,12 +51,13 @@ class MultiTowerOfflinePredictor(PredictorBase):
         with self.graph.as_default():
             source = PlaceholderInput()
             source.setup(config.input_signature)
-            handles = build_predict_towers(config, devices, lambda index: source.get_input_tensors())
+            compiler = config.make_compiler()
+            handles = build_predict_towers(config, devices, lambda index: source.get_input_tensors(), compiler)
             tensors = [
                 (each.get_tensors(config.input_names), each.get_tensors(config.output_names)) for each in handles
             ]
             self._predictors = [OnlinePredictor(*each, config.return_input) for each in tensors]
-            self.sess = create_predict_session(config)
+            self.sess = create_predict_session(config, compiler)
         for predictor in self._predictors:
             predictor.sess = self.sess
 
@@ -105,13 +107,16 @@ class DataParallelOfflinePredictor(PredictorBase):
         self.return_input = check_config(config, self).return_input
         self.graph = config.make_graph()
         with self.graph.as_default():
-            handles = build_predict_towers(config, devices, lambda index: _placeholders(config.input_signature))
+            compiler = config.make_compiler()
+            handles = build_predict_towers(
+                config, devices, lambda index: _placeholders(config.input_signature), compiler
+            )
             self._inputs = [handle.get_tensors(config.input_names) for handle in handles]
             self._outputs = [handle.get_tensors(config.output_names) for handle in handles]
             self._is_split = _check_inputs(self._inputs[0])
             _check_outputs(self._outputs[0])
             check_that_inputs_suffice(self._inputs[0], self._outputs[0])
-            self.sess = create_predict_session(config)
+            self.sess = create_predict_session(config, compiler)
         self._components = input_components(self._inputs[0], config.input_names)
         self._callables: dict[int, Callable[..., list[np.ndarray]]] = {}
 
@@ -155,7 +160,10 @@ class DataParallelOfflinePredictor(PredictorBase):
 
 
 def build_predict_towers(
-    config: PredictConfig, devices: Sequence[str], get_inputs: Callable[[int], Sequence[tf.Tensor]]
+    config: PredictConfig,
+    devices: Sequence[str],
+    get_inputs: Callable[[int], Sequence[tf.Tensor]],
+    compiler: TowerCompiler | None = None,
 ) -> list[TowerHandle]:
     """Build the model of a config once on each device, in the current graph.
 
@@ -165,6 +173,7 @@ def build_predict_towers(
         config: has the model.
         devices: where the towers are.
         get_inputs: ``get_inputs(k)`` returns the input tensors of tower ``k``.
+        compiler: marks what the config's outputs need for XLA; None for nothing.
 
     Returns:
         The handles of the towers, which are called ``tower0`` and so on.
@@ -175,8 +184,13 @@ def build_predict_towers(
     tower_func = config.tower_func.without_towers()
     for index, device in enumerate(devices):
         # A tower for prediction is one by itself: nothing is summed over towers.
-        with PredictTowerContext(tower_name(index), device=device, reuse=index > 0):
-            tower_func(*get_inputs(index))
+        tower = PredictTowerContext(tower_name(index), device=device, reuse=index > 0)
+        with tower:
+            values = get_inputs(index)
+            with watched(compiler, tower):
+                tower_func(*values)
+        if compiler is not None:
+            compiler.mark(tower, tower_func.towers[-1].get_tensors(config.output_names))
     return list(tower_func.towers)
 
 

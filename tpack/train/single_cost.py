@@ -35,7 +35,6 @@ class SingleCostTrainer(TowerTrainer):
 
     Attributes:
         precision: a `PrecisionPolicy`.
-        compiler: what marks the towers' operations for XLA; None where nothing is compiled.
         COLOCATE_GRADIENTS_WITH_OPS: compute gradients on the device of the forward op.
         GATE_GRADIENTS: wait for all gradients before any is used.
         AGGREGATION_METHOD: how TensorFlow adds up the gradients of a tensor that is used several times.
@@ -50,6 +49,7 @@ class SingleCostTrainer(TowerTrainer):
         self.precision = as_precision_policy(precision)
         policy = as_compile_policy(compile)
         self.compiler = None if policy is None else TowerCompiler(policy)
+        self.is_compiled = self.compiler is not None
 
     def setup_graph(
         self,

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import TowerError
+from tpack.graph_builder.compiled import TowerCompiler
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.older_names.trainers import set_tower_func
 from tpack.predict.online import OnlinePredictor
@@ -19,7 +20,12 @@ class TowerTrainer(Trainer):
 
     A subclass sets `tower_func`, calls it once in each tower and sets ``train_op``; a model with several costs, such
     as a GAN, does so in its ``__init__``.
+
+    Attributes:
+        compiler: what marks the towers' operations for XLA; None where nothing is compiled.
     """
+
+    compiler: TowerCompiler | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +81,10 @@ class TowerTrainer(Trainer):
             DeviceError: The machine has GPUs, and not this one.
         """
         tower = self._predict_tower(device)
-        return OnlinePredictor(tower.get_tensors(input_names), tower.get_tensors(output_names))
+        inputs, outputs = tower.get_tensors(input_names), tower.get_tensors(output_names)
+        if self.compiler is not None and not self.graph.finalized:
+            self.compiler.mark(tower.context, outputs)
+        return OnlinePredictor(inputs, outputs)
 
     def _predict_tower(self, device: int) -> TowerHandle:
         name = f"tower-pred-{'cpu' if device == -1 else device}"
@@ -87,7 +96,12 @@ class TowerTrainer(Trainer):
         main = self.towers.training()
         with self.graph.as_default():
             return build_predict_tower(
-                self.tower_func, self._placeholders, name=name, device=device, vs_name=main[0].vs_name if main else ""
+                self.tower_func,
+                self._placeholders,
+                name=name,
+                device=device,
+                vs_name=main[0].vs_name if main else "",
+                compiler=self.compiler,
             )
 
     def _placeholders(self) -> list[Any]:

@@ -87,6 +87,7 @@ class Trainer(metaclass=InOwnGraph):
         costs: scalars that ``train_op`` minimises; set with it.
         checks_cost: end training with an error when a cost, in the last step of an epoch, or a trainable variable is
             not finite.
+        is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
         steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.calls`.
 
     Raises:
@@ -96,6 +97,7 @@ class Trainer(metaclass=InOwnGraph):
     is_chief = True
     executor = "auto"
     checks_cost = True
+    is_compiled = False
     steps_per_call = 1
 
     def __init__(self) -> None:
@@ -209,7 +211,7 @@ class Trainer(metaclass=InOwnGraph):
             self.register_callback(callback)
         self.monitors = Monitors([monitor for monitor in monitors if self.is_chief or not monitor.chief_only])
         self.register_callback(self.monitors)
-        checks = [CheckCost(self.costs)] if self.checks_cost else []
+        checks = [CheckCost(self.costs, in_each_step=self.is_compiled)] if self.checks_cost else []
         self._callbacks = Callbacks([self._step_counter, *checks, *self._registered, EpochEnd(self.loop)])
         with self.graph.as_default(), tf.name_scope("callbacks"):
             self._callbacks.setup_graph(self)
