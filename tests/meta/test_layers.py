@@ -25,6 +25,7 @@ LEVELS = {
     "tpack.cluster": 3,
     "tpack.tower": 3,
     "tpack.reduction": 4,
+    "tpack.copying": 4,
     "tpack.tfutils": 4,
     "tpack.callbacks.base": 4,
     "tpack.models": 5,

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.copying.regions import (
+from tpack.copying.regions import (
     NotAlike,
     Region,
     chooses_devices,

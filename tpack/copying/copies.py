@@ -8,16 +8,23 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable, RandomSeeds, add_nodes, names_in_use, variables_by_name
+from tpack.copying.comparing import Likeness
+from tpack.copying.regions import (
+    NotAlike,
+    Region,
+    check_copyable,
+    device_of,
+    external_inputs,
+    is_variable,
+    tensor_leaves,
+)
 from tpack.tower.context import TowerContext
-from tpack.tower.copying.comparing import Likeness
-from tpack.tower.copying.regions import NotAlike, Region, Scope, device_of, external_inputs, is_variable, tensor_leaves
 from tpack.tower.keras_values import gives_value, is_keras_loaded
+from tpack.tower.names import Scope
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, tf.DType, tf.TensorShape, np.generic)
 _COLOCATED = b"loc:@"
 _OF_TF_KERAS = ("_assign_placeholder", "_keras_initialized")
 
@@ -248,21 +255,6 @@ class TowerCopy:
         lower, other_lower = Scope(region.scope.name.lower()), Scope(self._scope.name.lower())
         used = {lower.renamed(n, other_lower): count for n, count in region.names.items() if lower.is_in(n)}
         names_in_use(graph).update(used)
-
-
-def check_copyable(structure: Any, what: str) -> None:
-    """Refuse a structure that holds something which cannot be told from one tower to another.
-
-    Args:
-        structure: of the second tower.
-        what: what is done with it; for the message.
-
-    Raises:
-        NotAlike: It does.
-    """
-    for leaf in tf.nest.flatten(structure):
-        if not (isinstance(leaf, (*_PLAIN, BaseVariable, tf.Operation, np.ndarray)) or tf.is_tensor(leaf)):
-            raise NotAlike(f"{what} a {type(leaf).__name__}, of which nobody knows what it holds")
 
 
 def _check_region(region: Region) -> None:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tower.copying.copies import check_copyable
-from tpack.tower.copying.regions import NotAlike
+from tpack.copying.regions import NotAlike, check_copyable
 
 _MOST_PLACES = 20_000
 """How many objects are looked at."""

@@ -1,16 +1,19 @@
 """What one call of a function built in a tower: operations, variables, names and items of collections."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import RandomSeeds, names_in_use, variables_by_name
+from tpack.compat import BaseVariable, RandomSeeds, names_in_use, variables_by_name
 from tpack.tower.collections import CollectionSnapshot
 from tpack.tower.context import TowerContext
 from tpack.tower.devices import VARIABLE_OP_TYPES
+from tpack.tower.names import Scope
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, tf.DType, tf.TensorShape, np.generic)
 
 
 class NotAlike(Exception):
@@ -117,28 +120,6 @@ class RegionRecorder:
         return added
 
 
-class Scope:
-    """The name scope of a tower, which is part of names anywhere in them, as in ``tower1/gradients/tower1/mul_grad``.
-
-    Args:
-        name: such as ``"tower1"``; empty for none.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._part = re.compile(rf"(^|[/@]){re.escape(name)}(?=/|$)")
-
-    def is_in(self, text: str) -> bool:
-        """Tell whether the scope is part of a name."""
-        return bool(self.name) and self._part.search(text) is not None
-
-    def renamed(self, text: str, other: "Scope") -> str:
-        """Return a name as it is in another tower."""
-        if not self.name or self.name not in text:
-            return text
-        return self._part.sub(rf"\g<1>{other.name}", text)
-
-
 def device_of(tower: TowerContext) -> str:
     """Return the device on which a tower computes.
 
@@ -178,6 +159,21 @@ def tensor_leaves(structure: Any) -> list[tf.Tensor]:
     leaves: Sequence[Any] = tf.nest.flatten(structure)
     parts = [tf.nest.flatten(leaf, expand_composites=True) if _is_composite(leaf) else [leaf] for leaf in leaves]
     return [tensor for part in parts for tensor in part if isinstance(tensor, tf.Tensor)]
+
+
+def check_copyable(structure: Any, what: str) -> None:
+    """Refuse a structure that holds something which cannot be told from one tower to another.
+
+    Args:
+        structure: of the second tower.
+        what: what is done with it; for the message.
+
+    Raises:
+        NotAlike: It does.
+    """
+    for leaf in tf.nest.flatten(structure):
+        if not (isinstance(leaf, (*_PLAIN, BaseVariable, tf.Operation, np.ndarray)) or tf.is_tensor(leaf)):
+            raise NotAlike(f"{what} a {type(leaf).__name__}, of which nobody knows what it holds")
 
 
 def _is_composite(leaf: Any) -> bool:

@@ -11,16 +11,20 @@ why.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
+from tpack.copying.comparing import compare
+from tpack.copying.copies import Copier
+from tpack.copying.python_state import PythonState
+from tpack.copying.regions import NotAlike, Region, RegionRecorder
 from tpack.errors import GraphBuildError
 from tpack.tower.context import TowerContext, get_current_tower_context, is_in_control_flow
-from tpack.tower.copying.comparing import compare
-from tpack.tower.copying.copies import Copier
-from tpack.tower.copying.python_state import PythonState
-from tpack.tower.copying.regions import NotAlike, Region, RegionRecorder
+from tpack.tower.rendezvous import call_in_towers
 from tpack.utils import logger
 from tpack.utils.checks import check_choice
+
+T = TypeVar("T")
 
 TowerBuilding: TypeAlias = Literal["auto", "copy", "build"]
 """How the third of several towers and all that follow come about: copied where that is sure to be the same, copied or
@@ -63,6 +67,33 @@ def alike_in_towers(func: Callable[..., Any], *args: Any, on_copy: Callable[[Any
     if tower is None or not isinstance(copying, TowerCopies):
         return func(*args)
     return copying.call(tower, func, args, on_copy)
+
+
+def call_in_alike_towers(
+    contexts: Sequence[TowerContext], func: Callable[[], T], tower_building: TowerBuilding = "auto"
+) -> list[T]:
+    """Call a function once in each of K towers, or copy what it has built in the second one into those that follow.
+
+    Args:
+        contexts: the K towers, as for `call_in_towers`.
+        func: builds one tower.
+        tower_building: how the third tower and all that follow come about: ``"auto"`` copies what the second one is
+            where that is sure to be the same, see `alike_in_towers`, ``"copy"`` raises where it is not, and ``"build"``
+            calls the function for each.
+
+    Returns:
+        What the function returned in each tower, or would have returned.
+
+    Raises:
+        ConfigError: These are not all the towers that each of them knows of, or ``tower_building`` is something else.
+        GraphBuildError: Copies are wanted, and cannot be made.
+        Exception: What `call_in_towers` raises.
+    """
+    copies = TowerCopies(contexts, check_tower_building("call_in_alike_towers", tower_building))
+    try:
+        return call_in_towers(contexts, partial(alike_in_towers, func))
+    finally:
+        copies.forget()
 
 
 class TowerCopies:

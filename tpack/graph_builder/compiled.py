@@ -20,8 +20,8 @@ import tensorflow.compat.v1 as tf
 from tpack import compat
 from tpack.errors import CompilationError, ConfigError
 from tpack.tower.context import TowerContext
-from tpack.tower.copying.regions import Scope
 from tpack.tower.devices import list_gpus
+from tpack.tower.names import Scope
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 

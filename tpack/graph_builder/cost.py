@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import tensorflow.compat.v1 as tf
 
+from tpack.copying.towers import alike_in_towers
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GradFn, OptimizerFn
 from tpack.graph_builder.compiled import TowerCompiler, watched
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TowerContext, current_tower_context
-from tpack.tower.copying.towers import alike_in_towers
 from tpack.tower.tower_func import TowerFunc
 from tpack.types import GradsAndVars
 from tpack.utils import logger

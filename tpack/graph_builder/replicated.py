@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from tpack.copying.towers import TowerBuilding
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_own_gradients, build_towers
 from tpack.reduction.base import Reducer
@@ -16,7 +17,6 @@ from tpack.reduction.choose.by_kind import choose_by_kind
 from tpack.reduction.functions import merge_grad_list, split_grad_list
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
 from tpack.tower.context import TowerContext
-from tpack.tower.copying.towers import TowerBuilding
 from tpack.tower.grads import ReduceOp
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
@@ -111,7 +111,7 @@ def build_replicas(
     Args:
         grad_fn: builds one tower.
         devices: K names.
-        tower_building: how the third tower and all that follow come about; see `call_in_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Returns:
         The towers. The n-th pairs of all of them are of copies of one variable, whatever order a tower has made.

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tpack.copying.towers import TowerBuilding
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_shared_gradients, build_towers
 from tpack.reduction.functions import aggregate_grads_colocate
 from tpack.tfutils.optimizer_clone import check_optimizer
-from tpack.tower.copying.towers import TowerBuilding
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.grads import Gradient, map_gradient_values
 from tpack.types import GradsAndVars

@@ -13,14 +13,13 @@ from typing import Any, Generic, TypeVar
 
 import tensorflow.compat.v1 as tf
 
+from tpack.copying.towers import TowerBuilding, call_in_alike_towers, check_tower_building
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
 from tpack.tower.context import TowerContext, TrainTowerContext
-from tpack.tower.copying.towers import TowerBuilding, check_tower_building
 from tpack.tower.devices import Device, resolve_device, resolve_devices
 from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
-from tpack.tower.rendezvous import call_in_towers
 from tpack.types import GradsAndVars
 from tpack.utils.argument_types import check_arguments
 
@@ -33,7 +32,7 @@ class DataParallelBuilder(GraphBuilder):
 
     Args:
         towers: how many towers, or the numbers of their GPUs.
-        tower_building: how the third tower and all that follow come about; see `call_in_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Raises:
         ConfigError: No tower, or a GPU number that is negative or there twice, or another ``tower_building``.
@@ -115,7 +114,7 @@ def build_towers(
         devices: K device names or device functions.
         own_variables: K flags: whether the tower has variables of its own. The first tower's variables are the main
             ones, without a prefix, whatever its flag says; a tower without its own takes those.
-        tower_building: how the third tower and all that follow come about; see `call_in_towers`.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Returns:
         The towers, in the order of the devices.
@@ -142,7 +141,7 @@ def build_towers(
         )
         for index, (device, has_own) in enumerate(zip(devices, own_variables, strict=True))
     ]
-    return BuiltTowers(call_in_towers(contexts, func, tower_building), tuple(contexts))
+    return BuiltTowers(call_in_alike_towers(contexts, func, tower_building), tuple(contexts))
 
 
 def align_shared_gradients(tower_grads: Sequence[GradsAndVars]) -> list[GradsAndVars]:

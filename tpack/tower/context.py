@@ -60,7 +60,7 @@ class TowerContext:
 
     Attributes:
         asked: what the code in the tower asked for that tells towers from each other.
-        copying: what the towers that are built together know of their copies, `tpack.tower.copying`.
+        copying: what the towers that are built together know of their copies, `tpack.copying`.
         own_constants: functions that give the values of this tower's constants for another tower, by their names, where
             the two differ.
 

@@ -4,6 +4,7 @@ A tensor is called ``op:index``; scripts write both ``"cost"`` and ``"cost:0"`` 
 knows a resource variable's handle by the variable's name, and a handle is of no use to whoever asked for a value.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import ismethod
@@ -46,6 +47,28 @@ def op_and_tensor_name(name: str) -> tuple[str, str]:
 def join_scope(scope: str, name: str) -> str:
     """Join a scope, which may be empty, and a name with one slash."""
     return f"{scope}/{name}" if scope else name
+
+
+class Scope:
+    """The name scope of a tower, which is part of names anywhere in them, as in ``tower1/gradients/tower1/mul_grad``.
+
+    Args:
+        name: such as ``"tower1"``; empty for none.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._part = re.compile(rf"(^|[/@]){re.escape(name)}(?=/|$)")
+
+    def is_in(self, text: str) -> bool:
+        """Tell whether the scope is part of a name."""
+        return bool(self.name) and self._part.search(text) is not None
+
+    def renamed(self, text: str, other: "Scope") -> str:
+        """Return a name as it is in another tower."""
+        if not self.name or self.name not in text:
+            return text
+        return self._part.sub(rf"\g<1>{other.name}", text)
 
 
 def value_if_variable(tensor: tf.Tensor) -> tf.Tensor:

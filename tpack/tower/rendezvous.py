@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 import tensorflow.compat.v1 as tf
@@ -23,42 +22,31 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import BuildState, swap_graph_state
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.tower.context import TowerContext, current_frame, entered
-from tpack.tower.copying.towers import TowerBuilding, TowerCopies, alike_in_towers, check_tower_building
 from tpack.tower.keras_names import keep_keras_policy
 from tpack.tower.merging import MergeCall, Merged, merge, part_of_tower
 
 T = TypeVar("T")
 
 
-def call_in_towers(
-    contexts: Sequence[TowerContext], func: Callable[[], T], tower_building: TowerBuilding = "auto"
-) -> list[T]:
+def call_in_towers(contexts: Sequence[TowerContext], func: Callable[[], T]) -> list[T]:
     """Call a function once in each of K towers, which may meet by `TowerContext.merge_call`.
 
     Args:
         contexts: the K towers, in the order of their indices; none was entered before.
         func: builds one tower.
-        tower_building: how the third tower and all that follow come about: ``"auto"`` copies what the second one is
-            where that is sure to be the same, see `alike_in_towers`, ``"copy"`` raises where it is not, and ``"build"``
-            calls the function for each.
 
     Returns:
         What the function returned in each tower.
 
     Raises:
-        ConfigError: These are not all the towers that each of them knows of, or ``tower_building`` is something else.
-        GraphBuildError: Copies are wanted, and cannot be made.
+        ConfigError: These are not all the towers that each of them knows of.
         TowerMismatchError: The towers meet a different number of times, or for different things.
         BaseException: What the function raises in any tower, with the traceback that it has there. The other towers are
             ended first: blocks that are open in them are left by a `CoroutineExit`.
     """
     if not contexts or any((c.index, c.total) != (k, len(contexts)) for k, c in enumerate(contexts)):
         raise ConfigError(f"wanted all towers in the order of their indices, got {list(contexts)!r}")
-    copies = TowerCopies(contexts, check_tower_building("call_in_towers", tower_building))
-    try:
-        return _Rendezvous(contexts, partial(alike_in_towers, func)).run()
-    finally:
-        copies.forget()
+    return _Rendezvous(contexts, func).run()
 
 
 # Tower 0 is built by the calling thread, in which all control stays. Towers 1 to K - 1 are built by it as well if tower

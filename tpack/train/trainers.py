@@ -18,7 +18,7 @@ from tpack.older_names.trainers import takes_config
 from tpack.reduction.base import Reducer
 from tpack.reduction.modes import ReductionMode, reducer_for_mode
 from tpack.tower.context import TowerContext, current_tower_context
-from tpack.tower.copying.towers import TowerBuilding
+from tpack.copying.towers import TowerBuilding
 from tpack.tower.devices import resolve_devices, tower_indices
 from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars

@@ -22,7 +22,7 @@ from tpack.compat import is_building_gradient, is_in_loop_or_function
 from tpack.errors import ConfigError
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.context import TowerContext, get_current_tower_context
-from tpack.tower.copying.regions import Scope
+from tpack.tower.names import Scope
 from tpack.tower.per_graph import PerGraph, built_graph
 
 Sampler: TypeAlias = Callable[..., tf.Tensor]
