@@ -260,7 +260,7 @@ def test_reduce_keeps_unknown_shapes_working(name: str, rng: np.random.Generator
 def test_reduce_of_any_shapes_matches_numpy(case: tuple[str, int], shapes: list[Any], seed: int) -> None:
     name, num_towers = case
     values = random_towers(np.random.default_rng(seed), num_towers, shapes)
-    with tf.Graph().as_default() as graph, cpu_session(graph) as session:
+    with tf.Graph().as_default() as graph, cpu_session(graph, rewrites=True) as session:
         reduced = run(session, MEMBERS[name].reducer.reduce(dense_towers(values)))
     for n in range(len(shapes)):
         wanted = np.mean([tower[n] for tower in values], axis=0)

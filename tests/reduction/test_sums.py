@@ -168,7 +168,7 @@ def test_runs_repeat_bit_by_bit_whoever_else_reads_the_gradients(reducer: Reduce
                 grads.append([tf.sin(w) + 1e-3 * tf.reduce_sum(tf.matmul(w, w, transpose_b=True)) for w in weights])
         norms = [tf.reduce_sum(grad) for tower in grads for grad in tower]
         reduced = reducer.reduce(grads)
-        with cpu_session(graph) as session:
+        with cpu_session(graph, rewrites=True) as session:
             session.run(tf.global_variables_initializer())
             seen = Counter(
                 b"".join(value.tobytes() for tower in session.run((reduced, norms))[0] for value in tower)
