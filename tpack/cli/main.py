@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tpack.cli import inspect, plot, reduce
+from tpack.cli import inspect, launch, plot, reduce
 from tpack.errors import ConfigError, TpackError
 from tpack.utils.argument_types import check_arguments
 from tpack.version import __version__
@@ -21,20 +21,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the name of the program; by default those of the process.
 
     Returns:
-        The exit code: 0; 1 if the command failed; 2 if its arguments cannot work.
+        The exit code: 0; 1 if the command failed; 2 if its arguments cannot work; or that of the command's own.
 
     Raises:
         SystemExit: The arguments cannot be read (code 2), or help or the version was asked for (code 0).
     """
     options = _parser().parse_args(arguments)
     try:
-        sys.stdout.write(options.run(options))
+        done: str | int = options.run(options)
     except TpackError as error:
         sys.stderr.write(f"tpack {options.command}: {error}\n")
         return EXIT_BAD_ARGUMENTS if isinstance(error, ConfigError) else EXIT_FAILED
     except OSError as error:
         sys.stderr.write(f"tpack {options.command}: {error}\n")
         return EXIT_FAILED
+    if isinstance(done, int):
+        return done
+    sys.stdout.write(done)
     return 0
 
 
@@ -43,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tpack {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     inspect.add_command(commands)
+    launch.add_command(commands)
     plot.add_command(commands)
     reduce.add_command(commands)
     return parser

@@ -1,0 +1,142 @@
+"""The agent, which runs processes by order: by its own protocol, in a process of its own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.launching import assert_gone
+from tests.helpers.source import ROOT
+from tpack.cli.launcher.agent import _Stream
+
+AGENT = [sys.executable, "-c", "from tpack.cli.launcher.agent import main; main()"]
+BACKGROUND = (
+    "import subprocess, sys; child = subprocess.Popen([sys.executable, '-S', '-c', {code!r}], start_new_session=True)"
+)
+
+
+class Agent:
+    """An agent that runs."""
+
+    def __enter__(self):
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.process = subprocess.Popen(AGENT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *exception):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(60)
+
+    def order(self, do, **arguments):
+        self.process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+        self.process.stdin.flush()
+
+    def start(self, *codes, directory="/"):
+        processes = [
+            {"rank": rank, "command": [sys.executable, "-u", "-S", "-c", code], "environment": {"MY_RANK": str(rank)}}
+            for rank, code in enumerate(codes)
+        ]
+        self.order("start", processes=processes, directory=str(directory))
+
+    def report(self):
+        return json.loads(self.process.stdout.readline())
+
+    def reports(self):
+        """Return what it reports until it ends."""
+        return [json.loads(line) for line in self.process.stdout]
+
+
+def test_processes_print_and_end(tmp_path):
+    says = "import os, sys; print(os.environ['MY_RANK'], os.getcwd()); sys.stderr.write('no end'); sys.exit(3)"
+    with Agent() as agent:
+        agent.start(says, "import os; os.kill(os.getpid(), 9)", directory=tmp_path)
+        reports = agent.reports()
+    assert {"rank": 0, "stream": 1, "text": f"0 {tmp_path}"} in reports
+    assert {"rank": 0, "stream": 2, "text": "no end"} in reports
+    assert [report for report in reports if "code" in report and report["rank"]] == [{"rank": 1, "code": -9}]
+    assert {"rank": 0, "code": 3} in reports
+    assert reports[-1] == {"done": True, "left": []}
+
+
+def test_a_process_that_cannot_be_started_is_told_of():
+    with Agent() as agent:
+        agent.start("", directory="/nowhere at all")
+        first, last = agent.reports()
+    assert first["rank"] == 0
+    assert "cannot be started in /nowhere at all: [Errno 2]" in first["failed"]
+    assert last["done"]
+
+
+def test_ports_stay_reserved_while_it_lives():
+    with Agent() as agent:
+        agent.order("reserve", host="127.0.0.1", count=2)
+        ports = agent.report()["ports"]
+        assert len(set(ports)) == 2
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", ports[0]))
+        # One who asks for just this port, as a server does, gets it.
+        socket.create_server(("127.0.0.1", ports[1])).close()
+
+
+def test_all_are_ended_after_the_time_that_they_have():
+    waits = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    waits += "print('ready'); time.sleep(1000)"
+    background = BACKGROUND.format(code=waits) + "; print('pid', child.pid); child.wait()"
+    with Agent() as agent:
+        agent.start(waits, background)
+        texts = [agent.report()["text"] for _ in range(3)]
+        assert sorted(texts)[1:] == ["ready", "ready"]
+        agent.order("end", signum=signal.SIGTERM, grace_secs=0.1)
+        *ends, last = agent.reports()
+    assert sorted(ends, key=lambda end: end["rank"]) == [{"rank": 0, "code": -9}, {"rank": 1, "code": -15}]
+    pid = int(sorted(texts)[0].split()[1])
+    assert last == {"done": True, "left": [pid]}
+    assert_gone([pid])
+
+
+@pytest.mark.parametrize("end", ["input", "SIGTERM"])
+def test_without_a_launcher_nothing_goes_on(end):
+    with Agent() as agent:
+        agent.start("import os, time; print('pid', os.getpid()); time.sleep(1000)")
+        pid = int(agent.report()["text"].split()[1])
+        if end == "input":
+            agent.process.stdin.close()
+        else:
+            agent.process.terminate()
+        assert {"rank": 0, "code": -15} in agent.reports()
+        assert_gone([pid])
+
+
+def test_a_launcher_that_does_not_read_can_still_give_orders(tmp_path):
+    # More than all pipes and the agent itself take.
+    floods = "import os, sys\nopen('there', 'w').close()\nwhile True: print('x' * 1000)"
+    with Agent() as agent:
+        agent.start(floods, directory=tmp_path)
+        assert agent.report()["text"] == "x" * 1000
+        agent.order("end", signum=signal.SIGTERM, grace_secs=60)
+        reports = agent.reports()
+    assert {"rank": 0, "code": -15} in reports
+    assert reports[-1]["done"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "lines"),
+    [
+        ([b"a\nb", b"c\n", b""], [b"a", b"bc"]),
+        ([b"a", b""], [b"a"]),
+        ([b"\n\n", b""], [b"", b""]),
+        ([b"a\r\nb\r\n", b""], [b"a", b"b"]),
+        ([b"10%\r20%\r", b"30%\r", b"done\n", b""], [b"20%", b"30%", b"done"]),
+        ([b"10%\r20%", b"\n", b""], [b"20%"]),
+        ([b"x" * 70000, b"y\n", b""], [b"x" * 70000, b"y"]),
+        ([b""], []),
+    ],
+)
+def test_output_is_cut_into_lines(parts, lines):
+    stream = _Stream(0, 1)
+    assert [line for part in parts for line in stream.lines(part)] == lines

@@ -1,0 +1,66 @@
+"""One attempt at a job, by the outcome that is left in its attributes; whole jobs are in ``test_launch.py``."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from tests.helpers.launching import assert_gone
+from tpack.cli.launcher.attempt import Attempt, Failure, Job
+from tpack.cli.launcher.console import Console
+from tpack.cli.launcher.plan import Host, make_plan
+
+
+@pytest.fixture
+def console(tmp_path):
+    console = Console(str(tmp_path))
+    yield console
+    console.close()
+
+
+def attempt(console, code, num_workers=1, **options):
+    """Run a program in some processes; return the attempt."""
+    job = Job([sys.executable, "-u", "-S", "-c", code], os.getcwd(), {}, **options)
+    done = Attempt(job, make_plan((Host(),) * num_workers, 0, False), console)
+    done.run()
+    return done
+
+
+def test_a_good_end_leaves_nothing(console):
+    handlers = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    done = attempt(console, "print('done')", 2)
+    assert (done.failure, done.lost, done.signum) == (None, set(), None)
+    assert [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == handlers
+
+
+def test_a_command_that_is_not_there_is_a_failure(console):
+    job = Job(["/no/such/python"], os.getcwd(), {})
+    done = Attempt(job, make_plan((Host(),), 0, False), console)
+    done.run()
+    assert "cannot be started in" in done.failure.text
+    assert (done.failure.process.rank, done.failure.code) == (0, None)
+
+
+def test_what_fails_while_all_are_ended_is_not_the_first_failure(console):
+    # Rank 0 fails; rank 1, which is asked to end, fails for that.
+    code = "import os, sys, time, signal; signal.signal(15, lambda *_: sys.exit(9))\n"
+    code += "if os.environ['RANK'] == '1': open('there', 'w').close(); time.sleep(1000)\n"
+    code += "while not os.path.exists('there'): time.sleep(0.01)\nsys.exit(4)"
+    job = Job([sys.executable, "-u", "-S", "-c", code], console.directory, {})
+    done = Attempt(job, make_plan((Host(),) * 2, 0, False), console)
+    done.run()
+    assert done.failure == Failure("ended with exit code 4", done.failure.process, 4)
+    assert done.failure.process.rank == 0
+    assert done.lost == set()
+
+
+def test_sighup_is_passed_on_as_sigterm(console):
+    code = "import os, signal; print('pid', os.getpid()); os.kill(int(os.environ['LAUNCHER']), signal.SIGHUP)"
+    code += "; signal.pause()"
+    job = Job([sys.executable, "-u", "-S", "-c", code], os.getcwd(), {"LAUNCHER": str(os.getpid())})
+    plan = make_plan((Host(),), 0, False)
+    done = Attempt(job, plan, console)
+    done.run()
+    assert (done.signum, done.failure) == (signal.SIGHUP, None)
+    assert_gone([int(console.last_lines(plan[0])[0].split()[1])])

@@ -1,0 +1,76 @@
+"""Which processes a job has, where, and what they are told."""
+
+import json
+
+import pytest
+
+from tpack.cli.launcher.plan import Host, environment_of, make_plan, parse_hosts, place_workers
+from tpack.errors import ConfigError
+
+A, B = Host("a", 2, "a"), Host("b", 1, "me@b")
+
+
+def test_hosts_are_read():
+    assert parse_hosts("a:2, me@b") == (A, B)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "--hosts has '': wanted machines"),
+        ("a:0", "--hosts has 'a:0'"),
+        ("a,,b", "--hosts has ''"),
+        ("-oProxyCommand=x", "--hosts has '-oProxyCommand=x'"),
+        ("me@-x:4", "--hosts has 'me@-x:4'"),
+        ("a:1,b:1,me@a:2", "--hosts has a more than once"),
+        ("a,localhost", "--hosts has localhost, where the other machines find themselves"),
+        ("127.0.0.1,a", "--hosts has 127.0.0.1, where"),
+    ],
+)
+def test_hosts_that_cannot_be_are_refused(text, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_hosts(text)
+
+
+def test_one_machine_is_filled_after_the_other():
+    assert place_workers((A, B), None) == (A, A, B)
+    assert place_workers((A, B), 2) == (A, A)
+    assert place_workers((Host(),), 3) == (Host(),) * 3
+    assert place_workers((Host(),), None) == (Host(),)
+    with pytest.raises(ConfigError, match="-n 4 is more than the 3 workers"):
+        place_workers((A, B), 4)
+
+
+def test_a_plan_numbers_workers_then_ps_then_the_evaluator():
+    plan = make_plan((A, A, B), 3, True)
+    assert [(each.rank, each.job, each.index, each.host.name, each.local_rank) for each in plan] == [
+        (0, "chief", 0, "a", 0),
+        (1, "worker", 0, "a", 1),
+        (2, "worker", 1, "b", 0),
+        (3, "ps", 0, "a", 2),
+        (4, "ps", 1, "b", 1),
+        (5, "ps", 2, "a", 3),
+        (6, "evaluator", 0, "a", 4),
+    ]
+    assert [each.label for each in plan] == ["0", "1", "2", "3:ps", "4:ps", "5:ps", "6:evaluator"]
+    assert [str(plan[2]), str(plan[4])] == ["rank 2 (worker 2 on b)", "rank 4 (ps 1 on b)"]
+    assert [each.job for each in make_plan((A, A), 0, False)] == ["worker", "worker"]
+
+
+def test_a_process_is_told_its_place():
+    plan = make_plan((A, A, B), 1, False)
+    ports = {0: 10, 1: 11, 2: 12, 3: 13}
+    told = environment_of(plan[2], plan, ports, 99)
+    task = json.loads(told.pop("TF_CONFIG"))
+    assert task == {
+        "cluster": {"chief": ["a:10"], "worker": ["a:11", "b:12"], "ps": ["a:13"]},
+        "task": {"type": "worker", "index": 1},
+    }
+    assert told == {
+        "RANK": "2",
+        "WORLD_SIZE": "4",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": "a",
+        "MASTER_PORT": "99",
+    }

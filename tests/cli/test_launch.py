@@ -1,0 +1,269 @@
+"""The command ``tpack launch`` with real processes: what they are told, who failed, and what is done anew."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from tests.helpers.launching import DEAF, Launched, assert_gone, waiting
+from tpack.cli.main import main
+
+# Says what it finds out about its place; a parameter server then waits until it is ended.
+WHO = """
+import json, os, sys, time
+from tpack.cluster.resolver import resolve_cluster
+member = resolve_cluster(timeout_secs=5)
+ranks = [os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")]
+place = [member.job, member.index, member.workers, member.address, member.local_size]
+print("told " + json.dumps([*place, ranks, sys.argv[1:], os.environ["EXTRA"]]))
+print("an error", file=sys.stderr)
+assert "tensorflow" not in sys.modules
+if member.job == "ps":
+    time.sleep(1000)
+"""
+
+
+def test_each_process_is_told_its_place(tmp_path):
+    options = ("-n", "2", "--ps", "1", "--evaluator", "--env", "EXTRA=a=b")
+    with Launched(tmp_path, WHO, *options, arguments=("--lr", "1")) as launched:
+        assert launched.end() == 0, launched.said()
+    told = dict(line.split("] told ") for line in launched.lines)
+    assert told.keys() == {"[0", "[1", "[2:ps", "[3:evaluator"}
+    found = {label: json.loads(text) for label, text in told.items()}
+    workers = found["[0"][2]
+    assert len(set(workers)) == 2
+    for rank, (label, job) in enumerate(
+        [("[0", "chief"), ("[1", "worker"), ("[2:ps", "ps"), ("[3:evaluator", "evaluator")]
+    ):
+        ranks = [str(rank), "4", str(rank), "4"]
+        address = [*workers, found["[2:ps"][3], None][rank]
+        num_neighbours = 1 if job == "evaluator" else 3
+        assert found[label] == [job, 0, workers, address, num_neighbours, ranks, ["--lr", "1"], "a=b"]
+        # The file of a rank has both outputs, without the prefix.
+        written = (launched.logs / f"rank{rank}.log").read_text(encoding="utf-8").splitlines()
+        assert f"told {told[label]}" in written
+        assert "an error" in written
+    assert "[0] an error" in launched.said()
+    assert launched.result()["exit_code"] == 0
+
+
+def test_the_first_failure_ends_all_and_is_shown(tmp_path):
+    # Rank 0 does not listen when it is asked to end; rank 1 fails when the others are there.
+    fails = """
+if os.environ["RANK"] == "1":
+    while len([name for name in os.listdir(".") if name.startswith("there")]) < 2:
+        time.sleep(0.01)
+    for number in range(30):
+        print("line", number)
+    sys.exit("broken")
+open("there" + os.environ["RANK"], "w").close()
+"""
+    deaf = f'if os.environ["RANK"] == "0":\n    {DEAF}'
+    script = waiting(("0", "1"), before=deaf, then=fails)
+    with Launched(tmp_path, script, "-n", "3", "--grace", "0.5") as launched:
+        pids = launched.wait_for(3)
+        assert launched.end() == 11
+        assert_gone(pids)
+    assert len(pids) == 5
+    said = launched.said()
+    assert "rank 1 (worker 1 on 127.0.0.1) failed: ended with exit code 1; its last lines:\n" in said
+    assert "    line 29\n" in said
+    assert "    broken\n" in said
+    assert "    line 9\n" not in said
+    result = launched.result()
+    attempt = {
+        "workers": 3,
+        "failed": "ended with exit code 1",
+        "rank": 1,
+        "job": "worker",
+        "host": "127.0.0.1",
+        "code": 1,
+    }
+    assert result == {"exit_code": 11, "attempts": [{**attempt, "lost": []}]}
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_reaches_all(tmp_path, signum, code):
+    heard = "for each in (signal.SIGTERM, signal.SIGINT): signal.signal(each, lambda it, _: sys.exit(f'heard {it}'))"
+    with Launched(tmp_path, waiting(("0",), before=heard), "-n", "2") as launched:
+        pids = launched.wait_for(2)
+        launched.signal(signum)
+        assert launched.end() == code
+        assert_gone(pids)
+    for rank in (0, 1):
+        assert f"[{rank}] heard {int(signum)}" in launched.said()
+
+
+def test_a_third_signal_ends_what_does_not_listen(tmp_path):
+    with Launched(tmp_path, waiting(before=DEAF), "-n", "1", "--grace", "1000") as launched:
+        pids = launched.wait_for(1)
+        for said in ("they have 1000 s to end", "SIGINT once more"):
+            launched.signal(signal.SIGINT)
+            while said not in launched.said():
+                assert launched.process.poll() is None
+        launched.signal(signal.SIGINT)
+        assert launched.end() == 130
+        assert_gone(pids)
+
+
+@pytest.mark.parametrize("victim", ["launcher", "agent"])
+def test_nothing_survives_a_kill(tmp_path, victim):
+    with Launched(tmp_path, waiting(("0",)), "-n", "2") as launched:
+        pids = launched.wait_for(2)
+        agents = launched.agents()
+        assert len(agents) == 1
+        killed = launched.process if victim == "launcher" else agents[0]
+        killed.send_signal(signal.SIGKILL)
+        code = launched.end()
+        assert_gone([*pids, agents[0].pid])
+    assert code == (-signal.SIGKILL if victim == "launcher" else 10)
+    if victim == "agent":
+        assert "rank 0 (worker 0 on 127.0.0.1) failed: 127.0.0.1 was lost" in launched.said()
+
+
+# Fails in the first attempts, each in another way, and then says how many there are.
+LOSING = """
+import os, signal, sys, time
+attempt, rank, size = (int(os.environ[name]) for name in ("TPACK_RESTART_COUNT", "RANK", "WORLD_SIZE"))
+print("attempt", attempt, "of", size)
+if attempt == 0 and rank == 2:
+    sys.exit(7)
+if attempt == 1 and rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+if attempt < 2:
+    time.sleep(1000)
+"""
+
+
+def test_a_job_is_started_anew_without_the_workers_that_were_lost(tmp_path):
+    with Launched(tmp_path, LOSING, "-n", "3", "--restarts", "3", "--min-workers", "2") as launched:
+        assert launched.end() == 0, launched.said()
+    assert {line for line in launched.lines if "attempt 2" in line} == {"[0] attempt 2 of 2", "[1] attempt 2 of 2"}
+    attempts = launched.result()["attempts"]
+    assert [(each["workers"], each["rank"], each["code"], each["lost"]) for each in attempts] == [
+        (3, 2, 7, []),
+        (3, 1, -9, [1]),
+        (2, None, None, []),
+    ]
+    assert "restart 2 of 3, with 2 workers" in launched.said()
+    written = (launched.logs / "rank0.log").read_text(encoding="utf-8").splitlines()
+    assert written == ["attempt 0 of 3", "--- restart 1 ---", "attempt 1 of 3", "--- restart 2 ---", "attempt 2 of 2"]
+
+
+def test_a_job_with_too_few_workers_or_restarts_ends(tmp_path):
+    kill = "import os; os.kill(os.getpid(), 9)"
+    with Launched(tmp_path, kill, "-n", "1", "--restarts", "5", "--min-workers", "1") as launched:
+        assert launched.end() == 10
+    assert "the workers 0 were lost, and 0 are left: --min-workers wants 1" in launched.said()
+    assert "failed: was killed by SIGKILL and had printed nothing" in launched.said()
+    with Launched(tmp_path, kill, "-n", "1", "--restarts", "1") as launched:
+        assert launched.end() == 10
+    assert len(launched.result()["attempts"]) == 2
+
+
+# Runs on this machine what it is to run on another one; a machine called "down" does not answer, "silent" never does.
+SSH = """#!/bin/sh
+while [ "$1" = -o ]; do shift 2; done
+host=$1; shift
+case $host in
+    down) echo "ssh: connect to host down: No route to host" >&2; exit 255;;
+    silent) exec sleep 1000;;
+esac
+echo "Welcome to $host, said by a start-up file"
+exec env -i PATH="$PATH" TPACK_TEST_PROCESS="$TPACK_TEST_PROCESS" WHERE="$host" sh -c "$*"
+"""
+
+
+@pytest.fixture
+def ssh(tmp_path):
+    """A stand-in for ``ssh``, by the variable ``PATH``."""
+    command = tmp_path / "bin" / "ssh"
+    command.parent.mkdir()
+    command.write_text(SSH, encoding="utf-8")
+    command.chmod(0o755)
+    return {"PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_machines_are_reached_by_ssh(tmp_path, ssh):
+    script = """
+import json, os, time
+task = json.loads(os.environ["TF_CONFIG"])
+hosts = [address.partition(":")[0] for job in ("chief", "worker", "ps") for address in task["cluster"][job]]
+told = [os.environ[name] for name in ("WHERE", "MASTER_ADDR", "LOCAL_RANK", "TPACK_CLUSTER_SECRET")]
+if task["task"]["type"] == "ps":
+    time.sleep(1000)
+print("told", *hosts, *told, os.environ.get("HIDDEN"))
+"""
+    secret = {"TPACK_CLUSTER_SECRET": "s" * 16, "HIDDEN": "x"}
+    with Launched(tmp_path, script, "--hosts", "a:2,me@b", "--ps", "2", **ssh, **secret) as launched:
+        assert launched.end() == 0, launched.said()
+    assert sorted(launched.lines) == [
+        f"[0] told a a b a b a a 0 {'s' * 16} None",
+        f"[1] told a a b a b a a 1 {'s' * 16} None",
+        f"[2] told a a b a b me@b a 0 {'s' * 16} None",
+    ]
+
+
+def test_a_machine_that_is_lost_is_left_out(tmp_path, ssh):
+    # The machine b goes with all that is on it.
+    script = 'import os; os.environ["WHERE"] == "b" and os.kill(os.getppid(), 9); print("of", os.environ["WORLD_SIZE"])'
+    script += '; os.environ["TPACK_RESTART_COUNT"] == "0" and __import__("time").sleep(1000)'
+    options = ("--hosts", "a:2,b:2", "--restarts", "1", "--min-workers", "2", "--grace", "5")
+    with Launched(tmp_path, script, *options, **ssh) as launched:
+        assert launched.end() == 0, launched.said()
+    assert launched.lines[-2:] == ["[0] of 2", "[1] of 2"] or launched.lines[-2:] == ["[1] of 2", "[0] of 2"]
+    assert "rank 2 (worker 2 on b) failed: b was lost" in launched.said()
+
+
+def test_a_machine_that_does_not_answer_is_named(tmp_path, ssh):
+    script = "print('ready')"
+    with Launched(tmp_path, script, "--hosts", "a,down", **ssh) as launched:
+        assert launched.end() == 1
+    assert "tpack launch: down could not be reached\n    ssh: connect to host down: No route to host" in launched.said()
+    with Launched(tmp_path, script, "--hosts", "a,silent", "--start-timeout", "0.1", **ssh) as launched:
+        assert launched.end() == 1
+    assert "no answer within 0.1 s from " in launched.said()
+    assert "silent" in launched.said()
+    with Launched(tmp_path, script, "--hosts", "a", "--ssh", "no-such-ssh -v") as launched:
+        assert launched.end() == 1
+    assert "a: [Errno 2] No such file or directory: 'no-such-ssh'" in launched.said()
+
+
+WRONG = [
+    (["nowhere.py"], "there is no script 'nowhere.py': wanted a file of Python, or -m and a module"),
+    (["--hosts", "a:x", "s.py"], "--hosts has 'a:x': wanted machines with numbers of workers, such as a:4,b:4"),
+    (["--hosts", "a:2", "-n", "3", "s.py"], "-n 3 is more than the 2 workers that --hosts has room for"),
+    (["--ssh", " ", "s.py"], "--ssh is empty"),
+    (["--env", "=1", "s.py"], "--env has '=1': wanted NAME=VALUE"),
+    (["--env", "TPACK_NOT_SET", "s.py"], "--env has 'TPACK_NOT_SET'"),
+    (["--min-workers", "1", "s.py"], "wanted --restarts too"),
+    (["--min-workers", "3", "--restarts", "1", "-n", "2", "s.py"], "--min-workers 3 is more than the 2 workers"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_options_that_cannot_work_are_refused(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.py").touch()
+    assert main(["launch", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["s.py"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("-n", "0", "wanted a number of at least 1, got '0'"),
+        ("-n", "two", "wanted a number, got 'two'"),
+        ("--ps", "-1", "wanted a number, got '-1'"),
+        ("--restarts", "1.5", "wanted a number, got '1.5'"),
+        ("--grace", "nan", "wanted a number of seconds, got 'nan'"),
+        ("--grace", "soon", "wanted a number of seconds, got 'soon'"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(capsys, option, value, message):
+    with pytest.raises(SystemExit) as exit_info:
+        main(["launch", f"{option}={value}" if option.startswith("--") else f"{option}{value}", "s.py"])
+    assert exit_info.value.code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,270 @@
+"""``tpack launch``: run a script in several processes that train together, here or on several machines.
+
+Each process is told its place by its environment, so the script is the same as under torchrun or a scheduler. What they
+print is shown with the rank before each line, and written into a file for each rank. When one fails, all are ended and
+its last lines are shown; nothing that was started survives the command, however that ends.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+
+from tpack.cli.launcher.attempt import Attempt, Failure, Job
+from tpack.cli.launcher.console import Console
+from tpack.cli.launcher.descendants import adopt_orphans, descendants, end_all
+from tpack.cli.launcher.link import SSH
+from tpack.cli.launcher.plan import Host, Process, make_plan, parse_hosts, place_workers
+from tpack.errors import ConfigError
+
+EXIT_NO_PROCESS = 1
+EXIT_OF_RANK_0 = 10
+EXIT_OF_LATE_RANKS = 100
+
+_DESCRIPTION = """Run a script in several processes that train together.
+
+Each is told its place by RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and TF_CONFIG. The exit code is 0 if
+all ended well; 10 + r if rank r failed first (100 for ranks from 90 on); 1 if no process could be started; 2 if the
+arguments cannot work; 128 + n if the signal n ended the job."""
+
+# What is handed on to other machines, besides what --env names.
+_HANDED_ON = ("TPACK_", "PYTHONPATH")
+_LAUNCH_VARIABLE = "TPACK_LAUNCH_ID"
+_SWEEP_SECS = 2.0
+
+
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser's sub-commands."""
+    parser = commands.add_parser(
+        "launch",
+        help="run a script in several processes that train together",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-n", "--workers", type=_count, help="how many workers (default: 1, or all of --hosts)")
+    parser.add_argument("--ps", type=_number, default=0, help="how many parameter servers (default: %(default)s)")
+    parser.add_argument("--evaluator", action="store_true", help="run an evaluator too")
+    parser.add_argument("--hosts", help="machines and how many workers each takes, such as a:4,b:4; reached by ssh")
+    parser.add_argument("--ssh", default=SSH, help="the command that reaches them (default: %(default)s)")
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="a variable for all processes; without a value, that of this process",
+    )
+    parser.add_argument("--restarts", type=_number, default=0, help="how often to start anew after a failure")
+    parser.add_argument(
+        "--min-workers", type=_count, help="start anew without workers that were lost, but not with fewer than these"
+    )
+    parser.add_argument("--grace", type=_secs, default=30.0, help="seconds to end when asked to (default: %(default)s)")
+    parser.add_argument(
+        "--start-timeout", type=_secs, default=60.0, help="seconds for machines to answer (default: %(default)s)"
+    )
+    parser.add_argument("--log-dir", help="where the ranks' output goes (default: launch_log/ and the time)")
+    parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("script", metavar="SCRIPT", help="what each process runs")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the job that the options ask for.
+
+    Args:
+        options: those that `add_command` defines.
+
+    Returns:
+        The exit code, which says who failed.
+
+    Raises:
+        ConfigError: The options cannot work, or the script is not there.
+    """
+    hosts = parse_hosts(options.hosts) if options.hosts else (Host(),)
+    workers = place_workers(hosts, options.workers if options.hosts else options.workers or 1)
+    _check_restarts(options, len(workers))
+    job = _job(options)
+    directory = options.log_dir or os.path.join("launch_log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+    os.makedirs(directory, exist_ok=True)
+    console = Console(directory)
+    try:
+        with _nothing_survives(job):
+            return _Launch(options, job, console).run(workers)
+    finally:
+        console.close()
+
+
+class _Launch:
+    """Tries a job until it ends well, or has failed too often.
+
+    Args:
+        options: those of the command.
+        job: what to run.
+        console: where output goes.
+    """
+
+    def __init__(self, options: argparse.Namespace, job: Job, console: Console) -> None:
+        self._options = options
+        self._job = job
+        self._console = console
+        self._history: list[dict[str, Any]] = []
+
+    def run(self, workers: tuple[Host, ...]) -> int:
+        """Run the job; return the exit code.
+
+        Args:
+            workers: the machine of each worker.
+        """
+        for number in range(self._options.restarts + 1):
+            attempt, plan = self._try(workers, number)
+            self._write_down(attempt, plan)
+            if attempt.failure is None or attempt.signum is not None:
+                break
+            self._say(attempt.failure)
+            workers = self._without_lost(workers, attempt)
+            if not workers:
+                break
+            if number < self._options.restarts:
+                self._console.say(f"restart {number + 1} of {self._options.restarts}, with {len(workers)} workers")
+        code = _exit_code(attempt)
+        self._write_result(code)
+        return code
+
+    def _try(self, workers: Sequence[Host], number: int) -> tuple[Attempt, Sequence[Process]]:
+        plan = make_plan(workers, self._options.ps, self._options.evaluator)
+        environment = {**self._job.environment, "TPACK_RESTART_COUNT": str(number)}
+        job = Job(**{**vars(self._job), "environment": environment})
+        if number:
+            self._console.begin(number)
+        attempt = Attempt(job, plan, self._console)
+        attempt.run()
+        return attempt, plan
+
+    def _without_lost(self, workers: Sequence[Host], attempt: Attempt) -> tuple[Host, ...]:
+        """Return the machines for another attempt; none if too many workers were lost."""
+        if self._options.min_workers is None:
+            return tuple(workers)
+        left = tuple(host for rank, host in enumerate(workers) if rank not in attempt.lost)
+        if len(left) < self._options.min_workers:
+            lost = ", ".join(map(str, sorted(attempt.lost)))
+            self._console.say(
+                f"the workers {lost} were lost, and {len(left)} are left: "
+                f"--min-workers wants {self._options.min_workers}"
+            )
+            return ()
+        return left
+
+    def _say(self, failure: Failure) -> None:
+        if failure.process is None:
+            self._console.say(failure.text)
+            return
+        lines = self._console.last_lines(failure.process)
+        said = "; its last lines:" if lines else " and had printed nothing"
+        text = "".join(f"\n    {line}" for line in lines)
+        self._console.say(f"{failure.process} failed: {failure.text}{said}{text}")
+
+    def _write_down(self, attempt: Attempt, plan: Sequence[Process]) -> None:
+        failure = attempt.failure
+        process = None if failure is None else failure.process
+        self._history.append(
+            {
+                "workers": sum(each.is_worker for each in plan),
+                "failed": None if failure is None else failure.text,
+                "rank": None if process is None else process.rank,
+                "job": None if process is None else process.job,
+                "host": None if process is None else process.host.name,
+                "code": None if failure is None else failure.code,
+                "lost": sorted(attempt.lost),
+            }
+        )
+
+    def _write_result(self, code: int) -> None:
+        with open(os.path.join(self._console.directory, "result.json"), "w", encoding="utf-8") as file:
+            json.dump({"exit_code": code, "attempts": self._history}, file, indent=2)
+        if code:
+            self._console.say(f"exit code {code}; all output is in {self._console.directory}")
+
+
+def _exit_code(attempt: Attempt) -> int:
+    if attempt.signum is not None:
+        return 128 + attempt.signum
+    if attempt.failure is None:
+        return 0
+    if attempt.failure.process is None:
+        return EXIT_NO_PROCESS
+    return min(EXIT_OF_RANK_0 + attempt.failure.process.rank, EXIT_OF_LATE_RANKS)
+
+
+def _job(options: argparse.Namespace) -> Job:
+    if not options.module and not os.path.isfile(options.script):
+        raise ConfigError(f"there is no script {options.script!r}: wanted a file of Python, or -m and a module")
+    if not shlex.split(options.ssh):
+        raise ConfigError("--ssh is empty: wanted a command")
+    environment = {name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON)}
+    for entry in options.env:
+        name, is_given, value = entry.partition("=")
+        if not name or (not is_given and name not in os.environ):
+            raise ConfigError(f"--env has {entry!r}: wanted NAME=VALUE, or the name of a variable that is set here")
+        environment[name] = value if is_given else os.environ[name]
+    # What a process prints is to be seen at once, and not lost if it is killed.
+    environment |= {"PYTHONUNBUFFERED": "1", _LAUNCH_VARIABLE: uuid.uuid4().hex}
+    what = ["-m", options.script] if options.module else [options.script]
+    return Job(
+        [sys.executable, *what, *options.arguments],
+        os.getcwd(),
+        environment,
+        options.ssh,
+        options.start_timeout,
+        options.grace,
+    )
+
+
+def _check_restarts(options: argparse.Namespace, num_workers: int) -> None:
+    if options.min_workers is not None and not options.restarts:
+        raise ConfigError("--min-workers says with how many workers to start anew: wanted --restarts too")
+    if options.min_workers is not None and options.min_workers > num_workers:
+        raise ConfigError(f"--min-workers {options.min_workers} is more than the {num_workers} workers that there are")
+
+
+@contextmanager
+def _nothing_survives(job: Job) -> Iterator[None]:
+    """End what is left of a job after a block: of processes whose agent was killed, what they had started."""
+    adopt_orphans()
+    try:
+        yield
+    finally:
+        end_all(lambda: descendants(lambda process: _belongs_to(process, job)), _SWEEP_SECS)
+
+
+def _belongs_to(process: psutil.Process, job: Job) -> bool:
+    return process.environ().get(_LAUNCH_VARIABLE) == job.environment[_LAUNCH_VARIABLE]
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 5:
+        raise argparse.ArgumentTypeError(f"wanted a number, got {text!r}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not _number(text):
+        raise argparse.ArgumentTypeError("wanted a number of at least 1, got '0'")
+    return int(text)
+
+
+def _secs(text: str) -> float:
+    try:
+        secs = float(text)
+    except ValueError:
+        secs = -1.0
+    if not 0 <= secs < 1e6:
+        raise argparse.ArgumentTypeError(f"wanted a number of seconds, got {text!r}")
+    return secs

@@ -1,0 +1,261 @@
+"""The agent: runs the processes of a job on one machine, by order of ``tpack launch``; none of them survives it.
+
+It is a process of its own on each machine, there by ``ssh``. Orders come on its standard input, a line of JSON each,
+and what happens goes to its standard output:
+
+    reserve ports      -> the ports, which stay reserved while the agent lives
+    start processes    -> lines of their output, and how each of them ended; at last, that all is over
+    send a signal, or end them all: by a signal, and after a time by SIGKILL
+
+When the input ends, the launcher is gone, however that came: the agent then ends everything. It has one thread and
+never waits for anything but all of this at once; a launcher that does not read stops the processes' output and nothing
+else.
+"""
+
+import contextlib
+import functools
+import json
+import math
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tpack.cli.launcher.descendants import adopt_orphans, descendants, die_with_parent, end_all
+from tpack.cluster.ports import PortReservation
+
+ORPHAN_SECS = 5.0
+"""How long processes have to end by themselves when the launcher is gone."""
+
+_SWEEP_SECS = 2.0
+_LONGEST_LINE = 1 << 16
+_MOST_UNSENT = 1 << 20
+# More than a pipe holds.
+_MOST_READS = 64
+
+
+class Agent:
+    """Runs processes until all of them have ended; used once.
+
+    Args:
+        orders: the descriptor that orders come from.
+        reports: the descriptor that reports go to.
+    """
+
+    def __init__(self, orders: int, reports: int) -> None:
+        self._orders = orders
+        self._reports = reports
+        self._unread = b""
+        self._unsent = bytearray()
+        self._selector = selectors.DefaultSelector()
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._running: set[int] = set()
+        self._streams: dict[int, _Stream] = {}
+        self._reservations: list[PortReservation] = []
+        self._was_started = False
+        self._is_orphan = False
+        self._kill_at = math.inf
+
+    def run(self) -> None:
+        """Do what is ordered until the processes have ended, or the launcher is gone."""
+        adopt_orphans()
+        woken = self._listen_to_signals()
+        self._selector.register(self._orders, selectors.EVENT_READ, self._take_orders)
+        self._selector.register(woken, selectors.EVENT_READ, lambda: woken.recv(4096))
+        os.set_blocking(self._reports, False)
+        while not self._is_over():
+            self._watch_reports()
+            for key, _ in self._selector.select(self._wait_secs()):
+                key.data()
+            self._note_ends()
+            self._kill_if_due()
+        self._sweep()
+
+    def _listen_to_signals(self) -> socket.socket:
+        """Let signals wake the loop. A handler, unlike ignoring, is not inherited by the processes."""
+        woken, waker = socket.socketpair()
+        for end in (woken, waker):
+            end.setblocking(False)
+        self._waker = waker
+        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for signum in (signal.SIGINT, signal.SIGHUP):
+            # The launcher alone says when processes end; and what was told to ignore a signal goes on ignoring it.
+            if signal.getsignal(signum) != signal.SIG_IGN:
+                signal.signal(signum, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self._be_orphan())
+        return woken
+
+    def _is_over(self) -> bool:
+        return not self._running and (self._was_started or self._is_orphan)
+
+    def _wait_secs(self) -> float | None:
+        return None if self._kill_at == math.inf else max(self._kill_at - time.monotonic(), 0.0)
+
+    # Orders.
+
+    def _take_orders(self) -> None:
+        data = os.read(self._orders, 1 << 16)
+        if not data:
+            self._selector.unregister(self._orders)
+            self._be_orphan()
+            return
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            order = json.loads(line)
+            getattr(self, f"_do_{order.pop('do')}")(**order)
+
+    def _do_reserve(self, host: str, count: int) -> None:
+        self._reservations = [PortReservation(host) for _ in range(count)]
+        self._report(ports=[reservation.port for reservation in self._reservations])
+
+    def _do_start(self, processes: list[dict[str, Any]], directory: str) -> None:
+        self._was_started = True
+        for told in processes:
+            try:
+                self._start(told["rank"], told["command"], told["environment"], directory)
+            except OSError as error:
+                self._report(rank=told["rank"], failed=f"cannot be started in {directory}: {error}")
+
+    def _do_signal(self, signum: int) -> None:
+        for rank in self._running:
+            with contextlib.suppress(ProcessLookupError):
+                self._processes[rank].send_signal(signum)
+
+    def _do_end(self, signum: int, grace_secs: float) -> None:
+        self._do_signal(signum)
+        self._kill_at = min(self._kill_at, time.monotonic() + grace_secs)
+
+    def _be_orphan(self) -> None:
+        """End everything soon: nobody gives orders any more."""
+        self._is_orphan = True
+        self._do_end(signal.SIGTERM, ORPHAN_SECS)
+
+    # Processes.
+
+    def _start(self, rank: int, command: list[str], environment: Mapping[str, str], directory: str) -> None:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=directory,
+            env={**os.environ, **environment},
+            start_new_session=True,
+            # There is one thread only, so that nothing can be locked in the child.
+            preexec_fn=functools.partial(die_with_parent, os.getpid()),
+        )
+        self._processes[rank] = process
+        self._running.add(rank)
+        for number, pipe in ((1, process.stdout), (2, process.stderr)):
+            descriptor = pipe.fileno() if pipe is not None else -1
+            os.set_blocking(descriptor, False)
+            self._streams[descriptor] = _Stream(rank, number)
+            self._selector.register(descriptor, selectors.EVENT_READ, functools.partial(self._read, descriptor))
+
+    def _read(self, descriptor: int) -> bool:
+        """Pass on what can be read of an output; return whether more may come."""
+        try:
+            data = os.read(descriptor, 1 << 16)
+        except BlockingIOError:
+            return False
+        stream = self._streams[descriptor]
+        for line in stream.lines(data):
+            self._report(rank=stream.rank, stream=stream.number, text=line.decode("utf-8", "surrogateescape"))
+        if not data:
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+            del self._streams[descriptor]
+        return bool(data)
+
+    def _read_rest(self, rank: int | None = None) -> None:
+        """Pass on what the outputs of a process, or of all, hold, and not what others may go on to write there."""
+        for descriptor in [each for each, stream in self._streams.items() if rank in (None, stream.rank)]:
+            for _ in range(_MOST_READS):
+                if not self._read(descriptor):
+                    break
+
+    def _note_ends(self) -> None:
+        """Report the processes that have ended, those first that a signal ended: others may have failed for it."""
+        ended = [(rank, self._processes[rank].poll()) for rank in self._running]
+        for rank, code in sorted(((rank, code) for rank, code in ended if code is not None), key=lambda end: end[1]):
+            self._read_rest(rank)
+            self._running.discard(rank)
+            self._report(rank=rank, code=code)
+
+    def _kill_if_due(self) -> None:
+        if time.monotonic() >= self._kill_at:
+            self._do_signal(signal.SIGKILL)
+            self._kill_at = math.inf
+
+    def _sweep(self) -> None:
+        """End what the processes have left behind, and tell all that is left to tell."""
+        left = end_all(descendants, _SWEEP_SECS)
+        self._read_rest()
+        self._report(done=True, left=left)
+        os.set_blocking(self._reports, True)
+        self._send()
+
+    # Reports.
+
+    def _report(self, **report: Any) -> None:
+        self._unsent += json.dumps(report).encode() + b"\n"
+
+    def _watch_reports(self) -> None:
+        """Write when there is something to write, and read outputs while it is not too much."""
+        registered = self._selector.get_map()
+        wanted = {self._reports: bool(self._unsent)}
+        wanted |= dict.fromkeys(self._streams, len(self._unsent) < _MOST_UNSENT)
+        for descriptor, is_wanted in wanted.items():
+            if is_wanted and descriptor not in registered:
+                is_report = descriptor == self._reports
+                do = self._send if is_report else functools.partial(self._read, descriptor)
+                self._selector.register(descriptor, selectors.EVENT_WRITE if is_report else selectors.EVENT_READ, do)
+            elif not is_wanted and descriptor in registered:
+                self._selector.unregister(descriptor)
+
+    def _send(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._reports, self._unsent)]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            # The launcher is gone, and nobody wants to know any more.
+            self._unsent.clear()
+            self._be_orphan()
+
+
+class _Stream:
+    """One output of a process, cut into lines.
+
+    Of a line that is written over, as progress bars do by a carriage return, each state is a line, but only the last of
+    those that come at once.
+    """
+
+    def __init__(self, rank: int, number: int) -> None:
+        self.rank = rank
+        self.number = number
+        self._rest = b""
+
+    def lines(self, data: bytes) -> list[bytes]:
+        """Return the lines that are whole; with no data, also the one that is not."""
+        *whole, rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n")
+        self._rest = rest
+        if not data or len(rest) >= _LONGEST_LINE or rest.endswith(b"\r"):
+            whole, self._rest = [*whole, rest] if rest else whole, b""
+        return [line.rstrip(b"\r").rpartition(b"\r")[2] for line in whole]
+
+
+def main() -> None:
+    """Be an agent between standard input and output."""
+    # Nothing that is printed by chance may stand between reports.
+    reports = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    os.set_inheritable(reports, False)
+    Agent(sys.stdin.fileno(), reports).run()

@@ -1,0 +1,295 @@
+"""One attempt at a job: start its processes everywhere, watch them, and end all of them when one fails.
+
+agents start, reserve ports --> processes start --> all workers and the evaluator end with 0 --> ps are ended
+             |                       |
+             |                       +--> one fails, or a machine goes, or a signal comes --> all are ended
+             +--> an agent does not come in time --> all are ended
+"""
+
+import math
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tpack.cli.launcher.console import Console
+from tpack.cli.launcher.link import SSH, AgentLink
+from tpack.cli.launcher.plan import Host, Process, environment_of
+from tpack.utils.child_process import cause_of_death
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+HURRY_SECS = 5.0
+"""How long processes have to end after a second signal."""
+
+_CLOSE_SECS = 15.0
+# How long an agent may take beyond the time that its processes have.
+_AGENT_SECS = 20.0
+# How long one may take that has started nothing.
+_UNSTARTED_SECS = 2.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is the same in all attempts.
+
+    Attributes:
+        command: what each process runs.
+        directory: where.
+        environment: variables for all processes.
+        ssh: what starts an agent on another machine.
+        start_secs: how long the machines have to answer.
+        grace_secs: how long processes have to end by themselves when they are asked to.
+    """
+
+    command: Sequence[str]
+    directory: str
+    environment: Mapping[str, str]
+    ssh: str = SSH
+    start_secs: float = 60.0
+    grace_secs: float = 30.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong first.
+
+    Attributes:
+        text: what happened, in words.
+        process: to which process; None if none was started.
+        code: its exit code, or the negative number of a signal; None if it is not known.
+        host: the machine, if it was lost.
+    """
+
+    text: str
+    process: Process | None = None
+    code: int | None = None
+    host: Host | None = None
+
+
+class Attempt:
+    """Runs the processes of a plan once.
+
+    Args:
+        job: what they run.
+        plan: which they are.
+        console: where their output goes.
+
+    Attributes:
+        failure: what went wrong first, or None.
+        lost: the ranks of workers that are to be left out next time: a signal ended them, or their machine is gone.
+        signum: the signal that ended the attempt, or None.
+    """
+
+    def __init__(self, job: Job, plan: Sequence[Process], console: Console) -> None:
+        self.failure: Failure | None = None
+        self.lost: set[int] = set()
+        self.signum: int | None = None
+        self._job = job
+        self._plan = plan
+        self._console = console
+        self._selector = selectors.DefaultSelector()
+        self._links: list[AgentLink] = []
+        self._was_started = False
+        self._is_ending = False
+        self._signals: list[int] = []
+        self._hurries = False
+        self._start_by = time.monotonic() + job.start_secs
+        self._give_up_at = math.inf
+
+    def run(self) -> None:
+        """Run until nothing is left of the attempt; what came of it is in the attributes."""
+        with self._heard_signals():
+            try:
+                self._open()
+                while any(not link.is_gone for link in self._links):
+                    for key, _ in self._selector.select(self._wait_secs()):
+                        key.data()
+                    self._look()
+            finally:
+                for link in self._links:
+                    link.close(_CLOSE_SECS)
+                self._selector.close()
+
+    # What is there.
+
+    def _open(self) -> None:
+        for host in dict.fromkeys(process.host for process in self._plan):
+            try:
+                link = AgentLink(host, self._job.ssh)
+            except OSError as error:
+                self._fail(Failure(f"{host.name}: {error}", host=host))
+                return
+            self._links.append(link)
+            self._selector.register(link.reports, selectors.EVENT_READ, lambda link=link: self._receive(link))
+            self._selector.register(link.errors, selectors.EVENT_READ, lambda link=link: self._complain(link))
+            # On a machine that others are to reach, a name may stand for several interfaces.
+            interface = "" if host.login else host.name
+            link.num_reserved = len(self._of(host)) + 1
+            link.order("reserve", host=interface, count=link.num_reserved)
+
+    def _of(self, host: Host) -> list[Process]:
+        return [process for process in self._plan if process.host == host]
+
+    def _wait_secs(self) -> float | None:
+        """Return how long nothing need be looked at."""
+        if not all(link.flush() for link in self._links) or self._console.is_full:
+            return 0.05
+        due = self._give_up_at if self._was_started or self._is_ending else self._start_by
+        return None if due == math.inf else max(due - time.monotonic(), 0.0)
+
+    def _look(self) -> None:
+        """Do what is due by now."""
+        while self._signals:
+            self._take_signal(self._signals.pop(0))
+        if not self._was_started and not self._is_ending:
+            silent = [link for link in self._links if link.ports is None]
+            if not silent:
+                self._start()
+            elif time.monotonic() >= self._start_by:
+                names = ", ".join(link.host.name for link in silent)
+                self._fail(Failure(f"no answer within {self._job.start_secs:g} s from {names}", host=silent[0].host))
+        elif self._was_started and not self._is_ending and not self._unfinished():
+            # Parameter servers serve until they are told that nobody needs them any more.
+            self._end(signal.SIGTERM, self._job.grace_secs)
+        for link in self._links:
+            if not link.is_gone and time.monotonic() >= self._give_up_at:
+                self._selector.unregister(link.reports)
+                link.give_up()
+                self._note_gone(link)
+            self._pause(link)
+
+    def _pause(self, link: AgentLink) -> None:
+        """Read what an agent reports only while the terminal takes it."""
+        if link.is_gone:
+            return
+        is_full = self._console.is_full and not self._is_ending
+        is_read = link.reports in self._selector.get_map()
+        if is_full and is_read:
+            self._selector.unregister(link.reports)
+        elif not is_full and not is_read:
+            self._selector.register(link.reports, selectors.EVENT_READ, lambda: self._receive(link))
+
+    def _unfinished(self) -> set[int]:
+        """Return the ranks whose end is waited for."""
+        running = {rank for link in self._links for rank in link.running}
+        return {rank for rank in running if self._plan[rank].job != "ps"}
+
+    # What happens.
+
+    def _start(self) -> None:
+        self._was_started = True
+        ports: dict[int, int] = {}
+        for link in self._links:
+            ports |= zip([process.rank for process in self._of(link.host)], link.ports or (), strict=False)
+        master_port = (self._links[0].ports or [0])[-1]
+        for link in self._links:
+            told = [
+                {
+                    "rank": process.rank,
+                    "command": list(self._job.command),
+                    "environment": {
+                        **self._job.environment,
+                        **environment_of(process, self._plan, ports, master_port),
+                    },
+                }
+                for process in self._of(link.host)
+            ]
+            link.running = {process.rank for process in self._of(link.host)}
+            link.order("start", processes=told, directory=self._job.directory)
+
+    def _receive(self, link: AgentLink) -> None:
+        for report in link.receive():
+            if "ports" in report:
+                link.ports = report["ports"]
+            elif "text" in report:
+                self._console.put(self._plan[report["rank"]], report["stream"], report["text"])
+            elif "done" in report:
+                link.is_done = True
+            else:
+                self._note_end(link, report)
+        if link.is_gone:
+            self._selector.unregister(link.reports)
+            self._note_gone(link)
+
+    def _complain(self, link: AgentLink) -> None:
+        if not link.read_errors():
+            self._selector.unregister(link.errors)
+
+    def _note_end(self, link: AgentLink, report: Mapping[str, Any]) -> None:
+        process, code = self._plan[report["rank"]], report.get("code")
+        link.running.discard(process.rank)
+        if code == 0 or self._is_ending:
+            return
+        if code is not None and code < 0 and process.is_worker:
+            self.lost.add(process.rank)
+        self._fail(Failure(report.get("failed") or cause_of_death(code), process, code))
+
+    def _note_gone(self, link: AgentLink) -> None:
+        """Find out whether an agent has ended as it should."""
+        if link.is_done:
+            return
+        link.drain_errors()
+        ranks, link.running = sorted(link.running), set()
+        self.lost |= {process.rank for process in self._of(link.host) if process.is_worker}
+        if self._is_ending:
+            return
+        what = "was lost" if self._was_started else "could not be reached"
+        said = "".join(f"\n    {line}" for line in link.last_lines)
+        process = self._plan[ranks[0]] if ranks else None
+        self._fail(Failure(f"{link.host.name} {what}{said}", process, host=link.host))
+
+    def _fail(self, failure: Failure) -> None:
+        self.failure = failure
+        self._end(signal.SIGTERM, self._job.grace_secs)
+
+    def _end(self, signum: int, grace_secs: float) -> None:
+        """Have all processes end, and take the agents that do not say so in time for lost."""
+        self._is_ending = True
+        self._give_up_at = time.monotonic() + (grace_secs + _AGENT_SECS if self._was_started else _UNSTARTED_SECS)
+        for link in self._links:
+            if self._was_started:
+                link.order("end", signum=signum, grace_secs=grace_secs)
+            else:
+                link.order("start", processes=[], directory=self._job.directory)
+
+    # Signals.
+
+    def _take_signal(self, signum: int) -> None:
+        """Pass a signal on: the second leaves little time, the third none."""
+        told = signal.SIGTERM if signum == signal.SIGHUP else signum
+        name = signal.Signals(signum).name
+        if self.signum is None:
+            self.signum = signum
+            self._console.say(f"{name}: all processes are told; they have {self._job.grace_secs:g} s to end")
+            self._end(told, self._job.grace_secs)
+        elif self._hurries:
+            self._end(signal.SIGKILL, 0.0)
+        else:
+            self._hurries = True
+            self._console.say(f"{name} once more: they have {HURRY_SECS:g} s to end; once more ends them at once")
+            self._end(told, HURRY_SECS)
+
+    @contextmanager
+    def _heard_signals(self) -> Iterator[None]:
+        """Note signals, and let them wake the loop."""
+        woken, waker = socket.socketpair()
+        for end in (woken, waker):
+            end.setblocking(False)
+        previous_fd = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        self._selector.register(woken, selectors.EVENT_READ, lambda: woken.recv(4096))
+        # Who told this program to ignore a signal, as nohup does, wants it ignored.
+        heard = [signum for signum in SIGNALS if signal.getsignal(signum) != signal.SIG_IGN]
+        previous = {signum: signal.signal(signum, lambda number, _: self._signals.append(number)) for signum in heard}
+        try:
+            yield
+        finally:
+            for signum, handler in previous.items():
+                signal.signal(signum, handler)
+            signal.set_wakeup_fd(previous_fd)
+            woken.close()
+            waker.close()

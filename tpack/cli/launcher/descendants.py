@@ -1,0 +1,99 @@
+"""Processes that a process has started, also through others that have ended: how to keep hold of them and end them.
+
+On Linux a process can ask to become the parent of every process below it whose own parent ends. Then nothing that was
+started, not even what puts itself into the background, gets out of its sight, and it has no child left when all have
+ended.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+import psutil
+
+from tpack.utils.concurrency import enable_death_signal
+
+# From linux/prctl.h.
+_PR_SET_CHILD_SUBREAPER = 36
+_POLL_SECS = 0.02
+# What the kernel does not end within that time, it waits for something that no signal interrupts.
+_GIVE_UP_SECS = 10.0
+
+
+def adopt_orphans() -> bool:
+    """Become the parent of processes below this one whose parent ends; return whether the system can do that."""
+    if not sys.platform.startswith("linux"):
+        return False
+    return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Let this process be killed when its parent ends; called in a child between fork and exec.
+
+    Args:
+        parent: its parent, which may have ended already.
+    """
+    enable_death_signal(signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def descendants(is_wanted: Callable[[psutil.Process], bool] = lambda process: True) -> list[psutil.Process]:
+    """Return the processes below this one that run.
+
+    Args:
+        is_wanted: which of them.
+    """
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and is_wanted(process):
+                found.append(process)
+        except psutil.Error:
+            # It has ended meanwhile, or become somebody else's.
+            continue
+    return found
+
+
+def end_all(find: Callable[[], Iterable[psutil.Process]], grace_secs: float) -> list[int]:
+    """End processes and what they start meanwhile: by SIGTERM, and by SIGKILL after a while; wait until they are gone.
+
+    Args:
+        find: returns those that run.
+        grace_secs: how long they have between the two.
+
+    Returns:
+        The numbers of those that were there.
+    """
+    deadline = time.monotonic() + grace_secs
+    seen: list[int] = []
+    while (running := list(find())) and time.monotonic() < deadline + _GIVE_UP_SECS:
+        is_late = time.monotonic() >= deadline
+        for process in running:
+            if is_late or process.pid not in seen:
+                _send(process, signal.SIGKILL if is_late else signal.SIGTERM)
+        seen += [process.pid for process in running if process.pid not in seen]
+        reap_orphans()
+        time.sleep(_POLL_SECS)
+    return seen
+
+
+def reap_orphans() -> None:
+    """Take the exit codes of children that have ended, so that they are gone."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        # There is none.
+        return
+
+
+def _send(process: psutil.Process, signum: int) -> None:
+    try:
+        process.send_signal(signum)
+    except psutil.Error:
+        # It has just ended.
+        return

@@ -1,0 +1,160 @@
+"""Which processes a job has, on which machines, and what each of them is told by its environment."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tpack.cluster.member import ClusterMember
+from tpack.cluster.ports import LOOPBACK, is_loopback, join_address
+from tpack.errors import ConfigError
+
+_HOST = re.compile(r"(?:(?P<user>[\w.][\w.-]*)@)?(?P<name>[A-Za-z0-9][\w.-]*)(?::(?P<slots>\d{1,5}))?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine.
+
+    Attributes:
+        name: how the others find it.
+        slots: how many workers it takes; None is as many as there are.
+        login: what ``ssh`` is told; None is this machine.
+    """
+
+    name: str = LOOPBACK
+    slots: int | None = None
+    login: str | None = None
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of the job.
+
+    Attributes:
+        rank: its number over all jobs.
+        job: ``chief``, ``worker``, ``ps`` or ``evaluator``.
+        index: its number in the job.
+        host: its machine.
+        local_rank: its number on its machine.
+    """
+
+    rank: int
+    job: str
+    index: int
+    host: Host
+    local_rank: int
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether it trains."""
+        return self.job in ("chief", "worker")
+
+    @property
+    def label(self) -> str:
+        """What stands before each line of its output."""
+        return str(self.rank) if self.is_worker else f"{self.rank}:{self.job}"
+
+    def __str__(self) -> str:
+        name = f"worker {self.rank}" if self.is_worker else f"{self.job} {self.index}"
+        return f"rank {self.rank} ({name} on {self.host.name})"
+
+
+def parse_hosts(text: str) -> tuple[Host, ...]:
+    """Read ``a:4,user@b:4``: machines and how many workers each takes, 1 if that is not said.
+
+    Raises:
+        ConfigError: It is no such list, or a machine stands in it twice, or one that the others could not reach.
+    """
+    hosts = []
+    for entry in text.split(","):
+        found = _HOST.fullmatch(entry.strip())
+        if found is None or found["slots"] == "0":
+            raise ConfigError(
+                f"--hosts has {entry.strip()!r}: wanted machines with numbers of workers, such as a:4,b:4"
+            )
+        user = f"{found['user']}@" if found["user"] else ""
+        hosts.append(Host(found["name"], int(found["slots"] or 1), user + found["name"]))
+    names = [host.name for host in hosts]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ConfigError(f"--hosts has {min(twice)} more than once: wanted each machine once, with all of its workers")
+    private = [name for name in names if _is_private(name)]
+    if private and len(names) > 1:
+        raise ConfigError(
+            f"--hosts has {private[0]}, where the other machines find themselves: wanted its name for all"
+        )
+    return tuple(hosts)
+
+
+def place_workers(hosts: Sequence[Host], num_workers: int | None) -> tuple[Host, ...]:
+    """Return the machine of each worker; one machine is filled after the other.
+
+    Raises:
+        ConfigError: They take fewer workers than there are.
+    """
+    slots = [host for host in hosts for _ in range(host.slots or num_workers or 1)]
+    if num_workers is not None and num_workers > len(slots):
+        raise ConfigError(f"-n {num_workers} is more than the {len(slots)} workers that --hosts has room for")
+    return tuple(slots[:num_workers])
+
+
+def make_plan(workers: Sequence[Host], num_ps: int, has_evaluator: bool) -> tuple[Process, ...]:
+    """Return the processes of a job: workers, then parameter servers, dealt over the machines, then the evaluator.
+
+    The first worker is called a chief where there are others than workers, as TensorFlow's estimators want it.
+
+    Args:
+        workers: the machine of each worker.
+        num_ps: how many parameter servers.
+        has_evaluator: whether there is one.
+    """
+    hosts = list(dict.fromkeys(workers))
+    has_chief = bool(num_ps or has_evaluator)
+    named = [("chief", 0)] if has_chief else []
+    named += [("worker", index) for index in range(len(workers) - len(named))]
+    placed = list(workers)
+    named += [("ps", index) for index in range(num_ps)]
+    placed += [hosts[index % len(hosts)] for index in range(num_ps)]
+    if has_evaluator:
+        named.append(("evaluator", 0))
+        placed.append(hosts[0])
+    return tuple(
+        Process(rank, job, index, host, placed[:rank].count(host))
+        for rank, ((job, index), host) in enumerate(zip(named, placed, strict=True))
+    )
+
+
+def environment_of(
+    process: Process, plan: Sequence[Process], ports: Mapping[int, int], master_port: int
+) -> dict[str, str]:
+    """Return the variables that tell a process its place.
+
+    Args:
+        process: one of the plan.
+        plan: all of them.
+        ports: {rank: port} of all but the evaluator, which nobody looks for.
+        master_port: a port of the machine of rank 0.
+    """
+    cluster: dict[str, tuple[str, ...]] = {}
+    for each in plan:
+        if each.job != "evaluator":
+            cluster[each.job] = (*cluster.get(each.job, ()), join_address(each.host.name, ports[each.rank]))
+    return {
+        "RANK": str(process.rank),
+        "WORLD_SIZE": str(len(plan)),
+        "LOCAL_RANK": str(process.local_rank),
+        "LOCAL_WORLD_SIZE": str(sum(each.host == process.host for each in plan)),
+        "MASTER_ADDR": plan[0].host.name,
+        "MASTER_PORT": str(master_port),
+        "TF_CONFIG": ClusterMember(cluster, process.job, process.index).tf_config(),
+    }
+
+
+def _is_private(name: str) -> bool:
+    """Tell whether a name means another machine on each machine."""
+    if name == "localhost" or name.startswith("localhost."):
+        return True
+    try:
+        return is_loopback(name)
+    except ValueError:
+        return False
