@@ -33,9 +33,19 @@ NO_GPU = r"assert tf\.test\.is_gpu_available\(\)"
 LIBROSA = (
     Edit("*.py", r"(util\.fix_length\(\w+), (\w+)", r"\1, size=\2", "librosa"),
     Edit("*.py", r"(filters\.mel\()([\w.]+), ([\w.]+), ([\w.]+)", r"\1sr=\2, n_fft=\3, n_mels=\4", "librosa"),
+    Edit("*.py", r"librosa\.filters\.dct\(([\w.]+), ([\w.\[\]]+)\)", r"cosines(\1, \2)", "librosa"),
+    Edit("*.py", r"^import librosa$", "import librosa\nfrom cosines import cosines", "librosa"),
     Edit("hparam.py", r"yaml\.load_all", "yaml.safe_load_all", "PyYAML"),
 )
-SOUND_STAND_INS = (text("pydub.py", "AudioSegment = None\n"), text("tfplot.py", ""))
+COSINES = """import numpy as np
+import scipy.fft
+def cosines(num, size): return scipy.fft.dct(np.eye(size), norm="ortho", axis=0)[:num]
+"""
+SOUND_STAND_INS = (
+    text("cosines.py", COSINES),
+    text("pydub.py", "AudioSegment = None\n"),
+    text("tfplot.py", ""),
+)
 # A worker is a new interpreter, which has of a module what its import makes.
 HYPER_PARAMETERS = Edit(
     "hparam.py", r"^hparam = Hparam\(\)$", "hparam = Hparam()\nhparam.set_hparam_yaml('default')", "workers"
