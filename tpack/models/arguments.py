@@ -128,7 +128,7 @@ def check_units(kind: str, argument: str, units: Units) -> int:
     number = None if isinstance(units, bool) else units.__index__() if hasattr(units, "__index__") else units
     if not isinstance(number, Real) or not float(number).is_integer() or number < 1:
         raise ConfigError(f"{layer_name(kind)} wants a positive whole number of {argument}, got {shown(units)}")
-    return int(number)
+    return int(float(number))
 
 
 def parse_rule(kind: str, padding: str) -> str:
