@@ -12,6 +12,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "BuildResult",
+            "ClusterMember",
             "MeasuredChoice",
             "Measurement",
             "ReducerChoice",

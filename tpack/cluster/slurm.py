@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tpack.errors import ConfigError
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_text
 
 _MOST_HOSTS = 65536
@@ -15,6 +16,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _BINDS_OWN_GPUS = ("single:", "per_task:", "map:", "mask:", "map_gpu:", "mask_gpu:", "verbose,single:")
 
 
+@check_arguments
 def expand_hosts(nodelist: str, name: str = "nodelist") -> tuple[str, ...]:
     """Return the hosts of a list in Slurm's short form, in its order.
 
