@@ -1,11 +1,12 @@
 """What layers take in several forms, and what they refuse."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.tf1.layers import arguments
+from tpack.tf1.layers import arguments, core
 
 
 class Owner:
@@ -56,6 +57,34 @@ def test_random_initializers_have_the_spread_of_their_names(graph, shape):
             assert value.std() == pytest.approx(deviations[name], rel=0.08), name
 
 
+@pytest.mark.parametrize("name", ["max_norm", "non_neg", "unit_norm"])
+def test_constraints_are_those_of_keras(session8, name):
+    constraint = {"max_norm": keras.constraints.MaxNorm, "non_neg": keras.constraints.NonNeg}
+    weights = np.random.default_rng(0).normal(size=[3, 4]).astype("float32") * 3
+    oracle = constraint.get(name, keras.constraints.UnitNorm)()
+    made = [arguments.constraint_of(OWNER, kind)(tf.constant(weights)) for kind in (name, oracle)]
+    got, wanted = session8.run(made)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    assert np.abs(got - weights).max() > 0.1
+
+
+def test_what_keras_makes_is_taken(session8):
+    drawn = keras.initializers.HeNormal(seed=1)
+    layer = core.Dense(
+        2,
+        kernel_initializer=drawn,
+        kernel_regularizer=keras.regularizers.L2(0.5),
+        kernel_constraint=keras.constraints.NonNeg(),
+    )
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(layer(tf.ones([1, 3]))))
+    session8.run(tf.global_variables_initializer())
+    before = layer.get_weights()[0]
+    np.testing.assert_allclose(session8.run(layer.losses), [0.5 * np.square(before).sum()], rtol=1e-6)
+    session8.run(train_op)
+    np.testing.assert_allclose(layer.get_weights()[0], np.maximum(before - 0.1, 0), rtol=1e-6)
+    assert core.Dense.from_config(layer.get_config()).kernel_initializer is drawn
+
+
 def test_functions_are_taken_as_they_are():
     zeros = tf.zeros_initializer()
     assert arguments.activation_of(OWNER, tf.nn.relu) is tf.nn.relu
@@ -87,6 +116,13 @@ def test_names_are_taken_in_any_case():
         (lambda: arguments.activation_of(OWNER, 3), WrongTypeError, "activation=3: wanted a function, a name or None"),
         (lambda: arguments.initializer_of(OWNER, "one"), ConfigError, "Owner got initializer='one'"),
         (lambda: arguments.regularizer_of(OWNER, "l3"), ConfigError, "Owner got regularizer='l3'"),
+        (lambda: arguments.constraint_of(OWNER, "positive"), ConfigError, "Owner got constraint='positive'"),
+        (lambda: arguments.constraint_of(OWNER, 3), WrongTypeError, "constraint=3: wanted a function"),
+        (
+            lambda: arguments.initializer_of(OWNER, {"class_name": "O"}),
+            ConfigError,
+            "got the initializer .*Zeros",
+        ),
         (lambda: arguments.regularizer_of(OWNER, 0.1), WrongTypeError, "regularizer=0.1: wanted a function"),
         (lambda: arguments.check_data_format(OWNER, "NHWC"), ConfigError, "Owner got data_format='nhwc'"),
         (lambda: arguments.check_data_format(OWNER, None), ConfigError, "Owner got data_format=None"),

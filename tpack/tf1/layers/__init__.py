@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from tpack.tf1.layers.base import InputSpec, Layer
+from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.convolutional import Conv1D, Conv2D, Conv3D, conv1d, conv2d, conv3d
 from tpack.tf1.layers.core import Dense, Dropout, Flatten, dense, dropout, flatten
+from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tf1.layers.normalization import BatchNormalization, batch_normalization
 from tpack.tf1.layers.pooling import (
     AveragePooling1D,

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.layers.base import Initializer, Regularizer
+from tpack.tf1.layers.configuration import ACTIVATIONS, initializer_from_config
 from tpack.utils.checks import check_choice, check_count, shown
 
 Activation: TypeAlias = Callable[[tf.Tensor], tf.Tensor] | str | None
@@ -26,10 +27,6 @@ ONES = tf.ones_initializer()
 CHANNELS_FIRST = "channels_first"
 CHANNELS_LAST = "channels_last"
 
-_ACTIVATIONS = (
-    *("elu", "gelu", "leaky_relu", "relu", "relu6", "selu", "sigmoid", "softmax", "softplus", "softsign", "swish"),
-    "tanh",
-)
 _INITIALIZERS: dict[str, Callable[[], Any]] = {
     "glorot_normal": tf.glorot_normal_initializer,
     "glorot_uniform": tf.glorot_uniform_initializer,
@@ -52,6 +49,12 @@ _REGULARIZERS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "l1_l2": lambda x: 0.01 * tf.reduce_sum(tf.abs(x)) + 0.01 * tf.reduce_sum(tf.square(x)),
     "l2": lambda x: 0.01 * tf.reduce_sum(tf.square(x)),
 }
+_SMALL = 1e-7
+_CONSTRAINTS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "max_norm": lambda w: w * tf.minimum(_norms(w), 2.0) / (_SMALL + _norms(w)),
+    "non_neg": lambda w: tf.where(w >= 0, w, tf.zeros_like(w)),
+    "unit_norm": lambda w: w / (_SMALL + _norms(w)),
+}
 
 
 def activation_of(owner: object, activation: Activation) -> Callable[[tf.Tensor], tf.Tensor] | None:
@@ -64,16 +67,20 @@ def activation_of(owner: object, activation: Activation) -> Callable[[tf.Tensor]
     if activation is None or activation == "linear":
         return None
     if isinstance(activation, str):
-        return getattr(tf.nn, check_choice(owner, "activation", activation, ("linear", *_ACTIVATIONS)))
+        return getattr(tf.nn, check_choice(owner, "activation", activation, ("linear", *ACTIVATIONS)))
     return _function(owner, "activation", activation)
 
 
 def initializer_of(owner: object, initializer: Any) -> Initializer:
-    """Return an initializer that is given as such, as its class, as a tensor, by name, or not at all.
+    """Return an initializer that is given as such, as its class, a tensor, a name or a configuration, or not at all.
+
+    One of Keras draws the same numbers each time, as it does in Keras.
 
     Raises:
-        ConfigError: The name is not known.
+        ConfigError: The name or configuration is not known.
     """
+    if isinstance(initializer, dict):
+        return initializer_from_config(owner, initializer)
     if isinstance(initializer, str):
         return _INITIALIZERS[check_choice(owner, "initializer", initializer, _INITIALIZERS)]()
     return initializer() if isinstance(initializer, type) else initializer
@@ -89,6 +96,18 @@ def regularizer_of(owner: object, regularizer: Any) -> Regularizer:
     if isinstance(regularizer, str):
         return _REGULARIZERS[check_choice(owner, "regularizer", regularizer, _REGULARIZERS)]
     return None if regularizer is None else _function(owner, "regularizer", regularizer)
+
+
+def constraint_of(owner: object, constraint: Any) -> Constraint:
+    """Return a constraint that is given as a function, by name, or not at all.
+
+    Raises:
+        ConfigError: The name is not known.
+        WrongTypeError: It is neither a function nor a name.
+    """
+    if isinstance(constraint, str):
+        return _CONSTRAINTS[check_choice(owner, "constraint", constraint, _CONSTRAINTS)]
+    return None if constraint is None else _function(owner, "constraint", constraint)
 
 
 def check_data_format(owner: object, data_format: str) -> str:
@@ -138,3 +157,8 @@ def _function(owner: object, name: str, value: Any) -> Any:
     if not callable(value):
         raise WrongTypeError(f"{type(owner).__name__} got {name}={shown(value)}: wanted a function, a name or None")
     return value
+
+
+def _norms(w: tf.Tensor) -> tf.Tensor:
+    """Return the length of each vector along the first dimension."""
+    return tf.sqrt(tf.reduce_sum(tf.square(w), axis=0, keepdims=True))

@@ -19,13 +19,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, WrongTypeError
+from tpack.errors import ConfigError, MissingNameError, WrongTypeError
+from tpack.tf1.layers import configuration
+from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tfutils.dependency import ancestors
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.utils.checks import check_function
 
-__all__ = ["InputSpec", "Layer"]
+__all__ = ["Layer"]
 
 Initializer: TypeAlias = Callable[..., tf.Tensor] | tf.Tensor | None
 """What ``tf.get_variable`` takes; None for that of the scope."""
@@ -38,64 +40,6 @@ _num_layers: PerGraph[Counter[str]] = PerGraph(Counter)
 
 # For each variable that is regularised, by its layer's scope and name: in which training towers, None for no tower.
 _regularized: PerGraph[dict[str, set[int | None]]] = PerGraph(dict)
-
-
-class InputSpec:
-    """What a layer wants of an input; what is None may be anything.
-
-    Args:
-        dtype: its type.
-        shape: its shape, in which None is any size.
-        ndim: its number of dimensions.
-        max_ndim: the largest number of dimensions.
-        min_ndim: the smallest one.
-        axes: the sizes of some axes, by their numbers, which may count from the end.
-    """
-
-    def __init__(
-        self,
-        dtype: Any = None,
-        shape: Sequence[int | None] | None = None,
-        ndim: int | None = None,
-        max_ndim: int | None = None,
-        min_ndim: int | None = None,
-        axes: Mapping[int, int | None] | None = None,
-    ) -> None:
-        self.dtype = dtype
-        self.shape = shape
-        self.ndim = len(shape) if shape is not None else ndim
-        self.max_ndim = max_ndim
-        self.min_ndim = min_ndim
-        self.axes = {int(axis): size for axis, size in (axes or {}).items()}
-
-    def __repr__(self) -> str:
-        given = [f"{name}={value}" for name, value in vars(self).items() if value or value == 0]
-        return f"InputSpec({', '.join(given)})"
-
-    def refusal(self, inputs: tf.Tensor) -> str | None:
-        """Return why an input does not fit, or None if it does."""
-        wants_rank = self.ndim is not None or self.max_ndim is not None or self.min_ndim is not None
-        rank = inputs.shape.rank
-        if rank is None:
-            return "wanted a known number of dimensions" if wants_rank or self.axes else None
-        if self.ndim is not None and rank != self.ndim:
-            return f"wanted {self.ndim} dimensions"
-        if self.max_ndim is not None and rank > self.max_ndim:
-            return f"wanted at most {self.max_ndim} dimensions"
-        if self.min_ndim is not None and rank < self.min_ndim:
-            return f"wanted at least {self.min_ndim} dimensions"
-        if self.dtype is not None and inputs.dtype.base_dtype != tf.as_dtype(self.dtype):
-            return f"wanted {tf.as_dtype(self.dtype).name}"
-        return self._refused_size(inputs.shape.as_list())
-
-    def _refused_size(self, sizes: list[int | None]) -> str | None:
-        wanted = [*self.axes.items(), *enumerate(self.shape or ())]
-        for axis, size in wanted:
-            if not -len(sizes) <= axis < len(sizes):
-                return f"wanted a dimension {axis}"
-            if size is not None and sizes[axis] is not None and sizes[axis] != size:
-                return f"wanted {size} as the size of dimension {axis}"
-        return None
 
 
 class Layer:
@@ -127,6 +71,15 @@ class Layer:
                 return inputs * self.factor
     """
 
+    # What the layer was made of, for its configuration.
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Layer":
+        """Make a layer that knows what it is made of, whatever its class does with it."""
+        layer = super().__new__(cls)
+        layer._arguments = (args, kwargs)
+        return layer
+
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
         scope, self._reuse = kwargs.pop("_scope", None), kwargs.pop("_reuse", None)
         self.activity_regularizer: Regularizer = kwargs.pop("activity_regularizer", None)
@@ -141,7 +94,8 @@ class Layer:
         self._updates: list[tf.Operation | tf.Tensor] = []
         self._num_collected = 0
         self._regularized: list[tuple[str, Any, Callable[..., Any]]] = []
-        self._seen_inputs: list[tf.Tensor] = []
+        # The inputs and outputs of each call.
+        self._calls: list[tuple[Any, Any]] = []
         self._graph: tf.Graph | None = None
         self.trainable = trainable
         self.built = False
@@ -179,6 +133,7 @@ class Layer:
             inputs = tf.nest.map_structure(_as_tensor, inputs)
             self._build_once(inputs)
             outputs = self.call(inputs, *args, **kwargs)
+            self._calls.append((inputs, outputs))
             self._regularize_activity(inputs, outputs)
         self._collect_updates()
         return outputs
@@ -340,8 +295,93 @@ class Layer:
         """Return the updates that depend on some inputs, or, for None, those that depend on no input of any call."""
         if inputs is not None:
             return _depending(self.updates, tf.nest.flatten(inputs))
-        of_inputs = _depending(self.updates, self._seen_inputs)
+        of_inputs = _depending(self.updates, tf.nest.flatten([inputs for inputs, _ in self._calls]))
         return [update for update in self.updates if not any(update is other for other in of_inputs)]
+
+    @property
+    def input(self) -> Any:
+        """The input, a tensor or a nest of them, of a layer that is called on one only.
+
+        Raises:
+            MissingNameError: It was not called yet, or on several; `get_input_at` gives that of each call.
+        """
+        return self._only("input", [inputs for inputs, _ in self._calls])
+
+    @property
+    def output(self) -> Any:
+        """The output of a layer that is called once.
+
+        Raises:
+            MissingNameError: It was not called yet, or several times; `get_output_at` gives that of each call.
+        """
+        return self._only("output", [outputs for _, outputs in self._calls])
+
+    @property
+    def input_shape(self) -> Any:
+        """The static shape of `input`, a tuple in which None is unknown, or a nest of them."""
+        return _shapes(self.input)
+
+    @property
+    def output_shape(self) -> Any:
+        """The static shape of `output`, a tuple in which None is unknown, or a nest of them."""
+        return _shapes(self.output)
+
+    def get_input_at(self, node_index: int) -> Any:
+        """Return the input of a call, by its number.
+
+        Raises:
+            ConfigError: There is no such call.
+        """
+        return self._call_at(node_index)[0]
+
+    def get_output_at(self, node_index: int) -> Any:
+        """Return the output of a call, by its number.
+
+        Raises:
+            ConfigError: There is no such call.
+        """
+        return self._call_at(node_index)[1]
+
+    def get_weights(self) -> list[np.ndarray]:
+        """Return the values of all variables in the default session, in the order of `weights`.
+
+        Raises:
+            ConfigError: There is no default session.
+        """
+        weights = self.weights
+        return list(configuration.default_session(self, "get_weights").run(weights)) if weights else []
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Set all variables in the default session.
+
+        Args:
+            weights: an array for each variable, in the order of `weights`.
+
+        Raises:
+            ConfigError: They are more or fewer, or there is no default session.
+            CheckpointError: One does not fit its variable; none is set.
+        """
+        configuration.load_weights(self, self.weights, weights)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make a layer like this one, without its variables.
+
+        An initializer is a dict of its class and arguments, and a function of ``tf.nn`` its name, as TensorFlow 1 has
+        them. Any other function or object is itself, where TensorFlow 1 has a name that makes something else.
+
+        Raises:
+            ConfigError: The class takes arguments without names, and so has to say itself.
+        """
+        return configuration.config_of(self, *self._arguments)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "Layer":
+        """Make a layer of what `get_config` returned.
+
+        Raises:
+            WrongTypeError: It has an argument that the class does not take.
+        """
+        return cls(**config)
 
     def count_params(self) -> int:
         """Return how many numbers the variables hold.
@@ -364,11 +404,25 @@ class Layer:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Layer":
         twin = copy.copy(self)
         memo[id(self)] = twin
-        shared = ("_scope", "_graph", "_seen_inputs")
-        vars(twin).update(
-            {name: copy.deepcopy(value, memo) for name, value in vars(self).items() if name not in shared}
-        )
+        own = {name: value for name, value in vars(self).items() if name not in ("_scope", "_graph", "_calls")}
+        vars(twin).update({name: copy.deepcopy(value, memo) for name, value in own.items()}, _calls=list(self._calls))
         return twin
+
+    def _only(self, what: str, values: list[Any]) -> Any:
+        if not values:
+            raise MissingNameError(f"{self._name} has no {what} before its first call")
+        is_same = all(map(_is_same, tf.nest.flatten(values[:1] * len(values)), tf.nest.flatten(values)))
+        if not is_same:
+            raise MissingNameError(
+                f"{self._name} was called {len(values)} times and has no single {what}: use get_{what}_at(0) to "
+                f"get_{what}_at({len(values) - 1})"
+            )
+        return values[0]
+
+    def _call_at(self, index: int) -> tuple[Any, Any]:
+        if not 0 <= index < len(self._calls):
+            raise ConfigError(f"{self._name} was called {len(self._calls)} times, and has no call {index}")
+        return self._calls[index]
 
     def _all_weights(self) -> list[Any]:
         return [*self._trainable_weights, *self._non_trainable_weights]
@@ -402,7 +456,6 @@ class Layer:
     def _build_once(self, inputs: Any) -> None:
         tensors = tf.nest.flatten(inputs)
         self._check_inputs(tensors)
-        self._seen_inputs.extend(tensors)
         if self.built:
             for regularized in self._regularized:
                 self._regularize(*regularized, is_new=False)
@@ -520,6 +573,15 @@ def _as_tensor(value: Any) -> Any:
     """Return an array or a number as a tensor; tensors of any kind and variables are left as they are."""
     is_array = isinstance(value, np.ndarray | np.generic) or not hasattr(value, "shape")
     return tf.convert_to_tensor(value) if is_array else value
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _shapes(values: Any) -> Any:
+    """Return the shapes of tensors as tuples; None for one of unknown rank."""
+    return tf.nest.map_structure(lambda x: None if x.shape.rank is None else tuple(x.shape.as_list()), values)
 
 
 def _depending(targets: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

@@ -21,14 +21,16 @@ from tpack.tf1.layers.arguments import (
     Sizes,
     check_data_format,
     check_padding,
+    constraint_of,
     count_of,
     initializer_of,
     regularizer_of,
     sizes_of,
 )
-from tpack.tf1.layers.base import Initializer, InputSpec, Regularizer
+from tpack.tf1.layers.base import Initializer, Regularizer
 from tpack.tf1.layers.core import WeightedLayer
 from tpack.tf1.layers.functions import layer_function
+from tpack.tf1.layers.input_spec import InputSpec
 
 __all__ = ["Conv1D", "Conv2D", "Conv3D", "conv1d", "conv2d", "conv3d"]
 
@@ -116,7 +118,7 @@ class Conv(WeightedLayer):
         self.dilation_rate = sizes_of(self, "dilation_rate", dilation_rate, self.num_axes)
         self.kernel_initializer = initializer_of(self, kernel_initializer)
         self.kernel_regularizer = regularizer_of(self, kernel_regularizer)
-        self.kernel_constraint = kernel_constraint
+        self.kernel_constraint = constraint_of(self, kernel_constraint)
         self.kernel: Any = None
         self.input_spec = InputSpec(ndim=self.num_axes + 2)
         if max(self.strides) > 1 and max(self.dilation_rate) > 1:

@@ -13,12 +13,14 @@ from tpack.tf1.layers.arguments import (
     Constraint,
     activation_of,
     check_data_format,
+    constraint_of,
     count_of,
     initializer_of,
     regularizer_of,
 )
-from tpack.tf1.layers.base import Initializer, InputSpec, Layer, Regularizer
+from tpack.tf1.layers.base import Initializer, Layer, Regularizer
 from tpack.tf1.layers.functions import layer_function
+from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tfutils.step.step_seeds import uniform_of_step
 
 __all__ = ["Dense", "Dropout", "Flatten", "dense", "dropout", "flatten"]
@@ -51,8 +53,13 @@ class WeightedLayer(Layer):
         self.use_bias = use_bias
         self.bias_initializer = initializer_of(self, bias_initializer)
         self.bias_regularizer = regularizer_of(self, bias_regularizer)
-        self.bias_constraint = bias_constraint
+        self.bias_constraint = constraint_of(self, bias_constraint)
         self.bias: Any = None
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make a layer like this one; no activation is ``"linear"``."""
+        config = super().get_config()
+        return {**config, "activation": "linear" if self.activation is None else config["activation"]}
 
     def _make_bias(self, size: int) -> None:
         if self.use_bias:
@@ -128,7 +135,7 @@ class Dense(WeightedLayer):
         self.units = count_of(self, "units", units)
         self.kernel_initializer = initializer_of(self, kernel_initializer)
         self.kernel_regularizer = regularizer_of(self, kernel_regularizer)
-        self.kernel_constraint = kernel_constraint
+        self.kernel_constraint = constraint_of(self, kernel_constraint)
         self.kernel: Any = None
         self.input_spec = InputSpec(min_ndim=2)
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.tf1.layers.arguments import ONES, ZEROS, Constraint, initializer_of, regularizer_of
-from tpack.tf1.layers.base import Initializer, InputSpec, Layer, Regularizer
+from tpack.tf1.layers.arguments import ONES, ZEROS, Constraint, constraint_of, initializer_of, regularizer_of
+from tpack.tf1.layers.base import Initializer, Layer, Regularizer
 from tpack.tf1.layers.core import is_never, where_training
+from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tower.getters import full_precision
 from tpack.utils.checks import check_count, check_function, shown
 
@@ -113,8 +114,8 @@ class BatchNormalization(Layer):
         self.moving_variance_initializer = initializer_of(self, moving_variance_initializer)
         self.beta_regularizer = regularizer_of(self, beta_regularizer)
         self.gamma_regularizer = regularizer_of(self, gamma_regularizer)
-        self.beta_constraint = beta_constraint
-        self.gamma_constraint = gamma_constraint
+        self.beta_constraint = constraint_of(self, beta_constraint)
+        self.gamma_constraint = constraint_of(self, gamma_constraint)
         self.renorm = renorm
         self.renorm_clipping = self._check_clipping(renorm_clipping)
         self.renorm_momentum = renorm_momentum

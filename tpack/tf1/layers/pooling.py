@@ -13,9 +13,10 @@ from tpack.tf1.layers.arguments import (
     check_padding,
     sizes_of,
 )
-from tpack.tf1.layers.base import InputSpec, Layer
+from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.convolutional import in_format
 from tpack.tf1.layers.functions import layer_function
+from tpack.tf1.layers.input_spec import InputSpec
 
 __all__ = [
     "AveragePooling1D",

@@ -14,6 +14,7 @@ from tpack.tf1.layers.arguments import (
     Activation,
     Constraint,
     Sizes,
+    constraint_of,
     count_of,
     initializer_of,
     regularizer_of,
@@ -104,8 +105,8 @@ class SeparableConv(Conv):
         self.pointwise_initializer = initializer_of(self, pointwise_initializer)
         self.depthwise_regularizer = regularizer_of(self, depthwise_regularizer)
         self.pointwise_regularizer = regularizer_of(self, pointwise_regularizer)
-        self.depthwise_constraint = depthwise_constraint
-        self.pointwise_constraint = pointwise_constraint
+        self.depthwise_constraint = constraint_of(self, depthwise_constraint)
+        self.pointwise_constraint = constraint_of(self, pointwise_constraint)
         self.depthwise_kernel: Any = None
         self.pointwise_kernel: Any = None
 

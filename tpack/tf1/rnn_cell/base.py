@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.tf1.layers.base import InputSpec, Layer
+from tpack.tf1.layers.base import Layer
+from tpack.tf1.layers.input_spec import InputSpec
 from tpack.utils.checks import shown
 
 State: TypeAlias = Any

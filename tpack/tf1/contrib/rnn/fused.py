@@ -10,7 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.contrib.rnn.block import add_lstm_variables, lstm_weights
-from tpack.tf1.layers.base import InputSpec, Layer
+from tpack.tf1.layers.base import Layer
+from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tf1.rnn_cell.base import check_cell, depth_of
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
 from tpack.utils.checks import check_count
