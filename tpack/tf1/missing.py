@@ -98,11 +98,7 @@ MISSING: dict[str, str] = {
     "contrib.layers.SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY": "use tf.feature_column.crossed_column",
     "contrib.layers.binary_svm_target": "use the heads of tf.contrib.estimator",
     "contrib.layers.bucketize": "use tf.feature_column.bucketized_column",
-    "contrib.layers.bucketized_column": "use tf.feature_column.bucketized_column",
     "contrib.layers.check_feature_columns": "use tf.feature_column",
-    "contrib.layers.create_feature_spec_for_parsing": "use tf.feature_column.make_parse_example_spec",
-    "contrib.layers.crossed_column": "use tf.feature_column.crossed_column",
-    "contrib.layers.embedding_column": "use tf.feature_column.embedding_column",
     "contrib.layers.embedding_lookup_sparse_with_distributed_aggregation": (
         "use tf.feature_column.embedding_column, or tf.nn.embedding_lookup_sparse"
     ),
@@ -111,18 +107,12 @@ MISSING: dict[str, str] = {
     "contrib.layers.gdn": "use a compression package such as tensorflow_compression",
     "contrib.layers.get_default_binary_metrics_for_eval": "use the heads of tf.contrib.estimator",
     "contrib.layers.infer_real_valued_columns": "use tf.feature_column.numeric_column",
-    "contrib.layers.input_from_feature_columns": "use tf.feature_column.input_layer",
     "contrib.layers.joint_weighted_sum_from_feature_columns": "use tf.feature_column.linear_model",
     "contrib.layers.make_place_holder_tensors_for_base_features": "use tf.feature_column.make_parse_example_spec",
     "contrib.layers.multi_class_target": "use the heads of tf.contrib.estimator",
-    "contrib.layers.one_hot_column": "use tf.feature_column.indicator_column",
-    "contrib.layers.parse_feature_columns_from_examples": (
-        "use tf.parse_example with tf.feature_column.make_parse_example_spec"
-    ),
     "contrib.layers.parse_feature_columns_from_sequence_examples": (
         "use tf.parse_example with tf.feature_column.make_parse_example_spec"
     ),
-    "contrib.layers.real_valued_column": "use tf.feature_column.numeric_column",
     "contrib.layers.recompute_grad": "use tf.recompute_grad, or smaller batches on more towers",
     "contrib.layers.regression_target": "use the heads of tf.contrib.estimator",
     "contrib.layers.rev_block": "use tf.recompute_grad, or smaller batches on more towers",
@@ -139,17 +129,8 @@ MISSING: dict[str, str] = {
     "contrib.layers.sequence_input_from_feature_columns": (
         "use tf.nn.embedding_lookup, or tf.feature_column.input_layer for each step"
     ),
-    "contrib.layers.shared_embedding_columns": "use tf.feature_column.shared_embedding_columns",
-    "contrib.layers.sparse_column_with_hash_bucket": "use tf.feature_column.categorical_column_with_hash_bucket",
-    "contrib.layers.sparse_column_with_integerized_feature": "use tf.feature_column.categorical_column_with_identity",
-    "contrib.layers.sparse_column_with_keys": "use tf.feature_column.categorical_column_with_vocabulary_list",
-    "contrib.layers.sparse_column_with_vocabulary_file": (
-        "use tf.feature_column.categorical_column_with_vocabulary_file"
-    ),
     "contrib.layers.sparse_feature_cross": "use tf.sparse.cross_hashed",
     "contrib.layers.transform_features": "use tf.feature_column",
-    "contrib.layers.weighted_sparse_column": "use tf.feature_column.weighted_categorical_column",
-    "contrib.layers.weighted_sum_from_feature_columns": "use tf.feature_column.linear_model",
     "contrib.learn": "of it, ModeKeys and preprocessing are there; tf.estimator took the place of the rest",
     "contrib.learn.Experiment": "use tf.estimator.train_and_evaluate",
     "contrib.learn.RunConfig": "use tf.estimator.RunConfig",
