@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 import tf_keras
 
+import tpack.tf1 as tf1
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
 from tpack.models.fc import FullyConnected
@@ -139,6 +140,16 @@ def test_losses_of_layers_and_models_are_collected(session8, module):
         assert tf.get_collection(KEY)[-2:] == losses
     session8.run(tf.global_variables_initializer())
     np.testing.assert_allclose(session8.run(losses), [4.0, 1.5])
+
+
+def test_losses_that_are_there_are_not_added_again(session8):
+    layer = tf1.layers.Dense(2, kernel_regularizer=keras.regularizers.L2(0.5), kernel_initializer="ones")
+    with TrainTowerContext(""):
+        layer(tf.ones([1, 4]))
+        losses = add_keras_losses(layer)
+        assert add_keras_losses(layer) == losses == tf.get_collection(KEY)
+    session8.run(tf.global_variables_initializer())
+    np.testing.assert_allclose(session8.run(losses), [4.0])
 
 
 def test_a_prediction_tower_adds_nothing(graph):

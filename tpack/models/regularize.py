@@ -121,7 +121,8 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
 def add_keras_losses(*layers: KerasLayer) -> list[tf.Tensor]:
     """Add what Keras layers and models have in ``losses``, such as those of regularizers, to REGULARIZATION_LOSSES.
 
-    `regularize_cost_from_collection` adds the collection to the cost. In a tower for prediction nothing is added.
+    `regularize_cost_from_collection` adds the collection to the cost. In a tower for prediction nothing is added. What
+    is there already is not added again: layers of ``tpack.tf1.layers`` have added their losses themselves.
 
     Args:
         *layers: called before; a model stands for all its layers.
@@ -144,8 +145,10 @@ def add_keras_losses(*layers: KerasLayer) -> list[tf.Tensor]:
     if tower is not None and not tower.is_training:
         return []
     losses = [tf.convert_to_tensor(loss) for layer in layers for loss in layer.losses]
+    there = {id(loss) for loss in tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)}
     for loss in losses:
-        tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, loss)
+        if id(loss) not in there:
+            tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, loss)
     return losses
 
 
