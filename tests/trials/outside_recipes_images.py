@@ -135,6 +135,7 @@ VISION = (
             " --optimizer ADAM --nrof_preprocess_threads 1 --validation_set_split_ratio 0.2",
             part=name,
             steps=6,
+            seconds=600,
             data=tuple(images(f"faces/p{person}/p{person}_{{:04d}}.png", 5, (182, 182)) for person in range(4)),
         )
         for name, size in (("squeezenet", 160), ("inception_resnet_v1", 160))
