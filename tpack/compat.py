@@ -280,6 +280,10 @@ def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:
     ``AddN`` ops. Both are forbidden here, by the attributes that TensorFlow itself sets on operations for these
     purposes.
 
+    A third way is left: where a device's memory seems short (a CPU has 256 MB in its eyes), the pass for memory of its
+    optimizer lets each summand be added as soon as it is there. No attribute forbids that, so the sessions that
+    `NewSessionCreator` makes do not ask for this pass unless they are told to, and then say so.
+
     Args:
         operations: those of type ``Add``, ``AddV2`` and ``AddN`` are changed, others left alone. No session may have
             run them before.

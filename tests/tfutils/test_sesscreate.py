@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.partition_graphs import run_with_devices
 from tpack.errors import ConfigError, DeviceError, WrongTypeError
+from tpack.reduction.sums import sum_tensors
 from tpack.tfutils import sesscreate
 from tpack.tfutils.sesscreate import (
     NewSessionCreator,
@@ -112,6 +114,41 @@ def test_rewritten_graphs_compute_what_others_do(graph: Any) -> None:
             values.append(session.run(product))
     np.testing.assert_allclose(values[0], values[2], rtol=1e-6)
     np.testing.assert_allclose(values[1], values[2], rtol=1e-6)
+
+
+def test_sums_of_large_tensors_are_not_taken_apart(graph: Any) -> None:
+    # As large as TensorFlow's pass for memory has to find them, and random, since it computes constants in advance.
+    total = sum_tensors([tf.random.uniform([2**22, 4]) for _ in range(4)])
+    power = tf.reduce_mean(total) ** 3
+    with NewSessionCreator().create_session() as session:
+        assert list(session._config.graph_options.rewrite_options.optimizers) == ["pruning", "arithmetic"]
+        _, placed = run_with_devices(session, power)
+    assert total.op.name in placed
+    assert not [name for name in placed if "tmp_var" in name]
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_tensors", "is_told"),
+    [
+        ({}, 3, True),
+        ({}, 2, False),
+        ({"optimizers": ["memory"]}, 3, True),
+        ({"optimizers": ["pruning"]}, 3, False),
+        ({"memory_optimization": "NO_MEM_OPT"}, 3, False),
+        ({"memory_optimization": "SCHEDULING_HEURISTICS"}, 3, True),
+        ({"disable_meta_optimizer": True}, 3, False),
+    ],
+)
+def test_rewrites_that_change_the_order_of_sums_are_told(
+    graph: Any, monkeypatch: pytest.MonkeyPatch, changes: Any, num_tensors: int, is_told: bool
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(sesscreate, "log_once", lines.append)
+    tf.add_n([tf.placeholder(tf.float32, []) for _ in range(num_tensors)])
+    config = tf.ConfigProto(graph_options={"rewrite_options": changes})
+    config.graph_options.rewrite_options.SetInParent()
+    NewSessionCreator(config=config).create_session().close()
+    assert any("in any order" in line for line in lines) == is_told
 
 
 def test_new_session_lacking_a_device_is_closed_again(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:

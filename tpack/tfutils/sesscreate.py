@@ -96,6 +96,7 @@ class NewSessionCreator(tf.train.SessionCreator):
             config.graph_options.rewrite_options.disable_meta_optimizer = True
         elif self.grappler == "auto":
             choose_rewrites(config, graph)
+        _tell_if_sums_may_be_taken_apart(config, graph)
         session = tf.Session(self.target, graph=graph, config=config)
         try:
             check_session_devices(session, graph)
@@ -133,6 +134,25 @@ def choose_rewrites(config: tf.ConfigProto, graph: tf.Graph) -> None:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         log_once(
             "TensorFlow runs the graph as it is, without rewriting it first: there is nothing that this would speed up."
+        )
+
+
+def _tell_if_sums_may_be_taken_apart(config: tf.ConfigProto, graph: tf.Graph) -> None:
+    """Say in the log that TensorFlow's pass for memory, if it is made, changes in which order tensors are added.
+
+    On a device whose memory it finds short, which a CPU's is beyond 205 MB, it puts each sum together in a variable,
+    and each summand is added as soon as it is there.
+    """
+    rewrites = config.graph_options.rewrite_options
+    is_made = not rewrites.disable_meta_optimizer and (not rewrites.optimizers or "memory" in rewrites.optimizers)
+    takes_apart = (rewrites.DEFAULT_MEM_OPT, rewrites.SCHEDULING_HEURISTICS, rewrites.HEURISTICS)
+    if not is_made or rewrites.memory_optimization not in takes_apart:
+        return
+    if any(op.type == "AddN" and len(op.inputs) > 2 for op in graph.get_operations()):
+        log_once(
+            "Where TensorFlow finds memory short, it may add three and more tensors in any order, so that runs do not "
+            "repeat bit by bit: session_config asks for its rewrites, and rewrite_options.memory_optimization is not "
+            "NO_MEM_OPT."
         )
 
 
@@ -184,6 +204,17 @@ class ReuseSessionCreator(tf.train.SessionCreator):
     def create_session(self) -> tf.Session:
         """Return the session that was given."""
         return self.sess
+
+
+def makes_new_sessions(session_creator: SessionCreator) -> bool:
+    """Tell whether no variable has a value in the sessions that a creator makes.
+
+    Those on servers share the variables of other sessions there, and what a creator of the user's own has done nobody
+    knows.
+    """
+    is_own = isinstance(session_creator, NewSessionCreator)
+    is_plain = is_own and type(session_creator).create_session is NewSessionCreator.create_session
+    return is_plain and not session_creator.target
 
 
 @check_arguments
