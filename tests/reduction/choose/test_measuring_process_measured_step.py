@@ -9,6 +9,7 @@ from tpack.reduction.algorithms.collective import CollectiveReducer
 from tpack.reduction.algorithms.one_device import IdentityReducer, OneDeviceReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.base import Column, ReduceOp, Reducer
+from tpack.reduction.choose import measuring_process
 from tpack.reduction.choose.measure import make_workload
 from tpack.reduction.choose.measuring_process import measure_here
 from tpack.reduction.sums import on_device_of
@@ -78,3 +79,25 @@ def test_the_session_has_the_devices_of_the_towers():
     absent = make_workload(["/device:CPU:0", "/device:TPU:0"], [[3]])
     with pytest.raises(DeviceError, match="/device:TPU:0"):
         measure_here("row", OneDeviceReducer(), absent, steps=1, rounds=1)
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_the_session_rewrites_the_graph_as_those_that_train_do(
+    monkeypatch: pytest.MonkeyPatch, is_pinned: bool
+) -> None:
+    configs = []
+
+    class Session(tf.Session):
+        def __init__(self, config: Any) -> None:
+            configs.append(config)
+            super().__init__(config=config)
+
+    monkeypatch.setattr(measuring_process.tf, "Session", Session)
+    config = tf.ConfigProto()
+    if is_pinned:
+        config.graph_options.rewrite_options.memory_optimization = config.graph_options.rewrite_options.NO_MEM_OPT
+    workload = make_workload(cpu_devices(2), [[3]])
+    assert measure_here("row", OneDeviceReducer(), workload, steps=1, rounds=1, session_config=config).error == ""
+    rewrites = configs[0].graph_options.rewrite_options
+    assert rewrites.disable_meta_optimizer == (not is_pinned)
+    assert (rewrites.memory_optimization == rewrites.NO_MEM_OPT) == is_pinned
