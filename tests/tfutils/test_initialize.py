@@ -3,7 +3,12 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, DeviceError
 from tpack.tfutils.initialize import create_initialized_session, initialize_variables, order_sums
-from tpack.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator, SessionCreatorAdapter
+from tpack.tfutils.sesscreate import (
+    NewSessionCreator,
+    ReuseSessionCreator,
+    SessionCreatorAdapter,
+    makes_new_sessions,
+)
 from tpack.tfutils.sessinit import DictRestore, JustCurrentSession
 
 
@@ -72,3 +77,32 @@ def test_a_session_without_the_devices_is_refused(graph):
         tf.constant(1.0)
     with tf.Session() as session, pytest.raises(DeviceError, match="/device:CPU:5"):
         create_initialized_session(ReuseSessionCreator(session), JustCurrentSession())
+
+
+class _Trained(NewSessionCreator):
+    def create_session(self):
+        session = super().create_session()
+        tf.global_variables()[0].load(5.0, session)
+        return session
+
+
+@pytest.mark.parametrize(
+    ("make_creator", "num_added", "value"),
+    [
+        (lambda: NewSessionCreator(), 0, 1.0),
+        (lambda: SessionCreatorAdapter(NewSessionCreator(), lambda session: session), 1, 1.0),
+        (lambda: _Trained(), 1, 5.0),
+    ],
+)
+def test_only_new_sessions_are_not_asked_what_is_set(graph, make_creator, num_added, value):
+    a = tf.get_variable("a", initializer=1.0)
+    creator, num_before = make_creator(), len(graph.get_operations())
+    with create_initialized_session(creator, JustCurrentSession()) as session:
+        assert session.run(a) == value
+    added = [op.type for op in graph.get_operations()[num_before:]]
+    assert sum(kind in ("VarIsInitializedOp", "IsVariableInitialized") for kind in added) == num_added
+
+
+def test_sessions_on_servers_share_variables():
+    assert makes_new_sessions(NewSessionCreator())
+    assert not makes_new_sessions(NewSessionCreator("grpc://localhost:2222"))

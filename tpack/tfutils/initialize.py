@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import fix_summation_order
-from tpack.tfutils.sesscreate import ReuseSessionCreator, SessionCreator
+from tpack.tfutils.sesscreate import ReuseSessionCreator, SessionCreator, makes_new_sessions
 from tpack.tfutils.sessinit import SessionInit
 from tpack.tower.devices import check_session_devices
 
@@ -24,23 +24,26 @@ def order_sums(graph: tf.Graph, session_creator: SessionCreator) -> None:
         fix_summation_order(graph.get_operations())
 
 
-def initialize_variables(session: tf.Session, *, except_for: Sequence[tf.Variable] = ()) -> None:
+def initialize_variables(session: tf.Session, *, except_for: Sequence[tf.Variable] = (), is_new: bool = False) -> None:
     """Run the initialisers of all variables that have no value yet, and those of lookup tables.
 
-    A session that a user hands over may hold trained variables: they are left as they are.
+    A session that a user hands over may hold trained variables: they are left as they are. In one that is known to be
+    new nobody asks for them, which takes an operation for each variable and a run of the whole graph's preparation.
 
     Args:
         session: a session on the current default graph.
         except_for: variables that get their values in another way. Copies of a large model take long to fill with
             random numbers that are overwritten at once.
+        is_new: whether no variable can have a value yet, as `makes_new_sessions` tells.
     """
     excluded = {id(variable) for variable in except_for}
     variables = [v for v in (*tf.global_variables(), *tf.local_variables()) if id(v) not in excluded]
-    if variables:
+    if variables and not is_new:
         with tf.name_scope("initialize"):
             is_set = session.run([tf.is_variable_initialized(variable) for variable in variables])
-        missing = [variable for variable, has_value in zip(variables, is_set, strict=True) if not has_value]
-        session.run([variable.initializer for variable in missing])
+        variables = [variable for variable, has_value in zip(variables, is_set, strict=True) if not has_value]
+    if variables:
+        session.run([variable.initializer for variable in variables])
     tables = tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
     if tables:
         session.run(tables)
@@ -62,7 +65,7 @@ def create_initialized_session(session_creator: SessionCreator, session_init: Se
     try:
         # A creator of the user's own need not know which devices the graph asks for.
         check_session_devices(session, tf.get_default_graph())
-        initialize_variables(session)
+        initialize_variables(session, is_new=makes_new_sessions(session_creator))
         session_init.init(session)
     except BaseException:
         if not isinstance(session_creator, ReuseSessionCreator):

@@ -101,8 +101,8 @@ class SingleCostTrainer(TowerTrainer):
         if self._tower_func is not None:
             raise ConfigError(f"this {type(self).__name__} was used before: make a new one, in a graph of its own")
 
-    def _initialize_session(self, session_init: SessionInit) -> None:
-        super()._initialize_session(session_init)
+    def _initialize_session(self, session_init: SessionInit, *, is_new: bool) -> None:
+        super()._initialize_session(session_init, is_new=is_new)
         if self.compiler is not None:
             self.compiler.check(self.sess)
 

@@ -22,7 +22,7 @@ from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraini
 from tpack.input_source.base import InputSource
 from tpack.tfutils.graph_lookup import get_global_step_value
 from tpack.tfutils.initialize import initialize_variables, order_sums
-from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
+from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator, makes_new_sessions
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
@@ -246,16 +246,16 @@ class Trainer(metaclass=InOwnGraph):
         with self.graph.as_default(), timed_operation("Creating and initializing the session"):
             self.sess = session_creator.create_session()
             try:
-                self._initialize_session(session_init)
+                self._initialize_session(session_init, is_new=makes_new_sessions(session_creator))
             except BaseException:
                 self.sess.close()
                 raise
         self.graph.finalize()
 
-    def _initialize_session(self, session_init: SessionInit) -> None:
+    def _initialize_session(self, session_init: SessionInit, *, is_new: bool) -> None:
         # A creator of the user's own need not know which devices the graph asks for.
         check_session_devices(self.sess, self.graph)
-        initialize_variables(self.sess, except_for=self._set_by_init_ops)
+        initialize_variables(self.sess, except_for=self._set_by_init_ops, is_new=is_new)
         session_init.init(self.sess)
         for init_op in self._init_ops:
             self.sess.run(init_op)
