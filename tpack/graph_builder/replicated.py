@@ -149,9 +149,13 @@ def copy_to_replicas(contexts: Sequence[TowerContext]) -> Copying:
     """Return the op that copies every variable of the main tower, optimizer state included, to the other towers."""
     main, *others = (context.recorder for context in contexts)
     pairs = [pair for other in others for pair in pair_variables(main, other)]
+    values: dict[int, tf.Tensor] = {}
     assignments = []
     with tf.name_scope("sync_variables"):
         for variable, copy in pairs:
+            if id(variable) not in values:
+                with tf.device(variable.device):
+                    values[id(variable)] = variable.read_value()
             with tf.device(copy.device):
-                assignments.append(copy.assign(variable.read_value(), read_value=False))
+                assignments.append(copy.assign(values[id(variable)], read_value=False))
     return Copying(tf.group(*assignments, name="sync_variables"), tuple(copy for _, copy in pairs))
