@@ -162,6 +162,12 @@ def test_one_of_several_processes_does_not_train_alone(launched, variables):
         check_only_process("It")
 
 
+def test_all_that_says_so_is_named(launched):
+    launched({"TF_CONFIG": CLUSTER, "RANK": "0", "WORLD_SIZE": "2", "PMI_RANK": "3", "PMI_SIZE": "4"})
+    with pytest.raises(ConfigError, match=r"TF_CONFIG says .* \(env -u TF_CONFIG -u WORLD_SIZE -u PMI_SIZE python"):
+        check_only_process("It")
+
+
 @pytest.mark.parametrize("variables", ALONE, ids=str)
 def test_a_single_process_may_train(launched, variables):
     launched(variables)

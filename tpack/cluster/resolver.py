@@ -63,11 +63,21 @@ def check_only_process(owner: str) -> None:
     """
     found = find_in_environment(os.environ)
     if found.size > 1:
+        unset = " ".join(f"-u {name}" for name in _variables_of_several())
         raise ConfigError(
             f"{owner} trains on the devices of one machine, and {found.variable} says that this is one of {found.size} "
             "processes: each would train alone. Start one process; or, if each is to train a model of its own, in a "
-            f"directory of its own, start them without {found.variable} (env -u {found.variable} python ...)"
+            f"directory of its own, start them without what says so (env {unset} python ...)"
         )
+
+
+def _variables_of_several() -> list[str]:
+    """Return all variables by which this is one of several processes."""
+    environment, names = dict(os.environ), []
+    while (found := find_in_environment(environment)).size > 1:
+        names.append(found.variable)
+        del environment[found.variable]
+    return names
 
 
 def _member(found: Found, environment: Mapping[str, str], timeout_secs: float) -> ClusterMember:
