@@ -77,3 +77,14 @@ def test_paths_are_relative_to_where_they_begin(graph):
         assert paths.path(None) == "Variable"
     with tf.name_scope("ab"):
         assert paths.path("w") == "ab/w"
+
+
+def test_a_variable_that_is_called_after_a_tensor_is_found(graph):
+    def average_of_cost():
+        cost = tf.add(1.0, tf.random.normal([]), name="cost")
+        return tf.Variable(1.0, trainable=False, name=f"average_{cost.op.name}")
+
+    with TrainTowerContext(""):
+        made = average_of_cost()
+    with PredictTowerContext("predict", reuse=True):
+        assert average_of_cost() is made

@@ -341,12 +341,14 @@ class VariablePaths:
             TowerMismatchError: There is none, or it has another shape. The message lists near names.
         """
         path = self.path(name)
+        # A script may call a variable after a tensor, such as the average of a loss, whose name has the tower's scope.
+        after_tensor = path.replace(f"{self._name_scope}/", "") if self._name_scope else None
         is_alike_enough = made_by is not None
         if made_by is None:
             made_by = [paths for paths in _paths.here() if paths.variable_scope == self.variable_scope]
         towers = [[(where, made) for where, made in paths._made if not is_in_variable_store(made)] for paths in made_by]
         for made in towers:
-            for where in (path, self._only_alike(path, made) if is_alike_enough else None):
+            for where in (path, after_tensor, self._only_alike(path, made) if is_alike_enough else None):
                 here = [variable for each, variable in made if each == where]
                 if where is not None and self._taken[where] < len(here):
                     variable = here[self._taken[where]]
