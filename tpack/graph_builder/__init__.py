@@ -1,6 +1,7 @@
 """How a model is replicated over devices and how its gradients are reduced."""
 
 from tpack.graph_builder.base import BuildResult, GraphBuilder, SyncOp
+from tpack.graph_builder.compiled import CompilePolicy
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
@@ -28,6 +29,7 @@ __getattr__ = submodules_of(__name__)
 __all__ = [
     "AsyncMultiGPUBuilder",
     "BuildResult",
+    "CompilePolicy",
     "DataParallelBuilder",
     "GradientOptions",
     "GradientPacker",

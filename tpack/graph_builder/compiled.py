@@ -28,8 +28,6 @@ from tpack.utils.argument_types import check_arguments
 _MOST_NAMES = 5
 """How many operations a message names."""
 
-_SCOPE = "tpack"
-
 # What begins or is a loop, a condition or a function. TensorFlow takes those apart before it compiles what is left, or
 # does not compile them at all where they hand on lists of tensors, as loops do for their gradients.
 _CONTROL_FLOW = frozenset(
@@ -126,13 +124,14 @@ class TowerCompiler:
         needed = _needed(ends, self._made[tower])
         wanted = [op for op in needed if not (_is_left_alone(op) or _is_refused(op))]
         (device, _), *_ = Counter(op.device for op in wanted).most_common() or [("", 0)]
-        compiled = [op for op in wanted if op.device == device]
+        moved = _moved_to_host(needed, device)
+        compiled = [op for op in wanted if op.device == device and op.name not in moved]
         self._refused.extend(op for op in needed if _is_refused(op))
         names = {op.name for op in compiled if op.type != "Const"}
         for op in compiled:
             # A constant of operations that run uncompiled would be a piece of compiled code by itself.
             if op.name in names or any(user.name in names for user in op.outputs[0].consumers()):
-                compat.mark_for_compilation(op, _SCOPE)
+                compat.mark_for_compilation(op, _scope_of(tower))
                 self._marked.append(op)
 
     def note_copy(self, tower: TowerContext) -> None:
@@ -141,9 +140,12 @@ class TowerCompiler:
             last, num_marked, num_refused = self._last
             graph, scopes = tf.get_default_graph(), (Scope(last.ns_name), Scope(tower.ns_name))
             self._last = (tower, len(self._marked), len(self._refused))
+            num_copied = len(self._marked)
             for ops, begin in ((self._marked, num_marked), (self._refused, num_refused)):
                 names = [scopes[0].renamed(op.name, scopes[1]) for op in ops[begin:]]
                 ops.extend(graph.get_operation_by_name(name) for name in names)
+            for op in self._marked[num_copied:]:
+                compat.mark_for_compilation(op, _scope_of(tower))
 
     def check(self, session: tf.Session) -> None:
         """Find out what cannot be compiled, and say it, once ``session`` has its variables.
@@ -160,6 +162,11 @@ class TowerCompiler:
         num_marked = len(self._marked) - len(missing)
         left = f"; these run uncompiled: {_list([*missing, *loops])}" if missing or loops else ""
         logger.info(f"XLA compiles {num_marked} operations when they first run, and again for each new shape{left}.")
+
+
+def _scope_of(tower: TowerContext) -> str:
+    """Return what keeps a tower's operations apart: TensorFlow puts those of several CPU devices into one function."""
+    return f"tpack_{tower.ns_name}"
 
 
 def watched(compiler: TowerCompiler | None, tower: TowerContext) -> AbstractContextManager[None]:
@@ -186,6 +193,27 @@ def _needed(ends: Sequence[tf.Operation], among: Sequence[tf.Operation]) -> list
                 found.add(before.name)
                 waiting.append(before)
     return [op for op in among if op.name in found]
+
+
+def _moved_to_host(ops: Sequence[tf.Operation], device: str) -> set[str]:
+    """Return the names of those of some operations that TensorFlow would not let other operations be compiled with.
+
+    Before it compiles them, it computes what only constants go into, and rewrites slices that begin somewhere else each
+    time, as those of the gradient of a concatenation. It puts both on the first CPU device, and then refuses the
+    function if the tower is on another one.
+
+    Args:
+        ops: in the order in which they were made.
+        device: that of the tower.
+    """
+    spec = tf.DeviceSpec.from_string(device)
+    if spec.device_type != "CPU" or not spec.device_index:
+        return set()
+    known = {op.name for op in ops if op.type == "Const"}
+    for op in ops:
+        if op.inputs and all(each.op.name in known for each in op.inputs):
+            known.add(op.name)
+    return {op.name for op in ops if op.type == "Slice" or (op.name in known and op.type != "Const")}
 
 
 def _is_left_alone(op: tf.Operation) -> bool:
