@@ -35,7 +35,8 @@ MODELS = (
             steps=12,
             edits=(SHORTER,),
         )
-        for cell in ("lstm", "rnn", "gru", "nas")
+        # Its "rnn" is the abstract cell, and it takes pairs out of the states of its "gru": TensorFlow 1.15 refuses both.
+        for cell in ("lstm", "nas")
     ),
     Recipe(
         "hzy46/Char-RNN-TensorFlow",
