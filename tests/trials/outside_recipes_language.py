@@ -35,7 +35,7 @@ MODELS = (
             steps=12,
             edits=(SHORTER,),
         )
-        # Its "rnn" is the abstract cell, and it takes pairs out of the states of its "gru": TensorFlow 1.15 refuses both.
+        # Its "rnn" is the abstract cell, and it wants pairs as the states of its "gru": TensorFlow 1.15 refuses both.
         for cell in ("lstm", "nas")
     ),
     Recipe(
