@@ -1,19 +1,19 @@
-"""The first steps of ResNet-50 without tpack, for `startup.py`: the TensorFlow calls that such a graph needs.
+"""The first steps of a model without tpack, for `startup.py`: the TensorFlow calls that such a graph needs.
 
-python benchmarks/startup_by_hand.py TOWERS LAUNCHED_AT
+python benchmarks/startup_by_hand.py MODEL TOWERS LAUNCHED_AT
 """
 
-import resnet50
 import tensorflow.compat.v1 as tf
-from startup_phases import FIRST_STEP, GRAPH, SECOND_STEP, SESSION, VARIABLES, main, make_batch, make_optimizer
+from startup_phases import BATCH, FIRST_STEP, GRAPH, SECOND_STEP, VARIABLES, main, make_optimizer
 
 
-def train(towers, phases):
-    with tf.Graph().as_default():
-        train_op, copy_op = build(towers)
+def train(model, phases, options):
+    with tf.Graph().as_default() as graph:
+        train_op, copy_op = build(model, options.towers)
         phases.done(GRAPH)
-        session = tf.Session(config=tf.ConfigProto(device_count={"CPU": towers}, allow_soft_placement=True))
-        phases.done(SESSION)
+        phases.built(graph)
+        devices = {"CPU": options.towers}
+        session = tf.Session(config=tf.ConfigProto(device_count=devices, allow_soft_placement=True))
         session.run(tf.global_variables_initializer())
         session.run(copy_op)
         phases.done(VARIABLES)
@@ -24,12 +24,12 @@ def train(towers, phases):
         session.close()
 
 
-def build(towers):
+def build(model, towers):
     """Return the train op, and the op that copies the first tower's variables to the others."""
     grads, variables, optimizers = [], [], []
     for index in range(towers):
         with tf.device(f"/device:CPU:{index}"), tf.variable_scope(f"tower{index}"):
-            cost = resnet50.cost(*make_batch())
+            cost = model.cost(*model.tensors(BATCH))
             optimizers.append(make_optimizer())
             variables.append(tf.trainable_variables(f"tower{index}/"))
             grads.append(tf.gradients(cost, variables[-1], colocate_gradients_with_ops=True))

@@ -1,42 +1,40 @@
-"""What both processes of `startup.py` share: the data, the optimizer, and the clock.
+"""What both processes of `startup.py` share: the optimizer, the command line and the clock.
 
 Each goes from the launch to the second step in its own way and prints, as JSON, how long each phase took. The argument
 LAUNCHED_AT is the time, in seconds since 1970, at which the process was started.
 """
 
+import argparse
 import json
-import sys
 import time
 
-import numpy as np
 import tensorflow.compat.v1 as tf
-from startup import IMAGE_SIZE, PHASES
+from models_shared import MODELS
+from startup import CPU, NUM_OPERATIONS, PHASES
 
-IMPORTS, GRAPH, CALLBACKS, SESSION, VARIABLES, BEFORE_TRAINING, FIRST_STEP, SECOND_STEP = PHASES
-SIGNATURE = (
-    tf.TensorSpec([1, IMAGE_SIZE, IMAGE_SIZE, 3], tf.float32, "image"),
-    tf.TensorSpec([1], tf.int32, "label"),
-)
+IMPORTS, GRAPH, CALLBACKS, VARIABLES, BEFORE_TRAINING, FIRST_STEP, SECOND_STEP = PHASES
+BATCH = 1
+"""Examples in each tower: what is measured depends on operations, not on what they compute."""
 
 
 class Phases:
     """Seconds of each phase; one begins where the last one ended."""
 
     def __init__(self, launched_at):
-        self.seconds = dict.fromkeys(PHASES, 0.0)
+        self.figures = dict.fromkeys(PHASES, 0.0)
         self._before = launched_at
 
     def done(self, name):
         """End the phase ``name``."""
         now = time.time()
-        self.seconds[name] = now - self._before
+        self.figures[name] = now - self._before
         self._before = now
+        if name == FIRST_STEP:
+            self.figures[CPU] = time.process_time()
 
-
-def make_batch():
-    rng = np.random.default_rng(0)
-    image = rng.standard_normal(SIGNATURE[0].shape, np.float32)
-    return [tf.constant(image), tf.constant([0], tf.int32)]
+    def built(self, graph):
+        """Take note of a graph that is complete."""
+        self.figures[NUM_OPERATIONS] = len(graph.get_operations())
 
 
 def make_optimizer():
@@ -44,9 +42,15 @@ def make_optimizer():
 
 
 def main(train):
-    """Call ``train(towers, phases)`` with what the command line says, and print the times."""
-    towers, launched_at = sys.argv[1:]
-    phases = Phases(float(launched_at))
+    """Call ``train(model, phases, options)`` with what the command line says, and print the times."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("towers", type=int)
+    parser.add_argument("launched_at", type=float)
+    parser.add_argument("--tower-building", default="auto")
+    parser.add_argument("--grappler", default="auto")
+    options = parser.parse_args()
+    phases = Phases(options.launched_at)
     phases.done(IMPORTS)
-    train(int(towers), phases)
-    print(json.dumps(phases.seconds))
+    train(MODELS[options.model], phases, options)
+    print(json.dumps(phases.figures))

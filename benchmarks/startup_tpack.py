@@ -1,22 +1,19 @@
-"""The first steps of ResNet-50 with tpack, for `startup.py`: what a script gets that names its model and its trainer.
+"""The first steps of a model with tpack, for `startup.py`: what a script gets that names its model and its trainer.
 
-python benchmarks/startup_tpack.py TOWERS LAUNCHED_AT
+python benchmarks/startup_tpack.py MODEL TOWERS LAUNCHED_AT [--tower-building build] [--grappler on]
 """
 
 import tempfile
 
-import resnet50
 from startup_phases import (
+    BATCH,
     BEFORE_TRAINING,
     CALLBACKS,
     FIRST_STEP,
     GRAPH,
     SECOND_STEP,
-    SESSION,
-    SIGNATURE,
     VARIABLES,
     main,
-    make_batch,
     make_optimizer,
 )
 
@@ -30,7 +27,7 @@ from tpack import (
     TensorInput,
     logger,
 )
-from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreatorAdapter
+from tpack.tfutils.sesscreate import NewSessionCreator
 
 
 class FirstSteps(Callback):
@@ -48,21 +45,25 @@ class FirstSteps(Callback):
             raise StopTraining("two steps are enough")
 
 
-def train(towers, phases):
+def make_trainer(options):
+    """Return the trainer of so many towers."""
+    if options.towers == 1:
+        return SimpleTrainer()
+    return SyncMultiGPUTrainerReplicated(options.towers, tower_building=options.tower_building)
+
+
+def train(model, phases, options):
     with tempfile.TemporaryDirectory() as directory:
         logger.set_logger_dir(directory)
-        trainer = SimpleTrainer() if towers == 1 else SyncMultiGPUTrainerReplicated(towers)
-        trainer.setup_graph(SIGNATURE, TensorInput(make_batch), resnet50.cost, make_optimizer)
+        trainer = make_trainer(options)
+        data = TensorInput(lambda: model.tensors(BATCH))
+        trainer.setup_graph(model.signature(BATCH), data, model.cost, make_optimizer)
         phases.done(GRAPH)
         trainer.setup_callbacks([*DEFAULT_CALLBACKS(), FirstSteps(phases)], DEFAULT_MONITORS())
         phases.done(CALLBACKS)
-
-        def note(session):
-            phases.done(SESSION)
-            return session
-
-        trainer.initialize(SessionCreatorAdapter(NewSessionCreator(), note))
+        trainer.initialize(NewSessionCreator(grappler=options.grappler))
         phases.done(VARIABLES)
+        phases.built(trainer.graph)
         trainer.main_loop(steps_per_epoch=100, starting_epoch=1, max_epoch=1)
         logger.close_logger_dir()
 
