@@ -58,8 +58,8 @@ class Counters(Protocol):
         """How many steps are finished in all runs."""
 
     @property
-    def coming_step(self) -> int:
-        """Steps of the current epoch that will be finished when the coming run of the train op is over."""
+    def num_coming(self) -> int:
+        """How many steps the coming run of the train op makes."""
 
     @property
     def is_epoch_over(self) -> bool:

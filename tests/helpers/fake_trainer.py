@@ -45,6 +45,7 @@ class FakeTrainer:
     """
 
     is_chief = True
+    num_coming = 1
     input_source: Any = None
     # None of its steps ever hangs.
     interruption: Any = SimpleNamespace(held=nullcontext, fail=lambda error: None)
@@ -72,11 +73,6 @@ class FakeTrainer:
     def loop(self) -> "FakeTrainer":
         """The counters, which are the trainer's own."""
         return self
-
-    @property
-    def coming_step(self) -> int:
-        """Each of its runs makes one step."""
-        return self.local_step + 1
 
     def setup(self, callbacks: Any, monitors: Any = ()) -> None:
         """Set up the callbacks and create the session."""

@@ -265,7 +265,8 @@ class Callback:
     @property
     def coming_step(self) -> int:
         """Steps of this epoch that will have been run when the coming run is over: one more, or several."""
-        return self.trainer.coming_step
+        loop = self.trainer.loop
+        return loop.local_step + loop.num_coming
 
     @property
     def chief_only(self) -> bool:

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.errors import NumericsError
 from tpack.tfutils.dependency import ancestors
+from tpack.types import Counters
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 
@@ -49,8 +50,10 @@ class CheckCost(Callback):
         self._values: Sequence[np.floating] = ()
         self._checks: list[tuple[str, tf.Operation]] = []
         self._check_all: tf.Operation
+        self._loop: Counters
 
     def _setup_graph(self) -> None:
+        self._loop = self.trainer.loop
         for variable in tf.trainable_variables():
             if variable.dtype.base_dtype in _CHECKED_DTYPES:
                 # The check goes where the variable is, and makes no copy of it.
@@ -60,8 +63,11 @@ class CheckCost(Callback):
         self._check_all = tf.group(*(check for _, check in self._checks))
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        is_wanted = self._in_each_step or self.coming_step == self.trainer.steps_per_epoch
-        return self._request if is_wanted and ctx.original_args.fetches is self.trainer.train_op else None
+        # It is asked at each step, so it looks no further than it must.
+        loop = self._loop
+        if not self._in_each_step and loop.local_step + loop.num_coming != loop.steps_per_epoch:
+            return None
+        return self._request if ctx.original_args.fetches is self.trainer.train_op else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:

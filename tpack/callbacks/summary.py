@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.older_names.table import names_of
 from tpack.tfutils.summary import STATE_SUMMARIES_KEY
+from tpack.types import Counters
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
 
@@ -49,17 +50,23 @@ class _SummariesWithStep(Callback):
         self._is_due = False
         self._pending: bytes | None = None
         self._last_step = -1
+        self._loop: Counters
 
     def _setup_graph(self) -> None:
+        self._loop = self.trainer.loop
         after_step = set(map(id, tf.get_collection(STATE_SUMMARIES_KEY)))
         summaries = tf.get_collection(self._key)
         self._fetch = _merge([summary for summary in summaries if id(summary) not in after_step])
         self._state_fetch = _merge([summary for summary in summaries if id(summary) in after_step])
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.Tensor | None:
-        coming = self.coming_step
-        self._is_due = coming == self.trainer.steps_per_epoch or (self._period > 0 and coming % self._period == 0)
-        return self._fetch if self._is_due else None
+        # It is asked at each step, so it looks no further than it must.
+        loop, period = self._loop, self._period
+        coming = loop.local_step + loop.num_coming
+        if coming != loop.steps_per_epoch and (not period or coming % period):
+            return None
+        self._is_due = True
+        return self._fetch
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:

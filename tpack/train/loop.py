@@ -71,11 +71,6 @@ class TrainLoop:
         self.is_epoch_over = True
 
     @property
-    def coming_step(self) -> int:
-        """How many steps of the current epoch will be finished when the coming run is over."""
-        return self.local_step + self.num_coming
-
-    @property
     def epoch_finished(self) -> bool:
         """Whether all steps of the current epoch are finished."""
         return self.local_step >= self.steps_per_epoch

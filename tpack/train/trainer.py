@@ -161,9 +161,9 @@ class Trainer(metaclass=InOwnGraph):
         return self.loop.global_step
 
     @property
-    def coming_step(self) -> int:
-        """How many steps of the current epoch will be finished when the coming run of the train op is over."""
-        return self.loop.coming_step
+    def num_coming(self) -> int:
+        """How many steps the coming run of the train op makes."""
+        return self.loop.num_coming
 
     @property
     def is_epoch_over(self) -> bool:
