@@ -99,13 +99,16 @@ def test_all_are_ended_after_the_time_that_they_have():
     assert_gone([pid])
 
 
-@pytest.mark.parametrize("end", ["input", "SIGTERM"])
+@pytest.mark.parametrize("end", ["input", "silence", "SIGTERM"])
 def test_without_a_launcher_nothing_goes_on(end):
     with Agent() as agent:
         agent.start("import os, time; print('pid', os.getpid()); time.sleep(1000)")
         pid = int(agent.report()["text"].split()[1])
         if end == "input":
             agent.process.stdin.close()
+        elif end == "silence":
+            agent.order("watch", silence_secs=0.3)
+            agent.order("nothing")
         else:
             agent.process.terminate()
         assert {"rank": 0, "code": -15} in agent.reports()

@@ -64,3 +64,23 @@ def test_sighup_is_passed_on_as_sigterm(console):
     done.run()
     assert (done.signum, done.failure) == (signal.SIGHUP, None)
     assert_gone([int(console.last_lines(plan[0])[0].split()[1])])
+
+
+# Answers, has the attempt ended by a signal, and then neither listens nor ends.
+STUCK = """
+import json, os, signal, sys, time
+print(json.dumps({"ports": [1, 2]}), flush=True)
+for order in sys.stdin:
+    if json.loads(order)["do"] == "start":
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(1000)
+"""
+
+
+def test_a_machine_that_is_stuck_is_given_up(tmp_path, console, monkeypatch):
+    monkeypatch.setattr("tpack.cli.launcher.attempt._AGENT_SECS", 0.1)
+    (tmp_path / "stuck.py").write_text(STUCK, encoding="utf-8")
+    job = Job(["true"], os.getcwd(), {}, ssh=f"{sys.executable} -S {tmp_path / 'stuck.py'}", grace_secs=0.1)
+    done = Attempt(job, make_plan((Host("b", 1, "b"),), 0, False), console)
+    done.run()
+    assert (done.signum, done.failure, done.lost) == (signal.SIGTERM, None, {0})

@@ -6,8 +6,10 @@ and what happens goes to its standard output:
     reserve ports      -> the ports, which stay reserved while the agent lives
     start processes    -> lines of their output, and how each of them ended; at last, that all is over
     send a signal, or end them all: by a signal, and after a time by SIGKILL
+    watch for silence: from now on there is always another order within so many seconds
 
-When the input ends, the launcher is gone, however that came: the agent then ends everything. It has one thread and
+When the input ends, or is silent for too long, the launcher is gone, however that came, or the way to it is cut: the
+agent then ends everything. It has one thread and
 never waits for anything but all of this at once; a launcher that does not read stops the processes' output and nothing
 else.
 """
@@ -60,6 +62,8 @@ class Agent:
         self._was_started = False
         self._is_orphan = False
         self._kill_at = math.inf
+        self._silence_secs = math.inf
+        self._silent_at = math.inf
 
     def run(self) -> None:
         """Do what is ordered until the processes have ended, or the launcher is gone."""
@@ -73,7 +77,7 @@ class Agent:
             for key, _ in self._selector.select(self._wait_secs()):
                 key.data()
             self._note_ends()
-            self._kill_if_due()
+            self._look_at_the_clock()
         self._sweep()
 
     def _listen_to_signals(self) -> socket.socket:
@@ -95,7 +99,8 @@ class Agent:
         return not self._running and (self._was_started or self._is_orphan)
 
     def _wait_secs(self) -> float | None:
-        return None if self._kill_at == math.inf else max(self._kill_at - time.monotonic(), 0.0)
+        due = min(self._kill_at, self._silent_at)
+        return None if due == math.inf else max(due - time.monotonic(), 0.0)
 
     # Orders.
 
@@ -105,6 +110,7 @@ class Agent:
             self._selector.unregister(self._orders)
             self._be_orphan()
             return
+        self._silent_at = time.monotonic() + self._silence_secs
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             order = json.loads(line)
@@ -130,6 +136,13 @@ class Agent:
     def _do_end(self, signum: int, grace_secs: float) -> None:
         self._do_signal(signum)
         self._kill_at = min(self._kill_at, time.monotonic() + grace_secs)
+
+    def _do_watch(self, silence_secs: float) -> None:
+        self._silence_secs = silence_secs
+        self._silent_at = time.monotonic() + silence_secs
+
+    def _do_nothing(self) -> None:
+        """Hear that the launcher is there."""
 
     def _be_orphan(self) -> None:
         """End everything soon: nobody gives orders any more."""
@@ -188,7 +201,10 @@ class Agent:
             self._running.discard(rank)
             self._report(rank=rank, code=code)
 
-    def _kill_if_due(self) -> None:
+    def _look_at_the_clock(self) -> None:
+        if time.monotonic() >= self._silent_at:
+            self._silent_at = math.inf
+            self._be_orphan()
         if time.monotonic() >= self._kill_at:
             self._do_signal(signal.SIGKILL)
             self._kill_at = math.inf

@@ -26,6 +26,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HURRY_SECS = 5.0
 """How long processes have to end after a second signal."""
 
+SILENCE_SECS = 60.0
+"""After how long without a word from the launcher another machine ends what runs there."""
+
+_SPEAK_SECS = 5.0
+
 _CLOSE_SECS = 15.0
 # How long an agent may take beyond the time that its processes have.
 _AGENT_SECS = 20.0
@@ -100,6 +105,7 @@ class Attempt:
         self._hurries = False
         self._start_by = time.monotonic() + job.start_secs
         self._give_up_at = math.inf
+        self._speak_at = time.monotonic() if any(each.host.login for each in plan) else math.inf
 
     def run(self) -> None:
         """Run until nothing is left of the attempt; what came of it is in the attributes."""
@@ -130,6 +136,8 @@ class Attempt:
             # On a machine that others are to reach, a name may stand for several interfaces.
             interface = "" if host.login else host.name
             link.num_reserved = len(self._of(host)) + 1
+            if host.login is not None:
+                link.order("watch", silence_secs=SILENCE_SECS)
             link.order("reserve", host=interface, count=link.num_reserved)
 
     def _of(self, host: Host) -> list[Process]:
@@ -139,7 +147,8 @@ class Attempt:
         """Return how long nothing need be looked at."""
         if not all(link.flush() for link in self._links) or self._console.is_full:
             return 0.05
-        due = self._give_up_at if self._was_started or self._is_ending else self._start_by
+        limit = self._give_up_at if self._was_started or self._is_ending else self._start_by
+        due = min(limit, self._speak_at)
         return None if due == math.inf else max(due - time.monotonic(), 0.0)
 
     def _look(self) -> None:
@@ -147,21 +156,35 @@ class Attempt:
         while self._signals:
             self._take_signal(self._signals.pop(0))
         if not self._was_started and not self._is_ending:
-            silent = [link for link in self._links if link.ports is None]
-            if not silent:
-                self._start()
-            elif time.monotonic() >= self._start_by:
-                names = ", ".join(link.host.name for link in silent)
-                self._fail(Failure(f"no answer within {self._job.start_secs:g} s from {names}", host=silent[0].host))
-        elif self._was_started and not self._is_ending and not self._unfinished():
+            self._start_if_all_are_there()
+        elif not self._is_ending and not self._unfinished():
             # Parameter servers serve until they are told that nobody needs them any more.
             self._end(signal.SIGTERM, self._job.grace_secs)
+        is_to_speak = time.monotonic() >= self._speak_at
+        if is_to_speak:
+            self._speak_at = time.monotonic() + _SPEAK_SECS
         for link in self._links:
-            if not link.is_gone and time.monotonic() >= self._give_up_at:
-                self._selector.unregister(link.reports)
-                link.give_up()
-                self._note_gone(link)
+            if is_to_speak:
+                link.order("nothing")
+            self._give_up_if_late(link)
             self._pause(link)
+
+    def _start_if_all_are_there(self) -> None:
+        silent = [link for link in self._links if link.ports is None]
+        if not silent:
+            self._start()
+        elif time.monotonic() >= self._start_by:
+            names = ", ".join(link.host.name for link in silent)
+            self._fail(Failure(f"no answer within {self._job.start_secs:g} s from {names}", host=silent[0].host))
+
+    def _give_up_if_late(self, link: AgentLink) -> None:
+        """Let go of an agent that should have ended long ago."""
+        if link.is_gone or time.monotonic() < self._give_up_at:
+            return
+        if link.reports in self._selector.get_map():
+            self._selector.unregister(link.reports)
+        link.give_up()
+        self._note_gone(link)
 
     def _pause(self, link: AgentLink) -> None:
         """Read what an agent reports only while the terminal takes it."""
