@@ -28,6 +28,7 @@ _PLACES = {
     **{name: f"tpack.estimator:{name}" for name in ("TowerOptimizer", "replicate_model_fn")},
     **{name: f"tpack.tf1.estimator:{name}" for name in ("BaselineEstimator", "DNNEstimator", "LinearEstimator")},
     "DNNLinearCombinedEstimator": "tpack.tf1.estimator:DNNLinearCombinedEstimator",
+    "StepsExporter": "tpack.tf1.estimator.exporters:StepsExporter",
     **{name: f"{early_stopping.__name__}:{name}" for name in _EARLY_STOPPING.split()},
     **{name: f"{extending.__name__}:{name}" for name in ("add_metrics", "clip_gradients_by_norm", "forward_features")},
     **{name: f"{hooks.__name__}:{name}" for name in ("InMemoryEvaluatorHook", "make_stop_at_checkpoint_step_hook")},

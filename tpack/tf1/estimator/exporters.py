@@ -1,9 +1,14 @@
-"""`BestExporter` with the default of TensorFlow 1.15: results of earlier runs count."""
+"""Exporters of TensorFlow 1.15: that of the best model, where results of earlier runs count, and that of some steps."""
 
-from collections.abc import Callable, Mapping
+import glob
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tpack.errors import ConfigError
 from tpack.estimator import exporters
+from tpack.utils import logger
+from tpack.utils.checks import check_count, shown
 
 
 class BestExporter(exporters.BestExporter):
@@ -38,3 +43,66 @@ class BestExporter(exporters.BestExporter):
         super().__init__(
             name, serving_input_receiver_fn, event_file_pattern, compare_fn, assets_extra, as_text, exports_to_keep
         )
+
+
+class StepsExporter(exporters.LatestExporter):
+    """Exports at some steps, or after them at the next evaluation, and keeps all models.
+
+    Args:
+        steps_to_keep: the steps.
+        name: of the directory.
+        serving_input_receiver_fn: as for `tpack.estimator.LatestExporter`.
+        event_file_pattern: of paths in the model's directory: the results of earlier runs, which have exported what was
+            due up to them. None begins anew in each run.
+        assets_extra: as for `tpack.estimator.LatestExporter`.
+        as_text: as for `tpack.estimator.LatestExporter`.
+
+    Raises:
+        ConfigError: There are no steps, or one is no positive number.
+
+    Source:
+        The class of this name in ``tf.contrib.estimator`` of TensorFlow 1.15.
+    """
+
+    def __init__(
+        self,
+        steps_to_keep: Sequence[int],
+        name: str = "steps_exporter",
+        serving_input_receiver_fn: Any = None,
+        event_file_pattern: str | None = "eval/*.tfevents.*",
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+    ) -> None:
+        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep=None)
+        if not steps_to_keep:
+            raise ConfigError(f"StepsExporter got steps_to_keep={shown(steps_to_keep)}: wanted at least one step")
+        self._steps = sorted(check_count(self, "steps_to_keep", step) for step in steps_to_keep)
+        self._pattern = event_file_pattern
+        self._model_dir: str | None = None
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: exporters.Results,
+        is_the_final_export: bool,
+    ) -> str | None:
+        """Export the model if a step is due."""
+        now = int(eval_result["global_step"])
+        if self._model_dir != estimator.model_dir and self._pattern is not None:
+            self._model_dir = estimator.model_dir
+            last = self._last_before(now)
+            self._steps = [step for step in self._steps if step > last]
+        due = [step for step in self._steps if step <= now]
+        if not due:
+            return None
+        if due != [now]:
+            logger.warning(f"{self.name} exports at step {now}, since no evaluation was at {', '.join(map(str, due))}")
+        self._steps = [step for step in self._steps if step > now]
+        return super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+
+    def _last_before(self, now: int) -> int:
+        """Return the last step before the current one that has results in event files, or 0."""
+        paths = sorted(glob.glob(os.path.join(self._model_dir or "", self._pattern or "")))
+        return max((step for path in paths for step, _ in exporters.results_in(path) if step < now), default=0)
