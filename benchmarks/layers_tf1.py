@@ -75,6 +75,7 @@ class Network:
 
     Attributes:
         build_secs: how long building took.
+        num_ops: of the graph, without those inside of loops.
     """
 
     def __init__(self, tf, network):
@@ -86,6 +87,7 @@ class Network:
             update_ops = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
             self._train_op = tf.group(tf.train.GradientDescentOptimizer(1e-3).minimize(self._cost), *update_ops)
             self.build_secs = time.perf_counter() - start
+        self.num_ops = len(self.graph.get_operations())
 
     def start(self):
         """Open a session with weights that follow from their names; return the step, which returns the cost."""
@@ -102,7 +104,7 @@ class Network:
 
 
 def measure(network, options):
-    """Return the samples of building and of steps of a network, by whose layers they are."""
+    """Return the samples of building and of steps of a network, and how many operations it has, by whose layers."""
     builds, built, steps = Samples(), {}, Samples()
     for number in range(options.builds + 1):
         for name, tf in sorted({ORIGINAL: original, OURS: tpack.tf1}.items(), reverse=bool(number % 2)):
@@ -117,7 +119,7 @@ def measure(network, options):
     for number in range(options.rounds):
         for name in sorted(functions, reverse=bool(number % 2)):
             steps.add(name, time_calls(functions[name], options.steps))
-    return builds, steps
+    return builds, steps, {name: built[name].num_ops for name in built}
 
 
 def main():
@@ -133,9 +135,13 @@ def main():
     for name, network in NETWORKS.items():
         if options.only not in name:
             continue
-        builds, steps = measure(network, options)
-        ratios = {"step": steps.ratio(OURS, ORIGINAL), "build": builds.ratio(OURS, ORIGINAL)}
-        figures[name] = {"steps": steps.figures(), "builds": builds.figures(), "ratios": ratios}
+        builds, steps, ops = measure(network, options)
+        ratios = {
+            "step": steps.ratio(OURS, ORIGINAL),
+            "build": builds.ratio(OURS, ORIGINAL),
+            "ops": ops[OURS] / ops[ORIGINAL],
+        }
+        figures[name] = {"steps": steps.figures(), "builds": builds.figures(), "ops": ops, "ratios": ratios}
         rows.append((name, *(steps.median(side) * 1e3 for side in (ORIGINAL, OURS)), ratios["step"], ratios["build"]))
     headers = ("", f"ms a step, {ORIGINAL}", OURS, "ratio of steps", "ratio of building")
     print_table("tpack.tf1 over the original layers", headers, rows)
