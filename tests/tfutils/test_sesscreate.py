@@ -75,7 +75,8 @@ def test_new_session_makes_the_rewrites_that_pay(graph: Any, model: Any, passes:
     assert rewrites.meta_optimizer_iterations == (rewrites.ONE if passes else rewrites.DEFAULT_NUM_ITERS)
 
 
-def test_new_session_on_gpus_chooses_their_layout(graph: Any) -> None:
+def test_new_session_on_gpus_chooses_their_layout(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sesscreate, "list_gpus", lambda: ["/device:GPU:0"])
     config = tf.ConfigProto()
     with tf.device("/device:GPU:0"):
         tf.train.MomentumOptimizer(0.1, 0.9).minimize(tf.ones([2, 2]) @ tf.get_variable("v", [2, 2]))

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import is_marked_for_compilation, is_mixed_precision_rewrite_enabled
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.tower.devices import check_session_devices, local_devices, provide_cpu_devices
+from tpack.tower.devices import check_session_devices, list_gpus, local_devices, provide_cpu_devices
 from tpack.utils.argtools import log_once
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_choice, check_function, check_number, check_text, owner_name, shown
@@ -171,7 +171,7 @@ def _rewrites_that_pay(graph: tf.Graph) -> dict[str, str]:
         reasons["arithmetic"] = "there are powers"
     elif any(_takes_transposed(op) for op in operations):
         reasons["arithmetic"] = "there are transposed matrices that are multiplied"
-    if has_products and any(kind == "GPU" for kind, _ in local_devices(graph)):
+    if has_products and list_gpus() and any(kind == "GPU" for kind, _ in local_devices(graph)):
         reasons["layout"] = "there are products on GPUs"
         reasons["remap"] = "they can take in what follows them"
     elif has_products and not any(_TRAINING.match(kind) for kind in types):

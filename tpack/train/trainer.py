@@ -253,8 +253,9 @@ class Trainer(metaclass=InOwnGraph):
         self.graph.finalize()
 
     def _initialize_session(self, session_init: SessionInit, *, is_new: bool) -> None:
-        # A creator of the user's own need not know which devices the graph asks for.
-        check_session_devices(self.sess, self.graph)
+        if not is_new:
+            # A creator of the user's own need not know which devices the graph asks for.
+            check_session_devices(self.sess, self.graph)
         initialize_variables(self.sess, except_for=self._set_by_init_ops, is_new=is_new)
         session_init.init(self.sess)
         for init_op in self._init_ops:
