@@ -43,20 +43,25 @@ NUM_OPERATIONS = "operations"
 
 BARE = "pass"
 IMPORT_TPACK = "import tpack"
+IMPORT_NUMPY = "import numpy"
+WORKER = "from tpack.dataflow.parallel import process_map, process_runner"
+IMPORTS = (BARE, IMPORT_TPACK, IMPORT_NUMPY, "import numpy, tpack.dataflow", WORKER, "from tpack.dataflow import *")
+HELP = "tpack --help"
 LIST_MODULES = "import sys, tpack; print(*sys.modules)"
 
 
 def measure_import(rounds):
-    """Return the times of a bare interpreter and of one that imports tpack."""
+    """Return the times of a bare interpreter, of others that import parts of tpack, and of the command line's help."""
     modules = _python("-c", LIST_MODULES).split()
     if "tensorflow" in modules:
         raise SystemExit("import tpack has imported TensorFlow")
+    programs = {**{code: ("-c", code) for code in IMPORTS}, HELP: ("-m", "tpack", "--help")}
     samples = Samples()
     for _ in range(rounds):
-        for code in (BARE, IMPORT_TPACK):
+        for name, arguments in programs.items():
             start = time.perf_counter()
-            _python("-c", code)
-            samples.add(code, time.perf_counter() - start)
+            _python(*arguments)
+            samples.add(name, time.perf_counter() - start)
     return samples
 
 
@@ -88,8 +93,9 @@ def report_import(samples):
     """Print and return what importing costs."""
     extra = (samples.median(IMPORT_TPACK) - samples.median(BARE)) * 1e3
     ratio = samples.ratio(IMPORT_TPACK, BARE)
-    rows = [(code, samples.median(code) * 1e3) for code in (BARE, IMPORT_TPACK)]
-    print_table("python -c '...'", ("", "ms"), rows)
+    milliseconds = {name: samples.median(name) * 1e3 for name in (*IMPORTS, HELP)}
+    rows = [(name, ms, ms - milliseconds[BARE], ms - milliseconds[IMPORT_NUMPY]) for name, ms in milliseconds.items()]
+    print_table("in an interpreter of its own", ("", "ms", "more than nothing", "more than numpy"), rows)
     print(
         f"import tpack: {extra:.1f} ms more than a bare interpreter ({ratio:.2f} times its time), no TensorFlow loaded"
     )
