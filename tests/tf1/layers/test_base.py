@@ -112,33 +112,6 @@ def test_outside_of_a_graph_the_error_says_what_to_do() -> None:
         tf.layers.Dense(3)(np.ones([2, 3], "float32"))
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"ndim": 3}, "wanted 3 dimensions"),
-        ({"max_ndim": 1}, "wanted at most 1 dimensions"),
-        ({"min_ndim": 3}, "wanted at least 3 dimensions"),
-        ({"dtype": "int32"}, "wanted int32"),
-        ({"shape": [None, 4]}, "wanted 4 as the size of dimension 1"),
-        ({"axes": {-1: 4}}, "wanted 4 as the size of dimension -1"),
-        ({"axes": {3: 4}}, "wanted a dimension 3"),
-    ],
-)
-def test_inputs_are_held_against_the_specification(graph: Any, spec: Any, message: str) -> None:
-    layer = tf.layers.Layer()
-    layer.input_spec = tf.layers.InputSpec(**spec)
-    with pytest.raises(ConfigError, match=message):
-        layer(numbers(tf, [2, 3]))
-    layer.input_spec = [tf.layers.InputSpec(ndim=2), tf.layers.InputSpec(dtype="float32", axes={0: 2, 1: None})]
-    layer((numbers(tf, [2, 3]), numbers(tf, [2, 3])))
-    with pytest.raises(ConfigError, match="got 1 inputs: wanted 2"):
-        layer(numbers(tf, [2, 3]))
-
-
-def test_a_specification_shows_what_it_wants() -> None:
-    assert repr(tf.layers.InputSpec(min_ndim=2, axes={-1: 3})) == "InputSpec(min_ndim=2, axes={-1: 3})"
-
-
 def test_a_class_that_does_not_say_its_shapes_is_named() -> None:
     with tf.Graph().as_default(), pytest.raises(NotImplementedError, match="Layer does not say what shape"):
         tf.layers.Layer().compute_output_shape([2])
