@@ -54,7 +54,7 @@ def test_everything_after_another(tmp_path):
     np.testing.assert_allclose(whole["values"], values, rtol=1e-5)
 
     receive = build_raw_serving_input_receiver_fn(DATA[0])
-    path = estimator.export_savedmodel(str(tmp_path / "exported"), receive, strip_default_attrs=True)
+    path = estimator.export_savedmodel(bytes(tmp_path / "exported"), receive, strip_default_attrs=True)
     with tf.Graph().as_default(), tf.Session() as session:
         signature = tf.saved_model.load(session, ["serve"], path).signature_def["serving_default"]
         fed = {signature.inputs[name].name: value for name, value in DATA[0].items()}

@@ -4,6 +4,7 @@ Each call builds a graph of its own and takes its values from the newest checkpo
 all that an Estimator keeps.
 """
 
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -238,7 +239,7 @@ class Estimator:
 
     def export_saved_model(
         self,
-        export_dir_base: str,
+        export_dir_base: str | bytes,
         serving_input_receiver_fn: Callable[[], ServingInputReceiver],
         assets_extra: Mapping[str, str] | None = None,
         as_text: bool = False,
@@ -247,7 +248,8 @@ class Estimator:
         """Write the model for prediction as a SavedModel, which plain TensorFlow serves.
 
         Args:
-            export_dir_base: where to make the directory, which is named by the time.
+            export_dir_base: where to make the directory, which is named by the time; bytes are its path too, since
+                paths that TensorFlow 1 returned were such.
             serving_input_receiver_fn: takes nothing; returns a `ServingInputReceiver`.
             assets_extra: path inside ``assets.extra`` to a file that is copied there.
             as_text: write the graph as text.
@@ -261,7 +263,8 @@ class Estimator:
             ConfigError: The function returns something else, or the model offers nothing that can be served.
         """
         checkpoint = self._existing_checkpoint(checkpoint_path)
-        path = exporting.new_export_dir(check_local_path("export_saved_model", "export_dir_base", export_dir_base))
+        base = os.fsdecode(export_dir_base) if isinstance(export_dir_base, bytes) else export_dir_base
+        path = exporting.new_export_dir(check_local_path("export_saved_model", "export_dir_base", base))
         with tf.Graph().as_default():
             receiver = exporting.call_receiver_fn(serving_input_receiver_fn)
             model = build_model(self._parts, ModeKeys.PREDICT, lambda: Inputs(receiver.features, None))
