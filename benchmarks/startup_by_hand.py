@@ -24,12 +24,12 @@ def train(model, phases, options):
         session.close()
 
 
-def build(model, towers):
+def build(model, towers, batch=BATCH):
     """Return the train op, and the op that copies the first tower's variables to the others."""
     grads, variables, optimizers = [], [], []
     for index in range(towers):
         with tf.device(f"/device:CPU:{index}"), tf.variable_scope(f"tower{index}"):
-            cost = model.cost(*model.tensors(BATCH))
+            cost = model.cost(*model.tensors(batch))
             optimizers.append(make_optimizer())
             variables.append(tf.trainable_variables(f"tower{index}/"))
             grads.append(tf.gradients(cost, variables[-1], colocate_gradients_with_ops=True))

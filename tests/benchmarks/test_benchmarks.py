@@ -96,3 +96,16 @@ def test_strategies_compares_with_tensorflow(tmp_path):
     assert measured["ratios"]["strategy"] == 1
     assert min(*measured["ratios"].values(), *measured["build_secs"].values()) > 0
     assert "steps a second" in printed
+
+
+def test_grappler_measures_each_way_of_rewriting(tmp_path):
+    arguments = ("--models", "perceptron", "--towers", 2, "--rounds", 1, "--steps", 1)
+
+    figures, printed = run_benchmark("grappler.py", tmp_path / "out.json", *arguments)
+
+    two_towers = figures["perceptron, number of towers: 2"]
+    assert list(two_towers["ratios"]) == list(two_towers["prepared_secs"]) == list(two_towers["steps"])
+    assert two_towers["ratios"]["none"] == 1
+    assert all(ratio > 0 for ratio in two_towers["ratios"].values())
+    assert {"chosen by tpack", "all", "arithmetic"} < set(two_towers["ratios"])
+    assert "s to prepare" in printed
