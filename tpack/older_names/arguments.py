@@ -5,7 +5,7 @@ They are looked at only where Python refuses a call, so calls of today cost noth
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tpack.older_names.table import say
@@ -72,3 +72,17 @@ def takes_older_arguments(function: Function) -> Function:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def point_of(arguments: Sequence[Any], num_inputs: int) -> Sequence[Any]:
+    """Return the data point that a predictor of several inputs was called with: its arguments, or the only one.
+
+    Args:
+        arguments: those of the call.
+        num_inputs: how many inputs the predictor has.
+    """
+    only = arguments[0] if len(arguments) == 1 < num_inputs else None
+    if not isinstance(only, (list, tuple)) or len(only) != num_inputs:
+        return arguments
+    say("predictor(data_point)", "predictor(*data_point)")
+    return only

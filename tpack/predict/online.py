@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.component import Component, Misfit
+from tpack.older_names.arguments import point_of
 from tpack.predict.base import PredictorBase, make_predict_function
 from tpack.tfutils.dependency import ancestors
 from tpack.utils.argument_types import check_arguments
@@ -48,7 +49,7 @@ class OnlinePredictor(PredictorBase):
         self._compiled: tuple[tf.Session, Callable[..., list[np.ndarray]]] | None = None
 
     def _do_call(self, dp: Sequence[ArrayLike]) -> list[np.ndarray]:
-        feeds = convert_inputs(type(self).__name__, self._components, dp)
+        feeds = convert_inputs(type(self).__name__, self._components, point_of(dp, len(self._components)))
         session = tf.get_default_session() if self.sess is None else self.sess
         if session is None:
             raise ConfigError(
