@@ -10,9 +10,10 @@ operations these are is asked of its kernels once a session is there.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
@@ -155,7 +156,8 @@ class TowerCompiler:
         """
         # TensorFlow knows what can be compiled from the first run of any session on.
         session.run(tf.no_op())
-        missing = [op for op in self._marked if not _has_kernel(op)]
+        kernels = cache(compat.compiled_kernels)
+        missing = [op for op in self._marked if not _has_kernel(op, kernels)]
         loops = sorted(self._refused, key=lambda op: op.type not in _CONTROL_FLOW)
         if (missing or loops) and not self._policy.fall_back:
             raise CompilationError(_explain(missing, loops))
@@ -230,11 +232,10 @@ def _is_refused(op: tf.Operation) -> bool:
     )
 
 
-def _has_kernel(op: tf.Operation) -> bool:
+def _has_kernel(op: tf.Operation, kernels: Callable[[str, str], list[dict[str, set[int]]]]) -> bool:
     kind = tf.DeviceSpec.from_string(op.device).device_type or ("GPU" if list_gpus() else "CPU")
     return any(
-        all(set(_dtypes(op, name)) <= allowed for name, allowed in dtypes.items())
-        for dtypes in compat.compiled_kernels(op.type, kind)
+        all(set(_dtypes(op, name)) <= allowed for name, allowed in dtypes.items()) for dtypes in kernels(op.type, kind)
     )
 
 
