@@ -79,6 +79,7 @@ CLASSIFIERS = (
         edits=(
             Edit("cifar10-vgg-small.py", r"BATCH_SIZE = 100", "BATCH_SIZE = 8"),
             Edit("cifar10-vgg-small.py", r"max_epoch=400", "steps_per_epoch=3, max_epoch=2"),
+            Edit("cifar10-vgg-small.py", r"= get_data\('test'\)", "= FixedSizeData(get_data('test'), 2)"),
             Edit("cifar10-vgg-small.py", NO_GPU, "pass", "no GPU"),
             Edit("learned_quantization.py", r"in_channel / split", "in_channel // split", "Python 2"),
         ),
@@ -99,9 +100,11 @@ CLASSIFIERS = (
     Recipe(
         "HongyangGao/ChannelNets",
         "ChannelNets, a small MobileNet, on two towers",
-        "main.py --fake",
+        "main.py",
         steps=6,
         edits=(
+            # It looks at its flags before they are parsed.
+            Edit("main.py", r"'fake', False", "'fake', True"),
             Edit("main.py", r"'1,2,3,4'", "''", "no GPU"),
             Edit("tensor_net.py", r"max\(get_nr_gpu\(\), 1\)", "2", "no GPU"),
             Edit("tensor_net.py", r"\[64, 224, 224, 3\], \[64\]", "[2, 224, 224, 3], [2]"),
