@@ -22,7 +22,10 @@ print("told " + json.dumps([*place, ranks, sys.argv[1:], os.environ["EXTRA"]]))
 print("an error", file=sys.stderr)
 assert "tensorflow" not in sys.modules
 if member.job == "ps":
+    open("there", "w").close()
     time.sleep(1000)
+while not os.path.exists("there"):
+    time.sleep(0.01)
 """
 
 
@@ -168,6 +171,31 @@ class FakeAttempt:
 
     def run(self):
         """Do nothing."""
+
+
+def test_a_module_is_run_by_its_name(tmp_path, monkeypatch):
+    jobs = []
+
+    class NoAttempt(FakeAttempt):
+        def __init__(self, job, plan, console):
+            super().__init__(job, (None, None), console)
+            self.failure = None
+            jobs.append((job, len(plan)))
+
+    monkeypatch.setattr(launch, "Attempt", NoAttempt)
+    monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
+    monkeypatch.setenv("TPACK_SHOWN", "1")
+    monkeypatch.setenv("GIVEN", "2")
+    options = ["--env", "GIVEN", "--grace", "7", "--start-timeout", "8", "--log-dir", str(tmp_path)]
+    assert main(["launch", "-n", "5", *options, "-m", "some.module", "-n", "2"]) == 0
+    job, size = jobs[0]
+    assert (size, job.grace_secs, job.start_secs) == (5, 7.0, 8.0)
+    assert job.command[1:] == ["-m", "some.module", "-n", "2"]
+    assert (job.environment["TPACK_SHOWN"], job.environment["GIVEN"], job.environment["PYTHONUNBUFFERED"]) == (
+        "1",
+        "2",
+        "1",
+    )
 
 
 @pytest.mark.parametrize(

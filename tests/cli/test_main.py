@@ -49,7 +49,9 @@ def test_python_m_tpack_is_the_same_command():
     assert (done.returncode, done.stdout) == (0, f"tpack {__version__}\n")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "--help"], ["plot", "--help"], ["reduce", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["inspect", "--help"], ["plot", "--help"], ["reduce", "--help"], ["launch", "--help"]]
+)
 def test_help_loads_neither_tensorflow_nor_matplotlib(arguments):
     code = (
         f"import atexit, sys; from tpack.cli.main import main\n"

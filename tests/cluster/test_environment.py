@@ -141,6 +141,10 @@ def test_slurm():
     assert place({**SLURM, **given}).master == "10.0.0.1:7"
 
 
+def test_slurm_without_a_job_says_no_port():
+    assert place(changed(SLURM, SLURM_JOB_ID=None)) == ClusterRank(4, 5, None, 0, 1)
+
+
 def test_slurm_on_one_machine_meets_on_loopback():
     one = changed(SLURM, SLURM_STEP_NODELIST="n7", SLURM_STEP_TASKS_PER_NODE="5", SLURM_NODEID="0")
     assert place(one).master.startswith("127.0.0.1:")

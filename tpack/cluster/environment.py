@@ -135,7 +135,8 @@ def _from_slurm(environment: Mapping[str, str]) -> Found | None:
     # is one process whatever was asked for.
     if "SLURM_PROCID" not in environment or "SLURM_STEP_NUM_TASKS" not in environment:
         return None
-    token = f"slurm {environment.get('SLURM_JOB_ID', '')}.{environment.get('SLURM_STEP_ID', '')}"
+    job = environment.get("SLURM_JOB_ID")
+    token = f"slurm {job}.{environment.get('SLURM_STEP_ID', '')}" if job else ""
     nodelist = next((name for name in ("SLURM_STEP_NODELIST", "SLURM_NODELIST") if environment.get(name)), None)
     hosts = expand_hosts(environment[nodelist], nodelist) if nodelist else ()
     local_size = _slurm_local_size(environment, hosts)
@@ -254,7 +255,7 @@ def _master(environment: Mapping[str, str], host: str | None = None, run: str = 
     host = environment.get("MASTER_ADDR") or host
     if environment.get("MASTER_PORT"):
         port = parse_address(f"a:{environment['MASTER_PORT']}", "MASTER_PORT, after a host,")[1] + later_by
-    elif run.strip("slurm ."):
+    elif run:
         port = _FIRST_PORT + zlib.crc32(run.encode()) % _NUM_PORTS
     else:
         return None
