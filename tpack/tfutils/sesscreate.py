@@ -212,9 +212,9 @@ def makes_new_sessions(session_creator: SessionCreator) -> bool:
     Those on servers share the variables of other sessions there, and what a creator of the user's own has done nobody
     knows.
     """
-    is_own = isinstance(session_creator, NewSessionCreator)
-    is_plain = is_own and type(session_creator).create_session is NewSessionCreator.create_session
-    return is_plain and not session_creator.target
+    if not isinstance(session_creator, NewSessionCreator) or session_creator.target:
+        return False
+    return type(session_creator).create_session is NewSessionCreator.create_session
 
 
 @check_arguments
