@@ -13,6 +13,9 @@ each one the same session, graph and values make as many steps in other ways:
 The time of a step is that of the whole loop between the first and the last callback of an epoch, divided by its steps.
 It is measured for each executor: with "pool" and "caller" the bare callables run on the same one, and with "auto", the
 default, they are in the pool, as a callable is that nobody tunes.
+
+After one step a call, as ever, tpack's loop makes several, which is a training of its own for each number of them; a
+bare callable still makes one. And once it trains without the check for NaN, which is on by default.
 """
 
 import tempfile
@@ -42,6 +45,7 @@ from tpack.tfutils.summary import add_moving_summary
 BATCH, FEATURES, CLASSES = 64, 784, 10
 LEARNING_RATE = 0.01
 EXECUTORS = ("pool", "caller", "auto")
+STEPS_PER_CALL = (1, 10, 100)
 KERAS_SHARE = 5
 """Keras makes one step for so many of the others: it is much slower."""
 
@@ -55,6 +59,7 @@ LOOP, SAME_FETCHES, TRAIN_OP, MONITORED, FIT = (
     "(c) MonitoredSession with hooks",
     "(d) Keras fit",
 )
+WAYS = (LOOP, SAME_FETCHES, TRAIN_OP, MONITORED, FIT)
 EPOCH_END = "end of an epoch: summaries, events, stats.json"
 
 
@@ -130,7 +135,7 @@ class Rounds(Callback):
 
     reads_statistics = True
 
-    def __init__(self, clock, fit, in_caller_thread):
+    def __init__(self, clock, fit, *, in_caller_thread):
         self._clock = clock
         self.steps = Samples()
         self.epoch_ends = Samples()
@@ -166,7 +171,9 @@ class Rounds(Callback):
     def _trigger_epoch(self):
         start = time.perf_counter()
         steps = self.trainer.steps_per_epoch
-        times = {LOOP: (self._end - self._clock.start) / steps, FIT: self._fit.time_step(max(1, steps // KERAS_SHARE))}
+        times = {LOOP: (self._end - self._clock.start) / steps}
+        if self._fit is not None:
+            times[FIT] = self._fit.time_step(max(1, steps // KERAS_SHARE))
         for way, function in self._ways.items():
             times[way] = time_calls(function, steps)
         if self.epoch_num > WARMUP_ROUNDS:
@@ -175,8 +182,8 @@ class Rounds(Callback):
         self._other_ways_secs = time.perf_counter() - start
 
 
-def measure(executor, fit, *, rounds, steps_per_round):
-    """Train with one executor and return the `Rounds`."""
+def measure(executor, fit, *, rounds, steps_per_round, **options):
+    """Train with one executor and other options of a `TrainConfig`, and return the `Rounds`."""
     clock = Clock()
     callback = Rounds(clock, fit, in_caller_thread=executor == "caller")
     image, label = make_batch()
@@ -188,6 +195,7 @@ def measure(executor, fit, *, rounds, steps_per_round):
         extra_callbacks=[*DEFAULT_CALLBACKS(), clock],
         steps_per_epoch=steps_per_round,
         max_epoch=rounds + WARMUP_ROUNDS,
+        **options,
     )
     trainer = SimpleTrainer()
     trainer.executor = executor
@@ -195,12 +203,12 @@ def measure(executor, fit, *, rounds, steps_per_round):
     return callback
 
 
-def report(executor, callback):
-    """Print one executor's table and return its figures for the JSON file."""
-    steps, ways = callback.steps, (LOOP, SAME_FETCHES, TRAIN_OP, MONITORED, FIT)
+def report(title, callback):
+    """Print the table of one training and return its figures for the JSON file."""
+    steps, ways = callback.steps, [way for way in WAYS if way in callback.steps.seconds]
     ratios = {way: steps.ratio(LOOP, way) for way in ways}
     rows = [(way, steps.median(way) * 1e6, ratios[way]) for way in ways]
-    print_table(f"executor {executor}", ("", "us a step", "tpack's loop over it"), rows)
+    print_table(title, ("", "us a step", "tpack's loop over it"), rows)
     print(f"{EPOCH_END}: {callback.epoch_ends.median(EPOCH_END) * 1e3:.1f} ms")
     return {**steps.figures(), **callback.epoch_ends.figures(), "ratios": ratios}
 
@@ -210,6 +218,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20000, help="steps of tpack's loop (default: 20000)")
     parser.add_argument("--rounds", type=int, default=20, help="into how many rounds they are divided (default: 20)")
     parser.add_argument("--executors", nargs="+", choices=EXECUTORS, default=EXECUTORS)
+    parser.add_argument("--steps-per-call", nargs="+", type=int, default=STEPS_PER_CALL)
     options = parser.parse_args()
     if not 2 <= options.rounds <= options.steps:
         parser.error(
@@ -217,14 +226,21 @@ def main():
         )
 
     fit = KerasFit()
-    figures = {}
+    figures, numbers = {}, options.steps_per_call
+    rounds = {"rounds": options.rounds, "steps_per_round": options.steps // options.rounds}
     with tempfile.TemporaryDirectory() as directory:
-        for executor in options.executors:
-            logger.set_logger_dir(f"{directory}/{executor}")
-            callback = measure(executor, fit, rounds=options.rounds, steps_per_round=options.steps // options.rounds)
-            figures[executor] = report(executor, callback)
+        trainings = [
+            *((executor, {"steps_per_call": number}) for executor in options.executors for number in numbers),
+            *((executor, {"check_cost": False}) for executor in options.executors),
+        ]
+        for executor, arguments in trainings:
+            title = f"executor {executor}, " + ", ".join(f"{name}={value}" for name, value in arguments.items())
+            logger.set_logger_dir(f"{directory}/{title}")
+            one_by_one = arguments == {"steps_per_call": numbers[0]}
+            callback = measure(executor, fit if one_by_one else None, **rounds, **arguments)
+            figures[title] = report(title, callback)
         logger.close_logger_dir()
-    write_json(options.out, {"steps": options.steps, "rounds": options.rounds, "executors": figures})
+    write_json(options.out, {"steps": options.steps, "rounds": options.rounds, "trainings": figures})
 
 
 if __name__ == "__main__":

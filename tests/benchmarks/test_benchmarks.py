@@ -7,6 +7,7 @@ from tests.helpers import preloaded
 from tests.helpers.source import ROOT
 
 STEP_WAYS = 5
+STEP_TRAININGS = ("steps_per_call=1", "steps_per_call=10", "check_cost=False")
 PHASES = 7
 REDUCE_BASELINES = {"memory floor", "ReductionToOneDevice", "HierarchicalCopyAllReduce", "MirroredStrategy"}
 
@@ -20,11 +21,13 @@ def run_benchmark(script, out, *arguments):
 
 
 def test_step_loop_compares_five_ways(tmp_path):
-    arguments = ("--steps", 60, "--rounds", 3, "--executors", "caller")
+    arguments = ("--steps", 60, "--rounds", 3, "--executors", "caller", "--steps-per-call", 1, 10)
 
     figures, printed = run_benchmark("step_loop.py", tmp_path / "out.json", *arguments)
 
-    ratios = figures["executors"]["caller"]["ratios"]
+    trainings = figures["trainings"]
+    assert list(trainings) == [f"executor caller, {way}" for way in STEP_TRAININGS]
+    ratios = trainings["executor caller, steps_per_call=1"]["ratios"]
     assert len(ratios) == STEP_WAYS
     assert ratios["tpack's loop"] == 1
     assert all(ratio > 0 for ratio in ratios.values())
