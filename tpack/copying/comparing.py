@@ -8,7 +8,7 @@ differ from tower to tower: names, devices, seeds that the graph gives, text tha
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -22,6 +22,8 @@ from tpack.copying.regions import (
     op_of_input,
     tensor_leaves,
 )
+from tpack.tower.collections import VARIABLE_KEYS
+from tpack.tower.names import Scope
 
 _COLOCATED = b"loc:@"
 _SEEDS = ("seed", "seed2")
@@ -109,10 +111,18 @@ class _Comparison:
             raise NotAlike("its arguments differ from tower to tower")
         for position, (one, other) in enumerate(zip(firsts, seconds, strict=True)):
             self._vary(one, other, lambda _, given, position=position: given[position])
-        for _, variable in self._second.variables:
-            parts = getattr(variable, "components", None)
-            if parts is not None and len(parts) == self._second.tower.total:
-                self._vary(parts[0].handle, parts[1].handle, lambda index, _, parts=parts: parts[index].handle)
+        for parts in self._components():
+            self._vary(parts[0].handle, parts[1].handle, lambda index, _, parts=parts: parts[index].handle)
+
+    def _components(self) -> Iterable[Sequence[tf.Variable]]:
+        """Yield the components of variables that have one for each tower."""
+        graph, num_towers = tf.get_default_graph(), self._second.tower.total
+        known = [variable for key in VARIABLE_KEYS for variable in graph.get_collection(key)]
+        recorded = [variable for region in (self._first, self._second) for _, variable in region.variables]
+        for variable in {id(variable): variable for variable in (*known, *recorded)}.values():
+            parts = getattr(variable, "components", ())
+            if len(parts) == num_towers:
+                yield parts
 
     def _vary(self, one: tf.Tensor, other: tf.Tensor, tensor_of: Callable[[int, list[tf.Tensor]], tf.Tensor]) -> None:
         key, image = _input_name(other), _input_name(one)
@@ -136,7 +146,7 @@ class _Comparison:
         """Yield what a counterpart may be called: variables of the first tower have no prefix."""
         first, second = self._first.scope, self._second.scope
         yield second.renamed(name, first)
-        yield name.removeprefix(f"{second.name}/")
+        yield second.renamed(name, Scope(""))
 
     def _image_of_input(self, name: str) -> str:
         mark = "^" if name.startswith("^") else ""
@@ -148,7 +158,7 @@ class _Comparison:
 
     def _key(self, node: tf.NodeDef, region: Region, image: Callable[[str], str]) -> bytes:
         """Return what a node and its counterpart have in common, as bytes."""
-        later = _later(region)
+        later = region.positions
         inputs = ["" if later.get(op_of_input(i), -1) > later[node.name] else image(i) for i in node.input]
         data = [i for i in inputs if not i.startswith("^")]
         control = sorted(i for i in inputs if i.startswith("^"))
@@ -174,9 +184,9 @@ class _Comparison:
         self._compare_colocations(one, other)
         for key, value in other.attr.items():
             kind = value.WhichOneof("value")
-            if key not in _SPECIAL and kind in ("s", "tensor") and value != one.attr[key]:
+            if key not in _SPECIAL and kind in ("s", "tensor") and value != _value(one, key):
                 self._like.texts.add((other.name, key))
-        if not is_variable(other) and one.attr["shared_name"] != other.attr["shared_name"]:
+        if not is_variable(other) and _value(one, "shared_name") != _value(other, "shared_name"):
             raise NotAlike(f"{other.name} has a name for what it shares that differs from tower to tower")
 
     def _compare_devices(self, one: tf.NodeDef, other: tf.NodeDef) -> None:
@@ -186,19 +196,17 @@ class _Comparison:
             raise NotAlike(f"{other.name} is on {other.device!r}, in the first tower on {one.device!r}")
 
     def _compare_seeds(self, one: tf.NodeDef, other: tf.NodeDef) -> None:
-        seeds = [node.attr["seed2"].i for node in (one, other)]
-        if one.attr["seed"] != other.attr["seed"]:
+        if _value(one, "seed") != _value(other, "seed"):
             raise NotAlike(f"{other.name} has a seed that differs from tower to tower")
-        if seeds[0] == seeds[1]:
+        if _value(one, "seed2") == _value(other, "seed2"):
             return
+        seeds = [node.attr["seed2"].i for node in (one, other)]
         if seeds[0] not in self._first.seeds or seeds[1] not in self._second.seeds:
             raise NotAlike(f"{other.name} has a seed that differs from tower to tower, and the graph did not give it")
         self._like.seeds.add(other.name)
 
     def _compare_colocations(self, one: tf.NodeDef, other: tf.NodeDef) -> None:
-        groups = [
-            [text.removeprefix(_COLOCATED).decode() for text in node.attr["_class"].list.s] for node in (one, other)
-        ]
+        groups = [_colocations(node) for node in (one, other)]
         mapped = [self._like.images.get(name, self._given.get(name, name)) for name in groups[1]]
         if sorted(groups[0]) != sorted(mapped):
             raise NotAlike(f"{other.name} is colocated with {groups[1]}, in the first tower with {groups[0]}")
@@ -278,10 +286,14 @@ def check_state(node: tf.NodeDef) -> None:
         raise NotAlike(f"it makes {node.name}, a {node.op}, which has a state of its own")
 
 
-def _later(region: Region) -> dict[str, int]:
-    """Return the position of each operation."""
-    positions: dict[str, int] = region.__dict__.setdefault("_positions", {n: k for k, n in enumerate(region.nodes)})
-    return positions
+def _value(node: tf.NodeDef, key: str) -> Any:
+    """Return an attribute, or None; to ask the node for one that it lacks would add it."""
+    return node.attr.get(key)
+
+
+def _colocations(node: tf.NodeDef) -> list[str]:
+    texts = node.attr["_class"].list.s if "_class" in node.attr else ()
+    return [text.removeprefix(_COLOCATED).decode() for text in texts]
 
 
 def _input_name(tensor: tf.Tensor) -> str:

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from tpack.compat import BaseVariable, RandomSeeds, add_nodes, names_in_use, variables_by_name
 from tpack.copying.comparing import Likeness
 from tpack.copying.regions import (
+    COMPOSITE,
     NotAlike,
     Region,
     check_copyable,
@@ -206,7 +207,7 @@ class TowerCopy:
             return self._given.get(id(leaf), self._operation(leaf.op).outputs[leaf.value_index])
         if isinstance(leaf, tf.Operation):
             return self._operation(leaf)
-        if tf.is_tensor(leaf):
+        if isinstance(leaf, COMPOSITE):
             return tf.nest.map_structure(self._of_leaf, leaf, expand_composites=True)
         return leaf
 
@@ -239,6 +240,11 @@ class TowerCopy:
     def _renamed(self, name: str) -> str:
         return self._region.scope.renamed(name, self._scope)
 
+    def repeat(self) -> None:
+        """Call what is to be called for each copy."""
+        for func, args in self._region.repeated:
+            func(*(self.of(arg) for arg in args))
+
     def register(self) -> None:
         """Make the copy known, as if its operations and variables had been made one by one."""
         graph, region, recorder = tf.get_default_graph(), self._region, self._tower.recorder
@@ -259,6 +265,8 @@ class TowerCopy:
 
 def _check_region(region: Region) -> None:
     check_copyable(region.output, "it returns")
+    for _, args in region.repeated:
+        check_copyable(args, "a tower function returns")
     for key, items in region.collections.items():
         check_copyable(items, f"it adds to the collection {key!r}")
     for _, variable in region.variables:

@@ -1,6 +1,6 @@
 """What one call of a function built in a tower: operations, variables, names and items of collections."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,12 @@ from tpack.tower.context import TowerContext
 from tpack.tower.devices import VARIABLE_OP_TYPES
 from tpack.tower.names import Scope
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, tf.DType, tf.TensorShape, np.generic)
+COMPOSITE = (tf.IndexedSlices, tf.SparseTensor, tf.RaggedTensor)
+"""What consists of several tensors."""
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, tf.DType, tf.TensorShape, np.generic, np.ndarray)
+# Besides these, variables with components on several devices, which towers share, are what they are in all of them.
+_COPYABLE = (*_PLAIN, tf.Tensor, tf.Operation, BaseVariable)
 
 
 class NotAlike(Exception):
@@ -35,6 +40,7 @@ class Region:
         variables: what the tower's recorder was given: paths and variables.
         stored: the variables that ``get_variable`` knows since then, by their names.
         names: the names that were asked for, each with how often by now.
+        repeated: what is to be called for each copy.
     """
 
     tower: TowerContext
@@ -47,15 +53,15 @@ class Region:
     variables: list[tuple[str, tf.Variable]]
     stored: dict[str, tf.Variable]
     names: dict[str, int]
+    repeated: list[tuple[Callable[..., None], tuple[Any, ...]]]
     by_name: dict[str, tf.Operation] = field(init=False)
+    positions: dict[str, int] = field(init=False)
+    scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
         self.by_name = {op.name: op for op in self.ops}
-
-    @property
-    def scope(self) -> "Scope":
-        """How the names of the tower are told from those of others."""
-        return Scope(self.tower.name)
+        self.positions = {op.name: position for position, op in enumerate(self.ops)}
+        self.scope = Scope(self.tower.name)
 
     @property
     def device(self) -> str:
@@ -79,6 +85,7 @@ class RegionRecorder:
         self._graph = tf.get_default_graph()
         self._num_ops = len(self._graph.get_operations())
         self._num_variables = len(tower.recorder.variables)
+        self._num_repeated = len(tower.repeated)
         self._seeds = RandomSeeds(self._graph).num_given
         self._collections = {key: list(self._graph.get_collection(key)) for key in _keys(self._graph)}
         self._snapshot = CollectionSnapshot()
@@ -105,6 +112,7 @@ class RegionRecorder:
             variables=recorder.asked_for[self._num_variables :],
             stored={name: v for name, v in variables_by_name().items() if name not in self._stored},
             names={name: count for name, count in names.items() if self._names.get(name) != count},
+            repeated=self._tower.repeated[self._num_repeated :],
         )
 
     def _added(self) -> dict[str, list[Any]]:
@@ -134,8 +142,8 @@ def device_of(tower: TowerContext) -> str:
 
 
 def chooses_devices(tower: TowerContext) -> bool:
-    """Tell whether the devices of a tower's variables are chosen by a function."""
-    return callable(tower.device)
+    """Tell whether the devices of a tower's variables are chosen by a function, out of several."""
+    return callable(tower.device) and len(getattr(tower.device, "ps_devices", ("", ""))) > 1
 
 
 def is_variable(node: tf.NodeDef) -> bool:
@@ -157,7 +165,9 @@ def op_of_input(name: str) -> str:
 def tensor_leaves(structure: Any) -> list[tf.Tensor]:
     """Return the tensors of arguments, those of sparse and sliced ones too."""
     leaves: Sequence[Any] = tf.nest.flatten(structure)
-    parts = [tf.nest.flatten(leaf, expand_composites=True) if _is_composite(leaf) else [leaf] for leaf in leaves]
+    parts = [
+        tf.nest.flatten(leaf, expand_composites=True) if isinstance(leaf, COMPOSITE) else [leaf] for leaf in leaves
+    ]
     return [tensor for part in parts for tensor in part if isinstance(tensor, tf.Tensor)]
 
 
@@ -172,12 +182,8 @@ def check_copyable(structure: Any, what: str) -> None:
         NotAlike: It does.
     """
     for leaf in tf.nest.flatten(structure):
-        if not (isinstance(leaf, (*_PLAIN, BaseVariable, tf.Operation, np.ndarray)) or tf.is_tensor(leaf)):
+        if not (isinstance(leaf, (*_COPYABLE, *COMPOSITE)) or hasattr(leaf, "components")):
             raise NotAlike(f"{what} a {type(leaf).__name__}, of which nobody knows what it holds")
-
-
-def _is_composite(leaf: Any) -> bool:
-    return tf.is_tensor(leaf) and not isinstance(leaf, (tf.Tensor, tf.Variable))
 
 
 def _keys(graph: tf.Graph) -> list[str]:

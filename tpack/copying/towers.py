@@ -41,7 +41,7 @@ def check_tower_building(owner: object, tower_building: str) -> TowerBuilding:
     return choice
 
 
-def alike_in_towers(func: Callable[..., Any], *args: Any, on_copy: Callable[[Any], None] | None = None) -> Any:
+def alike_in_towers(func: Callable[..., Any], *args: Any) -> Any:
     """Call a function that builds the same in each tower, or copy what it has built in the second one.
 
     Trainers call the model in this way, strategies and ``replicate_model_fn`` their functions. Copied is what a
@@ -53,7 +53,6 @@ def alike_in_towers(func: Callable[..., Any], *args: Any, on_copy: Callable[[Any
     Args:
         func: the function.
         *args: its arguments: structures of tensors, which each tower has of its own.
-        on_copy: called with what is returned, where the function was not called.
 
     Returns:
         What the function returns.
@@ -66,7 +65,7 @@ def alike_in_towers(func: Callable[..., Any], *args: Any, on_copy: Callable[[Any
     copying = None if tower is None else tower.copying
     if tower is None or not isinstance(copying, TowerCopies):
         return func(*args)
-    return copying.call(tower, func, args, on_copy)
+    return copying.call(tower, func, args)
 
 
 def call_in_alike_towers(
@@ -119,9 +118,7 @@ class TowerCopies:
         for context in self._contexts:
             context.copying = None
 
-    def call(
-        self, tower: TowerContext, func: Callable[..., Any], args: Any, on_copy: Callable[[Any], None] | None
-    ) -> Any:
+    def call(self, tower: TowerContext, func: Callable[..., Any], args: Any) -> Any:
         """See `alike_in_towers`."""
         index, around = tower.index, self._open[tower.index]
         call = (*around, self._num_calls[index][around])
@@ -135,7 +132,7 @@ class TowerCopies:
             return func(*args)
         self._open[index] = call
         try:
-            return part.call(tower, func, args, on_copy)
+            return part.call(tower, func, args)
         finally:
             self._open[index] = around
 
@@ -154,22 +151,17 @@ class _Part:
         """Copy nothing, since a call inside of this one does."""
         self._is_refused = True
 
-    def call(
-        self, tower: TowerContext, func: Callable[..., Any], args: Any, on_copy: Callable[[Any], None] | None
-    ) -> Any:
-        if self._is_refused or (tower.index > 0 and self._first is None):
-            return func(*args)
-        if tower.index < 2:
+    def call(self, tower: TowerContext, func: Callable[..., Any], args: Any) -> Any:
+        # The second tower is not recorded where it meets the first one, which is not finished then.
+        if tower.index == 0 or (tower.index == 1 and self._first is not None and not self._is_refused):
             return self._recorded(tower, func, args)
         if self._copier is None:
             return func(*args)
         made = self._copier.copy_to(tower, args)
-        output = made.of(self._copier.output)
         if self._state is not None:
             self._state.replay(made.of)
-        if on_copy is not None:
-            on_copy(output)
-        return output
+        made.repeat()
+        return made.of(self._copier.output)
 
     def _recorded(self, tower: TowerContext, func: Callable[..., Any], args: Any) -> Any:
         asked_before, tower.asked = tower.asked, set()

@@ -186,6 +186,14 @@ class TowerContext:
             StrategyError: This is not the current tower context.
         """
         require_tower_context(self)
+        tower = current_frame().tower
+        if tower is not None:
+            tower.note_asked("tower_id")
+        return self._tower_id
+
+    @property
+    def number(self) -> int:
+        """Which tower this is, for what is the same in all towers after the first."""
         return self._tower_id
 
     @property

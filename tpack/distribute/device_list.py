@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.copying.towers import TowerBuilding, check_tower_building
 from tpack.distribute.cross_tower_ops import (
     CrossTowerOps,
     ReductionToOneDeviceCrossTowerOps,
@@ -46,6 +47,7 @@ class DeviceListStrategy(DistributionStrategy):
         cross_tower_ops: reduces and broadcasts values. None for what the strategy chooses when they are first needed:
             by default to reduce on one device.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Source:
         The mirrored strategy that the seed ``distribute`` describes, which refuses to sum a value that is the same for
@@ -53,13 +55,23 @@ class DeviceListStrategy(DistributionStrategy):
     """
 
     def __init__(
-        self, cross_tower_ops: CrossTowerOps | None = None, *, prefetch_on_device: bool | int | None = None
+        self,
+        cross_tower_ops: CrossTowerOps | None = None,
+        *,
+        prefetch_on_device: bool | int | None = None,
+        tower_building: TowerBuilding = "auto",
     ) -> None:
         super().__init__()
+        self._tower_building = check_tower_building(self, tower_building)
         if cross_tower_ops is not None:
             check_instance(self, "cross_tower_ops", cross_tower_ops, CrossTowerOps)
         self._cross_tower_ops = cross_tower_ops
         self._prefetch_on_device = None if prefetch_on_device is None else checked_prefetch(self, prefetch_on_device)
+
+    @property
+    def tower_building(self) -> TowerBuilding:
+        """How the third tower and all that follow come about; see `call_in_alike_towers`."""
+        return self._tower_building
 
     @property
     def cross_tower_ops(self) -> CrossTowerOps:
@@ -104,7 +116,10 @@ class DeviceListStrategy(DistributionStrategy):
         return run_steps(self, fn, iterator, iterations, initial_loop_values)
 
     def _call_for_each_tower(self, fn: Callable[..., Structure], *args: Structure, **kwargs: Structure) -> Structure:
-        return call_in_strategy_towers(self, self.worker_devices, seen_by_tensorflow(fn), args, kwargs)
+        build = seen_by_tensorflow(fn)
+        return call_in_strategy_towers(
+            self, self.worker_devices, build, args, kwargs, tower_building=self._tower_building
+        )
 
     def _broadcast(self, tensor: Value, destinations: Destinations | None) -> Value:
         return self.cross_tower_ops.broadcast(tensor, self._or_workers(destinations))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import current_control_dependencies, current_device, watch_operations
+from tpack.copying.towers import TowerBuilding, alike_in_towers, call_in_alike_towers
 from tpack.distribute.change_check import refuse_lone_change
 from tpack.distribute.contexts import TowerContext, across_towers, require_tower_context, show_tower
 from tpack.distribute.values import regroup, select_device
@@ -19,7 +20,6 @@ from tpack.tower.context import TrainTowerContext, current_tower_context
 from tpack.tower.devices import Device, device_key, list_gpus, resolve_device
 from tpack.tower.names import join_scope, tower_name
 from tpack.tower.recorder import Mirrored
-from tpack.tower.rendezvous import call_in_towers
 from tpack.types import Strategy
 
 
@@ -144,7 +144,13 @@ class StrategyTower(TrainTowerContext):
 
 
 def call_in_strategy_towers(
-    strategy: Strategy, devices: Sequence[str], fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    strategy: Strategy,
+    devices: Sequence[str],
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    tower_building: TowerBuilding = "auto",
 ) -> Any:
     """Call a function in each tower of a strategy.
 
@@ -154,6 +160,7 @@ def call_in_strategy_towers(
         fn: builds one tower.
         args: its arguments; of values of several devices each tower gets its own.
         kwargs: more of them.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Returns:
         What `regroup` makes of the K results.
@@ -170,11 +177,13 @@ def call_in_strategy_towers(
     for tower, device in zip((main, *others), devices, strict=True):
         show_tower(tower, MeetingTowerContext(strategy, tower.index, arrivals, device=device, variable_scope=scope))
 
-    def build() -> Any:
-        device = devices[current_tower_context().index]
-        own_args, own_kwargs = select_device(device, (tuple(args), dict(kwargs)))
+    def call(own_args: Sequence[Any], own_kwargs: Mapping[str, Any]) -> Any:
         with watch_operations(refuse_lone_change) if len(devices) > 1 else nullcontext():
             return fn(*own_args, **own_kwargs)
 
-    results = call_in_towers([main, *others], build)
+    def build() -> Any:
+        device = devices[current_tower_context().index]
+        return alike_in_towers(call, *select_device(device, (tuple(args), dict(kwargs))))
+
+    results = call_in_alike_towers([main, *others], build, tower_building)
     return regroup(dict(zip(devices, results, strict=True)))

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import forget_names, is_in_variable_store
+from tpack.copying.towers import TowerBuilding
 from tpack.distribute.contexts import UpdateContext
 from tpack.distribute.cross_tower_ops import CrossTowerOps, devices_for
 from tpack.distribute.device_list import DeviceListStrategy, different_devices, worker_devices_of
@@ -48,6 +49,7 @@ class MirroredStrategy(DeviceListStrategy):
             config that `configure` was given.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
         num_gpus_per_worker: another name of ``num_gpus``.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Raises:
         ConfigError: More than one of ``devices``, ``num_gpus`` and ``num_gpus_per_worker`` is given, or no device, or
@@ -71,8 +73,9 @@ class MirroredStrategy(DeviceListStrategy):
         prefetch_on_device: bool | int | None = None,
         *,
         num_gpus_per_worker: int | None = None,
+        tower_building: TowerBuilding = "auto",
     ) -> None:
-        super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device)
+        super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device, tower_building=tower_building)
         if num_gpus is not None and num_gpus_per_worker is not None:
             raise ConfigError(
                 f"wanted num_gpus or num_gpus_per_worker, got both: {num_gpus!r} and {num_gpus_per_worker!r}"
@@ -119,6 +122,7 @@ class CollectiveAllReduceStrategy(MirroredStrategy):
         devices: in place of that, the device of each tower.
         all_reduce_merge_scope: see `CollectiveAllReduce`.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Raises:
         ConfigError: Both ``num_gpus_per_worker`` and ``devices`` are given, one is out of range, or a device is there
@@ -136,12 +140,14 @@ class CollectiveAllReduceStrategy(MirroredStrategy):
         devices: Sequence[str] | None = None,
         all_reduce_merge_scope: int = 32,
         prefetch_on_device: bool | int | None = None,
+        tower_building: TowerBuilding = "auto",
     ) -> None:
         names = worker_devices_of(num_gpus_per_worker, devices)
         super().__init__(
             names,
             cross_tower_ops=CollectiveAllReduce(all_reduce_merge_scope=all_reduce_merge_scope),
             prefetch_on_device=prefetch_on_device,
+            tower_building=tower_building,
         )
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.copying.towers import TowerBuilding
 from tpack.distribute.change_check import protect
 from tpack.distribute.cross_tower_ops import CrossTowerOps, devices_for
 from tpack.distribute.device_list import DeviceListStrategy, different_devices, worker_devices_of
@@ -40,6 +41,7 @@ class ParameterServerStrategy(DeviceListStrategy):
         parameter_devices: the devices that variables are on; by default that of a single tower, else the CPU.
         cross_tower_ops: reduces and broadcasts values; by default on one device, that of each variable.
         prefetch_on_device: how many elements of a dataset wait on each device; see `PerDeviceDataset`.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Raises:
         ConfigError: Both ``num_gpus_per_worker`` and ``devices`` are given, one is out of range, or a list is empty.
@@ -57,8 +59,9 @@ class ParameterServerStrategy(DeviceListStrategy):
         parameter_devices: Sequence[str] | None = None,
         cross_tower_ops: CrossTowerOps | None = None,
         prefetch_on_device: bool | int | None = None,
+        tower_building: TowerBuilding = "auto",
     ) -> None:
-        super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device)
+        super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device, tower_building=tower_building)
         self._worker_devices = worker_devices_of(num_gpus_per_worker, devices)
         if parameter_devices is None:
             parameter_devices = self._worker_devices if len(self._worker_devices) == 1 else [_CPU]

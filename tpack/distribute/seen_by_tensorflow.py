@@ -7,6 +7,7 @@ towers and everywhere else they get TensorFlow's default strategy, as without tp
 """
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
@@ -97,7 +98,11 @@ class SeenTower:
     @property
     def replica_id_in_sync_group(self) -> int:
         """Which of the towers this is."""
-        return self._context.tower_id
+        number = self._context.number
+        # Summaries ask whether it is the first one; any other caller may make each tower another one.
+        if not sys._getframe(1).f_globals.get("__name__", "").endswith(".summary_op_util"):
+            number = self._context.tower_id
+        return number
 
     _replica_id = replica_id_in_sync_group
 

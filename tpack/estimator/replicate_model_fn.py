@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.copying.towers import TowerBuilding, alike_in_towers, check_tower_building
 from tpack.errors import ConfigError
 from tpack.estimator.inputs import call_with_accepted
 from tpack.estimator.joining import join_towers
@@ -37,6 +38,7 @@ def replicate_model_fn(
     devices: Sequence[str] | None = None,
     *,
     variable_placement: VariablePlacement = VariablePlacement.ONE_DEVICE,
+    tower_building: TowerBuilding = "auto",
 ) -> Callable[..., EstimatorSpec]:
     """Return a model_fn that builds one tower for each device, each on its part of the batch.
 
@@ -51,6 +53,8 @@ def replicate_model_fn(
             gradients are summed, with any other they are averaged.
         devices: names of devices, or None for all GPUs, or the CPU on a machine without any.
         variable_placement: where the shared variables go.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`. Towers that
+            train by a `TowerOptimizer` meet, and are always built.
 
     Returns:
         A model_fn that takes features, labels, mode, params and config. Its loss is that of the whole batch;
@@ -75,6 +79,7 @@ def replicate_model_fn(
     if loss_reduction not in tf.losses.Reduction.all() or loss_reduction == tf.losses.Reduction.NONE:
         raise ConfigError(f"losses of towers must be reduced in some way, got loss_reduction={loss_reduction!r}")
     check_model_fn(model_fn)
+    check_tower_building("replicate_model_fn", tower_building)
     replication = replication_over(devices, variable_placement)
     averages_losses = loss_reduction != tf.losses.Reduction.SUM
 
@@ -83,13 +88,17 @@ def replicate_model_fn(
     ) -> EstimatorSpec:
         shards = shard_inputs(features, labels, replication)
 
-        def call(index: int) -> EstimatorSpec:
-            spec = call_model_fn(model_fn, *shards[index], mode, params=params, config=config)
+        def build(features: object, labels: object) -> EstimatorSpec:
+            spec = call_model_fn(model_fn, features, labels, mode, params=params, config=config)
             _check_optimizer(spec, replication.num_towers)
             tower = current_model_fn_tower()
             return spec if tower is None else spec._replace(loss=tower.scale_loss(spec.loss))
 
-        towers = build_towers(call, replication, mode, averages_losses=averages_losses)
+        def call(index: int) -> EstimatorSpec:
+            spec: EstimatorSpec = alike_in_towers(build, *shards[index])
+            return spec
+
+        towers = build_towers(call, replication, mode, averages_losses=averages_losses, tower_building=tower_building)
         return join_towers(towers, mode, replication.consolidation_device)
 
     return replicated_model_fn
@@ -102,6 +111,7 @@ def replicate_model_fn_with_optimizer_fn(
     devices: Sequence[str] | None = None,
     *,
     variable_placement: VariablePlacement = VariablePlacement.ONE_DEVICE,
+    tower_building: TowerBuilding = "auto",
 ) -> Callable[..., EstimatorSpec]:
     """Return a model_fn that builds one tower for each device and trains them by one optimizer.
 
@@ -113,6 +123,7 @@ def replicate_model_fn_with_optimizer_fn(
         optimizer_fn: returns an optimizer. It may take ``params``.
         devices: names of devices, or None for all GPUs, or the CPU on a machine without any.
         variable_placement: where the shared variables go.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Returns:
         A model_fn, as `replicate_model_fn` returns it.
@@ -129,6 +140,7 @@ def replicate_model_fn_with_optimizer_fn(
         The seed ``replicate_model_fn_with_optimizer_fn``.
     """
     check_model_fn(model_fn)
+    check_tower_building("replicate_model_fn", tower_building)
     replication = replication_over(devices, variable_placement)
 
     def replicated_model_fn(
@@ -137,13 +149,17 @@ def replicate_model_fn_with_optimizer_fn(
         shards = shard_inputs(features, labels, replication)
         tower_grads: list[GradsAndVars] = []
 
+        def build(features: object, labels: object) -> tuple[EstimatorSpec, GradsAndVars]:
+            spec = call_model_fn(model_fn, features, labels, mode, params=params, config=config)
+            return spec, _gradients(spec.loss) if mode == ModeKeys.TRAIN else []
+
         def call(index: int) -> EstimatorSpec:
-            spec = call_model_fn(model_fn, *shards[index], mode, params=params, config=config)
-            if mode == ModeKeys.TRAIN:
-                tower_grads.append(_gradients(spec.loss))
+            spec: EstimatorSpec
+            spec, grads = alike_in_towers(build, *shards[index])
+            tower_grads.append(grads)
             return spec
 
-        towers = build_towers(call, replication, mode, averages_losses=False)
+        towers = build_towers(call, replication, mode, averages_losses=False, tower_building=tower_building)
         spec = join_towers(towers, mode, replication.consolidation_device)
         if mode != ModeKeys.TRAIN:
             return spec

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from tpack.copying.towers import TowerBuilding, call_in_alike_towers
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.tower.devices import VARIABLE_OP_TYPES, list_gpus, resolve_together
-from tpack.tower.rendezvous import call_in_towers
 from tpack.utils import logger
 from tpack.utils.checks import check_choice, check_instances
 
@@ -156,7 +156,12 @@ class BuiltTower(NamedTuple):
 
 
 def build_towers(
-    call: Callable[[int], EstimatorSpec], replication: Replication, mode: str, *, averages_losses: bool
+    call: Callable[[int], EstimatorSpec],
+    replication: Replication,
+    mode: str,
+    *,
+    averages_losses: bool,
+    tower_building: TowerBuilding = "auto",
 ) -> list[BuiltTower]:
     """Build K towers, also where the caller is in a tower of its own.
 
@@ -165,6 +170,7 @@ def build_towers(
         replication: the devices.
         mode: one of `ModeKeys`.
         averages_losses: see `ModelFnTower`.
+        tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Returns:
         The towers in order, with what the calls returned.
@@ -186,7 +192,7 @@ def build_towers(
     ]
     try:
         with outside_of_towers():
-            specs = call_in_towers(contexts, lambda: call(_index_of_current()))
+            specs = call_in_alike_towers(contexts, lambda: call(_index_of_current()), tower_building)
     except TowerMismatchError as error:
         raise ConfigError(
             "each call of a replicated model_fn must use the same variables, and the same optimizers in the same "
@@ -228,6 +234,11 @@ class SharedVariablesSetter:
     def __init__(self, worker_device: str, variable_devices: RoundRobin) -> None:
         self.worker_device = worker_device
         self.variable_devices = variable_devices
+
+    @property
+    def ps_devices(self) -> tuple[str, ...]:
+        """The devices of variables."""
+        return self.variable_devices.devices
 
     def __call__(self, op: tf.Operation) -> str:
         """Return the device for ``op``."""

@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack import compat
 from tpack.errors import CompilationError, ConfigError
-from tpack.tower.context import TowerContext
+from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import list_gpus
 from tpack.tower.names import Scope
 from tpack.utils import logger
@@ -135,8 +135,9 @@ class TowerCompiler:
                 compat.mark_for_compilation(op, _scope_of(tower))
                 self._marked.append(op)
 
-    def note_copy(self, tower: TowerContext) -> None:
-        """Take note of a tower that is a copy of the last one whose operations were marked, marks included."""
+    def note_copy(self) -> None:
+        """Take note of the current tower, a copy of the last one whose operations were marked, marks included."""
+        tower = current_tower_context()
         if self._last is not None:
             last, num_marked, num_refused = self._last
             graph, scopes = tf.get_default_graph(), (Scope(last.ns_name), Scope(tower.ns_name))

@@ -62,7 +62,7 @@ def make_grad_fn(
         ``SingleCostTrainer`` of tensorpack.
     """
 
-    def build(inputs: Sequence[tf.Tensor]) -> tuple[tf.Tensor, GradsAndVars]:
+    def build(*inputs: tf.Tensor) -> GradsAndVars:
         tower = current_tower_context()
         with watched(compiler, tower):
             cost = check_cost(tower_func(*inputs))
@@ -87,17 +87,12 @@ def make_grad_fn(
         if compiler is not None:
             updates = tower.get_collection_in_tower(tf.GraphKeys.UPDATE_OPS)
             compiler.mark(tower, [cost, *(grad for grad, _ in found), *updates])
-        return cost, found
-
-    def note_copy(inputs: Sequence[tf.Tensor], cost: tf.Tensor) -> None:
-        tower_func.add_tower(inputs, cost)
-        if compiler is not None:
-            compiler.note_copy(current_tower_context())
+            tower.repeat_in_copies(compiler.note_copy)
+        return found
 
     def grad_fn() -> GradsAndVars:
-        inputs = list(get_inputs())
-        _, grads = alike_in_towers(build, inputs, on_copy=lambda built: note_copy(inputs, built[0]))
-        return list(grads)
+        # How a tower gets its inputs differs from tower to tower; what becomes of them does not.
+        return list(alike_in_towers(build, *get_inputs()))
 
     return grad_fn
 

@@ -15,6 +15,7 @@ from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataPointError, InputError
 from tpack.input_source.component import Component, Misfit
+from tpack.tower.context import get_current_tower_context
 from tpack.tower.tower_func import InputSignature
 
 
@@ -70,6 +71,10 @@ class InputSource:
             DataPointError: The tensors do not fit the signature.
         """
         signature = self._require_setup()
+        tower = get_current_tower_context()
+        if tower is not None:
+            # Sources know the tensors of each tower, and give each its own.
+            tower.note_asked("get_input_tensors")
         tensors = self._get_input_tensors()
         if len(tensors) != len(signature):
             raise DataPointError(f"{self} gives {len(tensors)} tensors, the signature wants {len(signature)}")

@@ -61,6 +61,7 @@ class TowerContext:
     Attributes:
         asked: what the code in the tower asked for that tells towers from each other.
         copying: what the towers that are built together know of their copies, `tpack.copying`.
+        repeated: what `repeat_in_copies` was given.
         own_constants: functions that give the values of this tower's constants for another tower, by their names, where
             the two differ.
 
@@ -106,6 +107,7 @@ class TowerContext:
         self.recorder = VariableRecorder(repr(self), self.ownership, unnamed_scope=unnamed_scope, own_scope=tower_name)
         self.collections = TowerCollections(self.ownership.policy, says_dropped=self.is_training)
         self.copying: object = None
+        self.repeated: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self.own_constants: dict[str, Callable[[TowerContext], np.ndarray]] = {}
         self._reuse = reuse
         self._graph: tf.Graph | None = None
@@ -155,6 +157,15 @@ class TowerContext:
             what: what was asked for, such as ``"index"``; for the log.
         """
         self.asked.add(what)
+
+    def repeat_in_copies(self, func: Callable[..., None], *args: Any) -> None:
+        """Let what was just done in Python for this tower be done for each copy of it, too, which builds nothing.
+
+        Args:
+            func: called where the copy is the current tower.
+            *args: what it was called with: in a copy, it is called with what these are there.
+        """
+        self.repeated.append((func, args))
 
     @property
     def is_main_tower(self) -> bool:

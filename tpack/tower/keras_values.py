@@ -38,14 +38,12 @@ def is_keras_loaded() -> bool:
 
 def is_layer_update(op: tf.Operation) -> bool:
     """Tell whether an operation was made by the call of a layer, and not where one builds its variables."""
-    return _is_in_call([(frame.filename, frame.name) for frame in reversed(op.traceback)])
+    return _is_in_call(_places_of(op))
 
 
 def gives_value(op: tf.Operation) -> bool:
     """Tell whether an operation was made where Keras 3 gives a variable a value, outside of the calls of layers."""
-    return op.type == "AssignVariableOp" and _gives_value(
-        [(frame.filename, frame.name) for frame in reversed(op.traceback)]
-    )
+    return op.type == "AssignVariableOp" and _gives_value(_places_of(op))
 
 
 def is_giving_value() -> bool:
@@ -183,6 +181,11 @@ def _constant(op: tf.Operation) -> tf.Tensor | None:
             "layer: in a graph nothing runs that, so it begins with the value that it had before. Set weights to arrays"
         )
     return None
+
+
+def _places_of(op: tf.Operation) -> list[Place]:
+    """Return where an operation was made, the innermost place first; nothing for one that is a copy of another."""
+    return [(frame.filename, frame.name) for frame in reversed(op.traceback or ())]
 
 
 def _gives_value(places: list[Place]) -> bool:

@@ -59,6 +59,7 @@ class Scope:
     def __init__(self, name: str) -> None:
         self.name = name
         self._part = re.compile(rf"(^|[/@]){re.escape(name)}(?=/|$)")
+        self._with_slash = re.compile(rf"(^|[/@]){re.escape(name)}/")
 
     def is_in(self, text: str) -> bool:
         """Tell whether the scope is part of a name."""
@@ -68,6 +69,8 @@ class Scope:
         """Return a name as it is in another tower."""
         if not self.name or self.name not in text:
             return text
+        if not other.name:
+            return self._with_slash.sub(r"\g<1>", text)
         return self._part.sub(rf"\g<1>{other.name}", text)
 
 

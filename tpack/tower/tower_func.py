@@ -115,7 +115,9 @@ class TowerFunc:
             inputs: the tower's, one for each entry of the signature.
             output: what the wrapped function would have returned.
         """
-        self._handles.append(TowerHandle(current_tower_context(), inputs, output, self.input_names))
+        context = current_tower_context()
+        self._handles.append(TowerHandle(context, inputs, output, self.input_names))
+        context.repeat_in_copies(self.add_tower, list(inputs), output)
 
 
 def _check_takes(function: ModelFunction, names: Sequence[str]) -> None:

@@ -1,0 +1,44 @@
+"""Whether a graph with copies of towers is the one that is built: the same in all but the order of operations."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import names_in_use
+from tpack.graph_builder.cost import GradientOptions, make_grad_fn
+from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
+from tpack.tower.tower_func import TowerFunc
+
+SIGNATURE = (tf.TensorSpec([None, 4], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "y"))
+
+
+def build(model: Any, builder: Any) -> tuple[tf.Graph, TowerFunc, Any]:
+    """Build a model of ``x`` and ``y`` and its gradients; return the graph, the tower function and the result."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(5)
+        tf.train.get_or_create_global_step()
+        let_seeds_follow_steps()
+        x, y = (tf.placeholder(spec.dtype, spec.shape, f"whole_{spec.name}") for spec in SIGNATURE)
+        tower_func = TowerFunc(model, SIGNATURE)
+        optimizer = tf.train.AdamOptimizer(0.1)
+        grad_fn = make_grad_fn(
+            lambda: [tf.identity(x), tf.identity(y)], tower_func, lambda: optimizer, GradientOptions()
+        )
+        return graph, tower_func, builder.build(grad_fn, lambda: optimizer)
+
+
+def described(graph: tf.Graph) -> dict[str, Any]:
+    """Return what there is to know of a graph by names: nodes, collections and names that are taken."""
+    graph_def = graph.as_graph_def()
+    functions = {function.signature.name for function in graph_def.library.function}
+    nodes = {node.name: _described(node, functions) for node in graph_def.node}
+    keys = [key for key in graph.get_all_collection_keys() if isinstance(key, str)]
+    items = {key: [getattr(item, "name", item) for item in graph.get_collection(key)] for key in keys}
+    return {"nodes": nodes, "collections": items, "names": dict(names_in_use(graph))}
+
+
+def _described(node: tf.NodeDef, functions: set[str]) -> Any:
+    # TensorFlow numbers functions through the whole process.
+    attributes = {key: str(value) for key, value in node.attr.items() if value.func.name not in functions}
+    data = [name for name in node.input if not name.startswith("^")]
+    return node.op, node.device, data, sorted(set(node.input) - set(data)), attributes
