@@ -6,7 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 
 from tests.helpers.launching import assert_gone
@@ -97,6 +99,22 @@ def test_all_are_ended_after_the_time_that_they_have():
     pid = int(sorted(texts)[0].split()[1])
     assert last == {"done": True, "left": [pid]}
     assert_gone([pid])
+
+
+def test_what_ends_after_its_parent_leaves_no_number_behind():
+    # A process whose parent has ended, and which ends when it is told.
+    orphan = "import os, sys; os.read(0, 1)"
+    parent = (
+        f"import subprocess, sys; print('pid', subprocess.Popen([sys.executable, '-S', '-c', {orphan!r}], stdin=0).pid)"
+    )
+    code = "import os, subprocess, sys, time; there, here = os.pipe(); "
+    code += f"subprocess.run([sys.executable, '-S', '-c', {parent!r}], stdin=there); os.close(here); time.sleep(1000)"
+    with Agent() as agent:
+        agent.start(code)
+        pid = int(agent.report()["text"].split()[1])
+        deadline = time.monotonic() + 60
+        while psutil.pid_exists(pid):
+            assert time.monotonic() < deadline
 
 
 @pytest.mark.parametrize("end", ["input", "silence", "SIGTERM"])

@@ -28,7 +28,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tpack.cli.launcher.descendants import adopt_orphans, descendants, die_with_parent, end_all
+from tpack.cli.launcher.descendants import adopt_orphans, descendants, die_with_parent, end_all, reap_orphans
 from tpack.cluster.ports import PortReservation
 
 ORPHAN_SECS = 5.0
@@ -200,6 +200,7 @@ class Agent:
             self._read_rest(rank)
             self._running.discard(rank)
             self._report(rank=rank, code=code)
+        reap_orphans([self._processes[rank].pid for rank in self._running])
 
     def _look_at_the_clock(self) -> None:
         if time.monotonic() >= self._silent_at:

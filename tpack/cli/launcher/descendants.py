@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import psutil
 
@@ -81,13 +81,22 @@ def end_all(find: Callable[[], Iterable[psutil.Process]], grace_secs: float) -> 
     return seen
 
 
-def reap_orphans() -> None:
-    """Take the exit codes of children that have ended, so that they are gone."""
+def reap_orphans(own: Collection[int] = ()) -> None:
+    """Take the exit codes of adopted processes that have ended: until then each keeps its number.
+
+    Args:
+        own: the children that somebody else waits for. If one of them has ended, the rest is left for the next time.
+    """
+    if not hasattr(os, "waitid"):
+        # Such a system does not let a process adopt others either.
+        return
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if ended.si_pid in own:
+                return
+            os.waitpid(ended.si_pid, 0)
     except ChildProcessError:
-        # There is none.
+        # There is no child at all.
         return
 
 
