@@ -319,3 +319,16 @@ def test_last_loss_reduction_is_that_of_the_last_loss(graph):
 def test_base_variable_is_a_base_of_all_variables(graph):
     for use_resource in (True, False):
         assert isinstance(tf.get_variable(f"v{use_resource}", [], use_resource=use_resource), compat.BaseVariable)
+
+
+def test_xla_compiles_what_is_marked_and_tells_for_which_dtypes(graph):
+    product = tf.constant([[2.0]]) @ tf.placeholder(tf.float32, [1, 1])
+    assert not compat.is_marked_for_compilation(product.op)
+    compat.mark_for_compilation(product.op, "scope")
+    assert compat.is_marked_for_compilation(product.op)
+    with tf.Session() as session:
+        session.run(tf.no_op())
+    dtypes = [kernel["T"] for kernel in compat.compiled_kernels("MatMul", "CPU")]
+    assert any(tf.float32.as_datatype_enum in each for each in dtypes)
+    assert not any(tf.string.as_datatype_enum in each for each in dtypes)
+    assert compat.compiled_kernels("PyFunc", "CPU") == []

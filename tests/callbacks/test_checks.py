@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks.checks import CheckNumerics
+from tpack.callbacks.checks import CheckCost, CheckNumerics
 from tpack.errors import NumericsError
 from tpack.tfutils.optimizer import AccumGradOptimizer
 
@@ -15,6 +15,21 @@ def make_train_op(learning_rate=1.0):
     cost = tf.log(weight, name="cost")
     with tf.control_dependencies([tf.identity(cost, name="total_cost")]):
         return tf.assign_sub(weight, learning_rate).op
+
+
+@pytest.mark.parametrize(("in_each_step", "fetched"), [(False, 1), (True, 3)])
+def test_the_cost_can_be_fetched_in_each_step(graph, in_each_step, fetched):
+    class Counting(CheckCost):
+        seen = 0
+
+        def _after_run(self, ctx, values):
+            super()._after_run(ctx, values)
+            self.seen += values.results is not None
+
+    train_op = make_train_op(0.0)
+    callback = Counting([graph.get_tensor_by_name("cost:0")], in_each_step=in_each_step)
+    FakeTrainer(train_op).train([callback], steps_per_epoch=3, epochs=(1, 1))
+    assert callback.seen == fetched
 
 
 def test_every_step_can_be_checked(graph):

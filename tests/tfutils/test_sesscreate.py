@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.partition_graphs import run_with_devices
+from tpack.compat import mark_for_compilation
 from tpack.errors import ConfigError, DeviceError, WrongTypeError
 from tpack.reduction.sums import sum_tensors
 from tpack.tfutils import sesscreate
@@ -73,6 +74,15 @@ def test_new_session_makes_the_rewrites_that_pay(graph: Any, model: Any, passes:
     assert list(rewrites.optimizers) == passes
     assert rewrites.disable_meta_optimizer == (not passes)
     assert rewrites.meta_optimizer_iterations == (rewrites.ONE if passes else rewrites.DEFAULT_NUM_ITERS)
+
+
+def test_new_session_leaves_what_is_compiled_to_xla(graph: Any) -> None:
+    product = (tf.placeholder(tf.float32, [2, 2]) @ tf.ones([2, 2])) ** 3
+    for op in graph.get_operations():
+        mark_for_compilation(op, "all")
+    assert rewrites_of().disable_meta_optimizer
+    tf.identity(product) ** 2
+    assert list(rewrites_of().optimizers) == ["pruning", "arithmetic"]
 
 
 def test_new_session_on_gpus_chooses_their_layout(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
