@@ -142,6 +142,17 @@ def test_a_call_inside_of_another_is_copied_alone(graph):
         assert session.run(outputs) == [0, 1, 4, 9]
 
 
+def test_arguments_of_other_kinds_are_built_with(graph):
+    args = [(tf.ones([2]), 1), (tf.ones([2]), 1), (tf.ones([3]), 1), (tf.ones([2]), 2)]
+
+    def tower():
+        return alike_in_towers(lambda x, factor: x * factor, *args[current_tower_context().index])
+
+    outputs = build_towers(tower, DEVICES, [True] * 4, tower_building="copy").outputs
+    with cpu_session(graph, num_cpus=4) as session:
+        assert [value.tolist() for value in session.run(outputs)] == [[1, 1], [1, 1], [1, 1, 1], [2, 2]]
+
+
 def test_a_function_that_meets_nobody_is_called_plainly_outside_of_towers(graph):
     assert alike_in_towers(lambda a, b: a + b, 1, 2) == 3
 

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
@@ -17,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from tpack.copying.regions import (
     NotAlike,
     Region,
+    are_alike,
     chooses_devices,
     is_variable,
     op_of_input,
@@ -107,12 +109,12 @@ class _Comparison:
     def _match_given(self) -> None:
         """Learn which inputs from outside each tower has its own of: arguments, and components of variables."""
         firsts, seconds = tensor_leaves(self._first.args), tensor_leaves(self._second.args)
-        if len(firsts) != len(seconds):
+        if not are_alike(self._first.args, self._second.args):
             raise NotAlike("its arguments differ from tower to tower")
         for position, (one, other) in enumerate(zip(firsts, seconds, strict=True)):
-            self._vary(one, other, lambda _, given, position=position: given[position])
+            self._vary(one, other, partial(_given, position))
         for parts in self._components():
-            self._vary(parts[0].handle, parts[1].handle, lambda index, _, parts=parts: parts[index].handle)
+            self._vary(parts[0].handle, parts[1].handle, partial(_handle, parts))
 
     def _components(self) -> Iterable[Sequence[tf.Variable]]:
         """Yield the components of variables that have one for each tower."""
@@ -273,6 +275,14 @@ class _Functions:
             values.append((key, content))
         device = "that of the tower" if node.device == region.device else node.device
         return (node.op, device, [_by_position(name, positions) for name in node.input], values)
+
+
+def _given(position: int, _: int, given: list[tf.Tensor]) -> tf.Tensor:
+    return given[position]
+
+
+def _handle(parts: Sequence[tf.Variable], index: int, _: list[tf.Tensor]) -> tf.Tensor:
+    return parts[index].handle
 
 
 def check_state(node: tf.NodeDef) -> None:

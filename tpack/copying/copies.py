@@ -16,6 +16,7 @@ from tpack.copying.regions import (
     COMPOSITE,
     NotAlike,
     Region,
+    are_alike,
     check_copyable,
     device_of,
     external_inputs,
@@ -55,6 +56,10 @@ class Copier:
     def output(self) -> Any:
         """What the function returned in the second tower."""
         return self._region.output
+
+    def takes(self, args: Any) -> bool:
+        """Tell whether another tower's arguments are such as the second one's."""
+        return are_alike(self._region.args, args)
 
     def copy_to(self, tower: TowerContext, args: Any) -> "TowerCopy":
         """Build the copy in another tower, which is the current one.

@@ -171,6 +171,24 @@ def tensor_leaves(structure: Any) -> list[tf.Tensor]:
     return [tensor for part in parts for tensor in part if isinstance(tensor, tf.Tensor)]
 
 
+def are_alike(args: Any, others: Any) -> bool:
+    """Tell whether arguments of two towers are tensors of the same types and shapes, and all else is equal."""
+    leaves, other_leaves = tf.nest.flatten(args), tf.nest.flatten(others)
+    if len(leaves) != len(other_leaves):
+        return False
+    return all(map(_is_alike, leaves, other_leaves))
+
+
+def _is_alike(leaf: Any, other: Any) -> bool:
+    if isinstance(leaf, tf.Tensor) and isinstance(other, tf.Tensor):
+        # Shapes are compared as text: unknown dimensions are never equal.
+        return bool(leaf.dtype == other.dtype) and str(leaf.shape) == str(other.shape)
+    if isinstance(leaf, COMPOSITE) and type(leaf) is type(other):
+        return are_alike(*(tf.nest.flatten(each, expand_composites=True) for each in (leaf, other)))
+    is_plain = isinstance(leaf, _PLAIN) and not isinstance(leaf, np.ndarray) and type(leaf) is type(other)
+    return leaf is other or (is_plain and bool(leaf == other))
+
+
 def check_copyable(structure: Any, what: str) -> None:
     """Refuse a structure that holds something which cannot be told from one tower to another.
 

@@ -31,7 +31,7 @@ TowerBuilding: TypeAlias = Literal["auto", "copy", "build"]
 refused, or built."""
 
 
-def check_tower_building(owner: object, tower_building: str) -> TowerBuilding:
+def check_tower_building(owner: object, tower_building: TowerBuilding) -> TowerBuilding:
     """Return a choice of `TowerBuilding`.
 
     Raises:
@@ -155,7 +155,7 @@ class _Part:
         # The second tower is not recorded where it meets the first one, which is not finished then.
         if tower.index == 0 or (tower.index == 1 and self._first is not None and not self._is_refused):
             return self._recorded(tower, func, args)
-        if self._copier is None:
+        if self._copier is None or not self._copier.takes(args):
             return func(*args)
         made = self._copier.copy_to(tower, args)
         if self._state is not None:
