@@ -112,3 +112,15 @@ def test_grappler_measures_each_way_of_rewriting(tmp_path):
     assert all(ratio > 0 for ratio in two_towers["ratios"].values())
     assert {"chosen by tpack", "all", "arithmetic"} < set(two_towers["ratios"])
     assert "s to prepare" in printed
+
+
+def test_compile_compares_steps_of_fixed_and_changing_shapes(tmp_path):
+    arguments = ("--models", "elementwise", "--rounds", 2, "--steps", 1)
+
+    figures, printed = run_benchmark("compile.py", tmp_path / "out.json", *arguments)
+
+    model = figures["models"]["elementwise"]
+    assert model["fixed"]["ratio"] > 0
+    assert model["changing"]["ratio"] > 0
+    assert all(model[key][way] > 0 for key in ("first_secs", "shapes_secs") for way in ("as it is", "compiled"))
+    assert "elementwise" in printed
