@@ -35,14 +35,16 @@ class Model:
         self.iterator = tf.data.make_initializable_iterator(tf.data.Dataset.range(100))
         x, y = queue.dequeue(), tf.cast(self.iterator.get_next(), tf.float32)
         branch = tf.cond(x > 4, lambda: x * 2, lambda: x + tf.random_uniform([], seed=5))
-        new_loop = tf.while_loop(lambda turn, _: turn < 3, lambda turn, held: (turn + 1, held + x), [0, weights])[1]
-        self.cost = tf.reduce_sum(new_loop * weights) + tf.reduce_sum(old_loop(weights)) + branch + y + noise
+        # Read once, and before the update, which depends on it.
+        value = weights.read_value()
+        new_loop = tf.while_loop(lambda turn, _: turn < 3, lambda turn, held: (turn + 1, held + x), [0, value])[1]
+        self.cost = tf.reduce_sum(new_loop * value) + tf.reduce_sum(old_loop(value)) + branch + y + noise
         step = get_global_step_var()
         rate = tf.train.exponential_decay(1e-4, step, 3, 0.9)
         train = tf.train.MomentumOptimizer(rate, 0.9).minimize(self.cost, var_list=[weights])
         with tf.control_dependencies([train]):
             self.each = [train, tf.assign_add(step, 1).op, tf.assign_add(by_reference, self.cost).op]
-        self.last = [self.cost, tf.summary.histogram("h", weights * x), tf.summary.scalar("s", old_loop(x))]
+        self.last = [self.cost, tf.summary.histogram("h", value * x), tf.summary.scalar("s", old_loop(x))]
         self._fill = queue.enqueue_many([np.arange(1, 50, dtype=np.float32)])
         self.variables = [weights, by_reference, step]
 
