@@ -3,6 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tpack.tfutils.step.several_steps import SeveralSteps
 from tpack.train.broken_step import data_taken_by
 
 
@@ -65,3 +66,18 @@ def test_other_errors_leave_it_open_too(queue):
     wrapped = ValueError("the data ended")
     wrapped.__cause__ = failed_at(data.op)
     assert data_taken_by(train_op, wrapped) == 1
+
+
+def test_an_operation_that_failed_in_a_loop_of_steps_stands_for_the_one_it_is_a_copy_of(queue):
+    data = queue.dequeue()
+    train_op = variable("a").assign(data).op
+    several = SeveralSteps([train_op])
+    fill = [queue.enqueue_many([[1.0, 2.0]]), queue.close()]
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        for operation in fill:
+            session.run(operation)
+        with pytest.raises(tf.errors.OutOfRangeError) as error:
+            session.run(several.num_made, {several.num_steps: 5})
+    assert data_taken_by(train_op, error.value) is None
+    assert data_taken_by(train_op, error.value, prefix=several.prefix) == 1

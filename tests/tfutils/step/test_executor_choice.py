@@ -86,6 +86,18 @@ def test_the_faster_way_is_kept_and_said_once(clock, pool, caller, answer, said)
     assert len([line for line in lines if "Steps run in" in line]) == 1
 
 
+def test_runs_of_several_steps_are_judged_by_the_step(clock):
+    # A run takes longer than a step may, a step of it does not.
+    choice, plan = ExecutorChoice("auto"), FakePlan(clock, 50 * MAX_STEP_SECS, 20 * MAX_STEP_SECS)
+    with captured_log() as lines:
+        for _ in range(1 + 2 * TRIAL_STEPS // BLOCK_STEPS):
+            assert choice.in_caller_thread is None
+            choice.run(plan, 1, num_steps=100)
+    assert choice.in_caller_thread is True
+    assert plan.ways == [False, False, True, False, True, False, True, False, True]
+    assert any("1000 us a step in the pool, 400 in the calling thread" in line for line in lines)
+
+
 def test_ways_take_turns_in_blocks_after_the_warm_up(clock):
     plan = FakePlan(clock, 1e-6, 1e-6)
     run(ExecutorChoice("auto"), plan, ALL_STEPS)
