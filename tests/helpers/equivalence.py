@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.sessions import cpu_session
+from tpack.copying.towers import alike_in_towers
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.tower.context import current_tower_context
@@ -85,9 +86,12 @@ def train(
             tower = current_tower_context()
             rows = num_towers * TOWER_BATCH // tower.total
             part = slice(tower.index * rows, (tower.index + 1) * rows)
-            cost = build_cost(*(tf.constant(data[key][:, part])[step] for key in ("x", "p", "ids", "y")))
+            return alike_in_towers(build, *(tf.constant(data[key][:, part])[step] for key in ("x", "p", "ids", "y")))
+
+        def build(*inputs: Any) -> Any:
+            cost = build_cost(*inputs)
             costs.append(cost)
-            variables = tower.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
+            variables = current_tower_context().get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
             return list(zip(tf.gradients(cost, variables, colocate_gradients_with_ops=True), variables, strict=True))
 
         made: list[Any] = []

@@ -70,6 +70,14 @@ def test_towers_end_with_the_weights_of_one_tower(builder: str, num_towers: int,
     np.testing.assert_allclose(run.costs.mean(axis=1), one_tower(optimizer, num_towers).costs[:, 0], rtol=1e-9)
 
 
+@pytest.mark.parametrize("builder", [SyncMultiGPUReplicatedBuilder, SyncMultiGPUParameterServerBuilder])
+def test_copied_towers_end_with_the_weights_of_built_ones(builder: Callable[..., Any]) -> None:
+    built, copied = (train(builder(4, tower_building=how), "adam", 4, rewrites=False) for how in ("build", "copy"))
+
+    assert_same_weights(copied, built, rtol=0, atol=0)
+    np.testing.assert_array_equal(copied.costs, built.costs)
+
+
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 @pytest.mark.parametrize("builder", BUILDERS)
 def test_single_precision_agrees_to_its_own_tolerance(builder: str, optimizer: str) -> None:
