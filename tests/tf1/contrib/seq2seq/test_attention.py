@@ -83,6 +83,7 @@ def test_sizes_are_known_or_tensors(session8, memory):
     unknown = seq2seq.BahdanauAttention(6, tf.placeholder_with_default(memory, [None, None, 2]))
     alignments = unknown.initial_alignments(unknown.batch_size, tf.float32)
     assert alignments.shape.as_list() == [None, None]
+    session8.run(tf.global_variables_initializer())
     assert session8.run([unknown.batch_size, unknown.alignments_size]) == [3, 4]
     np.testing.assert_array_equal(session8.run(alignments), np.zeros((3, 4)))
 
