@@ -5,6 +5,7 @@ What scripts write as text, such as the mode of a reduction, is read here; build
 
 from collections.abc import Sequence
 
+from tpack.copying.towers import TowerBuilding
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, OptimizerFn
@@ -18,7 +19,6 @@ from tpack.older_names.trainers import takes_config
 from tpack.reduction.base import Reducer
 from tpack.reduction.modes import ReductionMode, reducer_for_mode
 from tpack.tower.context import TowerContext, current_tower_context
-from tpack.copying.towers import TowerBuilding
 from tpack.tower.devices import resolve_devices, tower_indices
 from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars
