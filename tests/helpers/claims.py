@@ -13,9 +13,10 @@ _HOLD = """
 import os, sys
 from tpack.utils.dir_lock import DirectoryClaim
 claim = DirectoryClaim(sys.argv[1])
-worker = os.fork() if "fork" in sys.argv else 1
-if worker:
-    print(worker, flush=True)
+if "fork" not in sys.argv:
+    print(1, flush=True)
+elif not os.fork():
+    print(os.getpid(), flush=True)
 sys.stdin.read()
 """
 
@@ -23,7 +24,7 @@ sys.stdin.read()
 def start_claiming(directory: Path, *arguments: str) -> "subprocess.Popen[str]":
     """Start a process that claims a directory, prints a line, and waits; with ``fork``, so does a child of it.
 
-    The line is the number of the child, if there is one.
+    The line is the number of the child, if there is one, which writes it once it runs code of its own.
     """
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", _HOLD, str(directory), *arguments]

@@ -111,9 +111,8 @@ def test_results_lie_on_their_towers(session8):
 
     outputs = run_towers(3, func)
     places = placed_devices(session8, outputs)
-    # The copy beside the sum is left out of the run.
     copies = {op: place for op, place in places.items() if op.startswith("sum_over_towers/Identity")}
-    assert sorted(copies.values()) == ["/device:CPU:1", "/device:CPU:2"]
+    assert sorted(copies.values()) == ["/device:CPU:0", "/device:CPU:1", "/device:CPU:2"]
     assert places["sum_over_towers/AddN"] == "/device:CPU:0"
 
 

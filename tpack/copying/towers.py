@@ -22,6 +22,7 @@ from tpack.errors import GraphBuildError
 from tpack.tower.context import TowerContext, get_current_tower_context, is_in_control_flow
 from tpack.tower.rendezvous import call_in_towers
 from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_choice
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ def check_tower_building(owner: object, tower_building: TowerBuilding) -> TowerB
     return choice
 
 
+@check_arguments
 def alike_in_towers(func: Callable[..., Any], *args: Any) -> Any:
     """Call a function that builds the same in each tower, or copy what it has built in the second one.
 
@@ -58,6 +60,7 @@ def alike_in_towers(func: Callable[..., Any], *args: Any) -> Any:
         What the function returns.
 
     Raises:
+        WrongTypeError: ``func`` is no function.
         GraphBuildError: Copies are wanted, and cannot be made.
         Exception: What the function raises.
     """
@@ -68,6 +71,7 @@ def alike_in_towers(func: Callable[..., Any], *args: Any) -> Any:
     return copying.call(tower, func, args)
 
 
+@check_arguments
 def call_in_alike_towers(
     contexts: Sequence[TowerContext], func: Callable[[], T], tower_building: TowerBuilding = "auto"
 ) -> list[T]:
@@ -84,6 +88,7 @@ def call_in_alike_towers(
         What the function returned in each tower, or would have returned.
 
     Raises:
+        WrongTypeError: One of the arguments is of another kind.
         ConfigError: These are not all the towers that each of them knows of, or ``tower_building`` is something else.
         GraphBuildError: Copies are wanted, and cannot be made.
         Exception: What `call_in_towers` raises.

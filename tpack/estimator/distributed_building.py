@@ -49,7 +49,10 @@ def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: D
     specs: dict[int, EstimatorSpec] = {}
 
     def build_tower(features: object, labels: object) -> None:
-        specs[current_tower_context().index] = call_model_fn(
+        tower = current_tower_context()
+        # What a model_fn returns is more than tensors, so that nobody knows what it would return in a copy.
+        tower.note_asked("EstimatorSpec")
+        specs[tower.index] = call_model_fn(
             parts.model_fn, features, labels, ModeKeys.TRAIN, params=parts.params, config=parts.config
         )
 

@@ -257,9 +257,13 @@ class StrategyBuilder(GraphBuilder):
         """
         towers: dict[int, TowerContext] = {}
 
-        def build_tower() -> GradsAndVars:
+        def note_tower() -> None:
             tower = current_tower_context()
             towers[tower.index] = tower
+
+        def build_tower() -> GradsAndVars:
+            note_tower()
+            current_tower_context().repeat_in_copies(note_tower)
             return list(grad_fn())
 
         with self._strategy.scope():

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from functools import partial
 
 import pytest
 
@@ -55,7 +56,9 @@ def test_what_fails_while_all_are_ended_is_not_the_first_failure(console):
     assert done.lost == set()
 
 
-def test_sighup_is_passed_on_as_sigterm(console):
+def test_sighup_is_passed_on_as_sigterm(console, request):
+    # Tests may have been started by nohup.
+    request.addfinalizer(partial(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_DFL)))
     code = "import os, signal; print('pid', os.getpid()); os.kill(int(os.environ['LAUNCHER']), signal.SIGHUP)"
     code += "; signal.pause()"
     job = Job([sys.executable, "-u", "-S", "-c", code], os.getcwd(), {"LAUNCHER": str(os.getpid())})

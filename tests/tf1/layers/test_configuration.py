@@ -36,7 +36,9 @@ def test_a_configuration_makes_a_layer_of_the_same_configuration(layer: Any) -> 
     config = layer.get_config()
     twin = type(layer).from_config(config)
     assert twin.get_config() == config
-    assert (twin.name, twin.trainable, type(twin)) == (layer.name, layer.trainable, type(layer))
+    assert (twin.trainable, type(twin)) == (layer.trainable, type(layer))
+    # That of a MultiRNNCell has its cells alone, in TensorFlow 1 as here.
+    assert twin.name == layer.name or "name" not in config
 
 
 def test_a_configuration_is_that_of_tensorflow_1() -> None:
