@@ -102,7 +102,7 @@ def test_a_package_that_is_not_lazy_gives_its_modules_too(tmp_path, monkeypatch)
 
 
 def test_every_module_of_tpack_is_an_attribute_of_its_package():
-    # The attributes of the packages of tpack.tf1 are those that TensorFlow 1 had, and older names have packages of today.
+    # What packages of tpack.tf1 have is what TensorFlow 1 had, and older names stand in packages of today.
     elsewhere = ("tpack.tf1.", "tpack.older_names.code.", "tpack.__main__.")
     assert_none(
         module.name
