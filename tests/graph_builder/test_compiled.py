@@ -21,6 +21,7 @@ from tpack.predict.feedfree import FeedfreePredictor
 from tpack.predict.offline import OfflinePredictor
 from tpack.predict.towers import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
 from tpack.tfutils.sessinit import DictRestore
+from tpack.tfutils.step import compile_choice
 from tpack.tfutils.summary import add_moving_summary
 from tpack.tower.context import TrainTowerContext
 from tpack.train.trainers import (
@@ -92,8 +93,8 @@ def data_input():
     return TensorInput(lambda: [tf.constant(images), tf.constant(labels)], size=3)
 
 
-def weights_after(make_trainer, model):
-    """Return all variables after three steps, and the trainer."""
+def weights_after(make_trainer, model, num_steps=3):
+    """Return all variables after some steps, and the trainer."""
     with tf.Graph().as_default():
         tf.set_random_seed(5)
         trainer, recorder = make_trainer(), Recorder()
@@ -101,7 +102,7 @@ def weights_after(make_trainer, model):
         updates = tf.group(*tf.get_collection(tf.GraphKeys.UPDATE_OPS))
         trainer.train_op = tf.group(trainer.train_op, updates)
         trainer.train_with_defaults(
-            callbacks=[recorder], monitors=[], extra_callbacks=[], steps_per_epoch=3, max_epoch=1
+            callbacks=[recorder], monitors=[], extra_callbacks=[], steps_per_epoch=num_steps, max_epoch=1
         )
         return recorder.weights, trainer
 
@@ -171,6 +172,80 @@ def test_loops_are_named_and_run_uncompiled_where_that_is_allowed():
         compiled, _ = weights_after(lambda: SimpleTrainer(compile=CompilePolicy(fall_back=True)), WithLoop())
     assert_same(compiled, plain)
     assert any("run uncompiled: 'while' (While" in line for line in log)
+
+
+@pytest.mark.parametrize(("name", "times"), [("simple", [2.0, 1.0]), ("replicated", [1.0, 2.0])])
+def test_both_ways_are_measured_and_learn_the_same(name, times, monkeypatch):
+    measured_times = iter(times)
+    monkeypatch.setattr(compile_choice, "median", lambda _: next(measured_times))
+    monkeypatch.setattr(compile_choice, "BLOCK_STEPS", 2)
+    monkeypatch.setattr(compile_choice, "NUM_BLOCKS", 1)
+    plain, _ = weights_after(TRAINERS[name], Mixed(), num_steps=10)
+    with captured_log() as log:
+        measured, trainer = weights_after(lambda: TRAINERS[name](compile="auto"), Mixed(), num_steps=10)
+    assert_same(measured, plain)
+    assert any("XLA compiles" in line for line in log)
+    kept = {"simple": "compiled by XLA: 2e+03 ms", "replicated": "uncompiled: 1e+03 ms"}[name]
+    assert len([line for line in log if f"Steps run {kept} a step uncompiled" in line]) == 1
+    assert all(name.startswith("compiled/") for name in marked(trainer.graph))
+    assert any(name.endswith("conv/output") for name in marked(trainer.graph))
+
+
+def test_of_both_ways_only_one_is_compiled(graph):
+    trainer, model = SimpleTrainer(compile="auto"), Mixed()
+    trainer.setup_graph(model.get_input_signature(), data_input(), model.build_graph, model.get_optimizer)
+    compiled = trainer.compiler.copy_step().in_place_of(trainer.train_op)
+    options = tf.RunOptions(output_partition_graphs=True)
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        for op, is_compiled in ((trainer.train_op, False), (compiled, True)):
+            metadata = tf.RunMetadata()
+            session.run(op, options=options, run_metadata=metadata)
+            nodes = [node.op for partition in metadata.partition_graphs for node in partition.node]
+            assert ("_XlaRun" in nodes) is is_compiled
+
+
+def test_what_cannot_be_compiled_is_told_and_measured(monkeypatch):
+    monkeypatch.setattr(compile_choice, "BLOCK_STEPS", 1)
+    monkeypatch.setattr(compile_choice, "NUM_BLOCKS", 1)
+    plain, _ = weights_after(SimpleTrainer, WithPython(), num_steps=5)
+    with captured_log() as log:
+        measured, _ = weights_after(lambda: SimpleTrainer(compile="auto"), WithPython(), num_steps=5)
+    assert_same(measured, plain)
+    assert any("these run uncompiled: 'PyFunc'" in line for line in log)
+    assert any("ms a step uncompiled" in line for line in log)
+
+
+class Drawing(Mixed):
+    """Draws as many numbers as something computed says, from a state of TensorFlow's own."""
+
+    def features(self, image):
+        size = tf.cast(tf.reduce_mean(tf.ones_like(image)) * 4, tf.int32)
+        noise = tf.raw_ops.RandomUniform(shape=[size, 1, 1, 1], dtype=tf.float32, seed=1, seed2=1)
+        noise.set_shape([None, 1, 1, 1])
+        return image + noise
+
+
+def test_steps_that_cannot_be_made_both_ways_are_uncompiled():
+    plain, _ = weights_after(SimpleTrainer, Drawing())
+    with captured_log() as log:
+        measured, trainer = weights_after(lambda: SimpleTrainer(compile="auto"), Drawing())
+    assert_same(measured, plain)
+    assert not marked(trainer.graph)
+    assert any('compile="auto" cannot make them both ways, since RandomUniform' in line for line in log)
+    assert not any("XLA compiles" in line for line in log)
+
+
+def test_several_steps_a_call_and_predictors_are_not_measured(graph):
+    trainer, model = SimpleTrainer(compile="auto"), Mixed()
+    trainer.setup_graph(model.get_input_signature(), data_input(), model.build_graph, model.get_optimizer)
+    trainer.get_predictor(["image", "label"], ["features"])
+    assert not marked(graph)
+    trainer.steps_per_call = 4
+    with pytest.raises(ConfigError, match="measures runs of one step, and steps_per_call is 4"):
+        trainer.setup_callbacks([], [])
+    with pytest.raises(ConfigError, match='compile="auto" compares the steps of a training; a predictor takes "xla"'):
+        make_config(compile="auto")
 
 
 def test_every_trainer_takes_a_way_to_compile(graph):
@@ -278,7 +353,7 @@ def test_a_way_to_compile_must_be_known():
     assert as_compile_policy("xla") == CompilePolicy()
     policy = CompilePolicy(fall_back=True)
     assert as_compile_policy(policy) is policy
-    with pytest.raises(ConfigError, match="compile must be one of xla, a CompilePolicy or None, got 'xlaa'"):
+    with pytest.raises(ConfigError, match="compile must be one of xla, auto, a CompilePolicy or None, got 'xlaa'"):
         SimpleTrainer(compile="xlaa")
     with pytest.raises(WrongTypeError, match="compile"):
         SimpleTrainer(compile=3)

@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack import compat
 from tpack.errors import CompilationError, ConfigError
+from tpack.tfutils.step.compiled_copy import CompiledCopy
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import list_gpus
 from tpack.tower.names import Scope
@@ -53,9 +54,9 @@ class CompilePolicy:
     """What of a model is compiled by XLA.
 
     Args:
-        mode: ``"xla"``.
+        mode: ``"xla"``, or ``"auto"``, which makes the first steps of a training both ways and keeps the faster.
         fall_back: let operations that XLA cannot compile run as they do without it, with a line in the log. Otherwise
-            they are an error that names them.
+            they are an error that names them; in ``"auto"`` they never are.
 
     Raises:
         ConfigError: The mode is another one.
@@ -72,7 +73,7 @@ class CompilePolicy:
             raise ConfigError(f"compile must be one of {', '.join(MODES)}, a CompilePolicy or None, got {self.mode!r}")
 
 
-MODES = ("xla",)
+MODES = ("xla", "auto")
 
 Compile: TypeAlias = str | CompilePolicy | None
 
@@ -95,10 +96,16 @@ class TowerCompiler:
 
     def __init__(self, policy: CompilePolicy) -> None:
         self._policy = policy
+        self._scopes: dict[tf.Operation, str] = {}
         self._marked: list[tf.Operation] = []
         self._refused: list[tf.Operation] = []
         self._made: defaultdict[TowerContext, list[tf.Operation]] = defaultdict(list)
         self._last: tuple[TowerContext, int, int] | None = None
+
+    @property
+    def measures(self) -> bool:
+        """Whether steps are to be compared with uncompiled ones: then what trains is compiled in a copy alone."""
+        return self._policy.mode == "auto"
 
     @contextmanager
     def watching(self, tower: TowerContext) -> Iterator[None]:
@@ -120,6 +127,8 @@ class TowerCompiler:
             tower: the tower.
             outputs: tensors, ``IndexedSlices`` and operations.
         """
+        if self.measures and not tower.is_training:
+            return
         self._last = (tower, len(self._marked), len(self._refused))
         ends = [op for output in outputs for op in _operations_of(output)]
         needed = _needed(ends, self._made[tower])
@@ -132,8 +141,29 @@ class TowerCompiler:
         for op in compiled:
             # A constant of operations that run uncompiled would be a piece of compiled code by itself.
             if op.name in names or any(user.name in names for user in op.outputs[0].consumers()):
-                compat.mark_for_compilation(op, _scope_of(tower))
+                self._mark(op, tower)
                 self._marked.append(op)
+
+    def _mark(self, op: tf.Operation, tower: TowerContext) -> None:
+        if self.measures:
+            self._scopes[op] = _scope_of(tower)
+        else:
+            compat.mark_for_compilation(op, _scope_of(tower))
+
+    def copy_step(self) -> CompiledCopy | None:
+        """Return a compiled copy of all that depends on the marked operations, in the graph, which must be complete.
+
+        Returns:
+            The copy; None, with a line in the log, where there is nothing to compile or it cannot be copied.
+        """
+        reason = "nothing in it can be compiled"
+        if self._scopes:
+            try:
+                return CompiledCopy(self._scopes)
+            except ConfigError as error:
+                reason = str(error)
+        logger.warning(f'Steps run uncompiled: compile="auto" cannot make them both ways, since {reason}.')
+        return None
 
     def note_copy(self) -> None:
         """Take note of the current tower, a copy of the last one whose operations were marked, marks included."""
@@ -147,7 +177,7 @@ class TowerCompiler:
                 names = [scopes[0].renamed(op.name, scopes[1]) for op in ops[begin:]]
                 ops.extend(graph.get_operation_by_name(name) for name in names)
             for op in self._marked[num_copied:]:
-                compat.mark_for_compilation(op, _scope_of(tower))
+                self._mark(op, tower)
 
     def check(self, session: tf.Session) -> None:
         """Find out what cannot be compiled, and say it, once ``session`` has its variables.
@@ -160,7 +190,7 @@ class TowerCompiler:
         kernels = cache(compat.compiled_kernels)
         missing = [op for op in self._marked if not _has_kernel(op, kernels)]
         loops = sorted(self._refused, key=lambda op: op.type not in _CONTROL_FLOW)
-        if (missing or loops) and not self._policy.fall_back:
+        if (missing or loops) and not (self._policy.fall_back or self.measures):
             raise CompilationError(_explain(missing, loops))
         num_marked = len(self._marked) - len(missing)
         left = f"; these run uncompiled: {_list([*missing, *loops])}" if missing or loops else ""

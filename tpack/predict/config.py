@@ -79,6 +79,11 @@ class PredictConfig:
         self.return_input = return_input
         self.create_graph = create_graph
         self.compile_policy = as_compile_policy(compile)
+        if self.compile_policy is not None and self.compile_policy.mode == "auto":
+            raise ConfigError(
+                'PredictConfig: compile="auto" compares the steps of a training; a predictor takes "xla", a '
+                "CompilePolicy of it, or None"
+            )
 
     def make_graph(self) -> tf.Graph:
         """Return the graph that a predictor is to be built in."""

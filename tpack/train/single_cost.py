@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
+from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import ConfigError, NumericsError
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn, SyncOp
 from tpack.graph_builder.compiled import Compile, TowerCompiler, as_compile_policy
@@ -31,7 +32,8 @@ class SingleCostTrainer(TowerTrainer):
         precision: what the model computes in: ``"float32"``, ``"bfloat16"``, ``"float16"`` or a `PrecisionPolicy`.
             Variables are in float32 whatever it is. In float16 the cost is scaled, and steps whose gradients overflow
             are skipped; ``loss_scale`` and ``skipped_steps`` go to the monitors.
-        compile: ``"xla"`` or a `CompilePolicy` lets XLA compile each tower, forward and backward; None does not.
+        compile: ``"xla"`` or a `CompilePolicy` lets XLA compile each tower, forward and backward; None does not;
+            ``"auto"`` makes the first steps both ways and keeps the faster.
 
     Attributes:
         precision: a `PrecisionPolicy`.
@@ -101,9 +103,29 @@ class SingleCostTrainer(TowerTrainer):
         if self._tower_func is not None:
             raise ConfigError(f"this {type(self).__name__} was used before: make a new one, in a graph of its own")
 
+    def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
+        """Register callbacks and monitors, let them add to the graph, and copy the step if it is run both ways.
+
+        Raises:
+            ConfigError: ``compile="auto"`` is to measure runs of several steps; or from `Trainer.setup_callbacks`, as
+                all other errors.
+        """
+        if self.compiler is None or not self.compiler.measures:
+            super().setup_callbacks(callbacks, monitors)
+            return
+        if self.steps_per_call != 1:
+            raise ConfigError(
+                'compile="auto" measures runs of one step, and steps_per_call is '
+                f'{self.steps_per_call!r}: choose compile="xla" or None, or make one step per call'
+            )
+        super().setup_callbacks(callbacks, monitors)
+        with self.graph.as_default():
+            self._compiled_step = self.compiler.copy_step()
+
     def _initialize_session(self, session_init: SessionInit, *, is_new: bool) -> None:
         super()._initialize_session(session_init, is_new=is_new)
-        if self.compiler is not None:
+        runs_uncompiled = self.compiler is None or (self.compiler.measures and self._compiled_step is None)
+        if self.compiler is not None and not runs_uncompiled:
             self.compiler.check(self.sess)
 
     @abstractmethod

@@ -24,6 +24,7 @@ from tpack.tfutils.graph_lookup import get_global_step_value
 from tpack.tfutils.initialize import initialize_variables, order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator, makes_new_sessions
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
+from tpack.tfutils.step.compiled_copy import CompiledCopy
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.devices import check_session_devices, local_devices
@@ -119,6 +120,7 @@ class Trainer(metaclass=InOwnGraph):
         self._callbacks = Callbacks([])
         self._step_counter = StepCounter(self.loop)
         self._calls: StepCalls | None = None
+        self._compiled_step: CompiledCopy | None = None
         self._init_ops: list[tf.Operation] = []
         self._set_by_init_ops: list[tf.Variable] = []
         if type(self).run_step is Trainer.run_step:
@@ -267,7 +269,9 @@ class Trainer(metaclass=InOwnGraph):
     def initialize_hooks(self) -> None:
         """Make ``hooked_sess`` from the session and the callbacks."""
         callbacks = [cb for cb in self._callbacks if cb.implements("failure") or cb in self._callbacks.step_callbacks]
-        self.hooked_sess = HookedSession(self.sess, callbacks, executor=self._fixed_executor())
+        self.hooked_sess = HookedSession(
+            self.sess, callbacks, executor=self._fixed_executor(), compiled=self._compiled_step
+        )
 
     def main_loop(
         self, steps_per_epoch: int, starting_epoch: int, max_epoch: int, *, starting_step: int | None = None

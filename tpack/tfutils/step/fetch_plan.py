@@ -8,6 +8,7 @@ left to do.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -75,6 +76,22 @@ class FetchPlan:
     def runs_anything(self) -> bool:
         """Whether something in the nest has to be run, and is not just fed."""
         return bool(self._tensors or self._targets)
+
+    def with_others(self, in_place_of: Callable[[GraphElement], GraphElement]) -> "FetchPlan":
+        """Return a plan that takes and returns the same, and runs and feeds something else; itself if that is the same.
+
+        Args:
+            in_place_of: returns what is run for a tensor or operation: another one of its kind, or itself.
+        """
+        other = copy(self)
+        other._feeds = list(map(in_place_of, self._feeds))
+        other._tensors = list(map(in_place_of, self._tensors))
+        other._targets = {target.name: target for target in map(in_place_of, self._targets.values())}
+        if (other._feeds, other._tensors, other._targets) == (self._feeds, self._tensors, self._targets):
+            return self
+        other._calls = {}
+        other.use_caller_thread(False)
+        return other
 
     def use_caller_thread(self, enable: bool) -> None:
         """Choose whether kernels run in the calling thread or in TensorFlow's thread pool."""

@@ -14,6 +14,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError, InputError, StepTimeoutError, TpackError
+from tpack.tfutils.step.compile_choice import CompileChoice
+from tpack.tfutils.step.compiled_copy import CompiledCopy
 from tpack.tfutils.step.executor_choice import ExecutorChoice
 from tpack.tfutils.step.fetch_plan import (
     NO_VALUES,
@@ -59,6 +61,8 @@ class HookedSession:
             those with a ``failure`` to tell.
         executor: who runs the kernels: ``"pool"``, ``"caller"`` or ``"auto"``, which measures both (see
             `tpack.tfutils.step.executor_choice`).
+        compiled: a compiled copy of what is run, to be used where that is faster (see
+            `tpack.tfutils.step.compile_choice`); None where there is none.
 
     Attributes:
         has_begun: whether a run has begun, since somebody set it to False; what callbacks do before it does not count.
@@ -67,7 +71,14 @@ class HookedSession:
         ConfigError: ``executor`` is something else.
     """
 
-    def __init__(self, session: tf.Session, callbacks: Sequence[StepCallback], *, executor: str = "pool") -> None:
+    def __init__(
+        self,
+        session: tf.Session,
+        callbacks: Sequence[StepCallback],
+        *,
+        executor: str = "pool",
+        compiled: CompiledCopy | None = None,
+    ) -> None:
         self._session = session
         self._callbacks = list(callbacks)
         asked = [callback for callback in callbacks if callback.implements("before_run")]
@@ -75,7 +86,8 @@ class HookedSession:
         # Who is told, and which of the answers to `before_run` is theirs, if they gave one.
         position = {id(callback): index for index, callback in enumerate(asked)}
         self._told = [(cb.bound("after_run"), position.get(id(cb))) for cb in callbacks if cb.implements("after_run")]
-        self._choice = ExecutorChoice(executor)
+        choice = ExecutorChoice(executor)
+        self._choice = choice if compiled is None else CompileChoice(compiled, choice)
         self._plans: dict[Hashable, FetchPlan] = {}
         self._steps: dict[tuple[int, ...], RememberedStep] = {}
         self._context: tf.train.SessionRunContext | None = None

@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.dependency import ancestors
+from tpack.tfutils.step.compile_choice import CompileChoice
 from tpack.tfutils.step.executor_choice import ExecutorChoice
 from tpack.tfutils.step.fetch_plan import FetchPlan, GraphElement
 from tpack.types import Fetches
@@ -116,7 +117,7 @@ class PlanOfSeveral:
         kept = [several.keep_last] if self._values.runs_anything else []
         self._loop = FetchPlan(session, [several.num_made, *kept], [several.num_steps])
 
-    def run(self, choice: ExecutorChoice, num_steps: int) -> list[Any]:
+    def run(self, choice: ExecutorChoice | CompileChoice, num_steps: int) -> list[Any]:
         """Run the steps; return how many were made, and the values: None where there was no last one.
 
         Args:
