@@ -53,8 +53,23 @@ def test_the_arguments_of_a_class_are_shown_as_its_own():
     assert str(inspect.signature(Building)) == "()"
 
 
-def test_no_trainer_is_made_in_one_of_several_processes(monkeypatch, graph):
-    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}')
-    with pytest.raises(ConfigError, match="SimpleTrainer trains on the devices of one machine, and TF_CONFIG says"):
+TF_CONFIG = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
+SLURM = {
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_PROCID": "1",
+    "SLURM_STEP_NODELIST": "n[1-2]",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_ID": "0",
+}
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"), [({"TF_CONFIG": TF_CONFIG}, "TF_CONFIG"), (SLURM, "SLURM_")], ids=["TF_CONFIG", "Slurm"]
+)
+def test_no_trainer_is_made_in_one_of_several_processes(monkeypatch, graph, variables, named):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"SimpleTrainer trains on the devices of one machine, and {named}.* says?"):
         SimpleTrainer()
     assert not graph.get_operations()
