@@ -24,7 +24,7 @@ def layer_function(name: str, layer: type[Layer], *, has_variables: bool = True)
         layer: the class.
         has_variables: whether the function takes ``reuse``.
     """
-    parameters = [p for p in inspect.signature(layer).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters = [p for p in _parameters_of(layer) if p.kind is not p.VAR_KEYWORD]
     signature = inspect.Signature([_FIRST, *parameters, *([_REUSE] if has_variables else [])])
     known = set(signature.parameters)
 
@@ -49,3 +49,10 @@ def layer_function(name: str, layer: type[Layer], *, has_variables: bool = True)
     """
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
+
+
+def _parameters_of(layer: type[Layer]) -> list[inspect.Parameter]:
+    """Return the parameters of a class; before Python 3.11 its signature is that of ``__new__``, which takes any."""
+    shown = vars(layer).get("__signature__")
+    _, *parameters = inspect.signature(layer.__init__).parameters.values()
+    return list(parameters if shown is None else shown.parameters.values())
