@@ -12,10 +12,11 @@ from tpack.distribute.one_device import OneDeviceStrategy
 from tpack.distribute.optimizer import DistributedOptimizer
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.errors import StrategyError, TowerMismatchError
-from tpack.estimator.building import WarmStartSettings
+from tpack.estimator.building import ModelParts, WarmStartSettings
+from tpack.estimator.distributed_building import build_distributed_training
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.run_config import RunConfig
-from tpack.estimator.spec import EstimatorSpec
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.dropout import Dropout
 from tpack.tower.context import current_tower_context
@@ -268,3 +269,15 @@ def test_a_spec_can_be_what_a_tower_returns(graph):
         losses, predictions = strategy.unwrap(spec.loss), strategy.unwrap(spec.predictions["x"])
     assert isinstance(spec, EstimatorSpec)
     assert (spec.mode, len(losses), len(predictions)) == ("eval", 2, 2)
+
+
+def test_no_tower_is_left_out_whose_model_never_meets_the_others(session8):
+    # Nothing in it would keep the third tower from being a copy, of whose spec nobody would hear.
+    def model(features):
+        return EstimatorSpec(ModeKeys.TRAIN, loss=tf.reduce_sum(features), train_op=tf.no_op())
+
+    parts = ModelParts(model, {}, RunConfig(), "")
+    dataset = tf.data.Dataset.from_tensor_slices([1.0, 2.0, 6.0])
+    built = build_distributed_training(parts, lambda: dataset, MirroredStrategy(devices(3)))
+    session8.run([built.inputs.initializer, tf.global_variables_initializer()])
+    assert session8.run(built.spec.loss) == 3
