@@ -1,6 +1,8 @@
 """Objects as arrays and the rest."""
 
+import gc
 import threading
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,6 +106,18 @@ def test_array_that_lies_there_already_is_not_copied():
     assert memory[64:68].tolist() == [0] * 4
     encoded.lay_out(lambda array: None, 0)
     assert [spec.start for spec in encoded.specs] == [0, 64]
+
+
+def test_arrays_that_were_sent_are_let_go_at_once():
+    array = np.zeros(1000)
+    is_there = weakref.ref(array)
+    gc.disable()
+    try:
+        Encoded([array, {"more": [array]}])
+        del array
+        assert is_there() is None
+    finally:
+        gc.enable()
 
 
 def test_what_cannot_be_pickled_is_named():

@@ -168,25 +168,37 @@ def _same(array: np.ndarray) -> np.ndarray:
     return array
 
 
+class _StandIns:
+    """What stands for arrays in a pickle: buffers of which only the newest is known."""
+
+    def __init__(self) -> None:
+        self._newest: pickle.PickleBuffer | None = None
+
+    def make(self) -> pickle.PickleBuffer:
+        """Return the next one."""
+        self._newest = pickle.PickleBuffer(bytearray())
+        return self._newest
+
+    def is_other(self, buffer: pickle.PickleBuffer) -> bool:
+        """Tell whether a buffer's bytes belong into the pickle: those of all objects but our stand-ins."""
+        return buffer is not self._newest
+
+
 class _Pickler(cloudpickle.Pickler):
     """Gathers arrays instead of pickling them."""
 
     def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, protocol=5, buffer_callback=self._is_inside)
+        self._stand_ins = _StandIns()
+        # Not a method of the pickler, which would hold itself, and the arrays, until Python looks for such circles.
+        super().__init__(file, protocol=5, buffer_callback=self._stand_ins.is_other)
         self.arrays: list[np.ndarray] = []
-        self._stand_in: pickle.PickleBuffer | None = None
 
     def reducer_override(self, obj: object) -> Any:
         """Put a stand-in where an array is."""
         if type(obj) is np.ndarray and not obj.dtype.hasobject:
             self.arrays.append(obj)
-            self._stand_in = pickle.PickleBuffer(bytearray())
-            return _same, (self._stand_in,)
+            return _same, (self._stand_ins.make(),)
         return super().reducer_override(obj)
-
-    def _is_inside(self, buffer: pickle.PickleBuffer) -> bool:
-        """Tell whether a buffer's bytes belong into the pickle: those of all objects but our stand-ins."""
-        return buffer is not self._stand_in
 
 
 class Layout:
