@@ -8,6 +8,7 @@ import pytest
 
 from tests.helpers.launching import DEAF, Launched, assert_gone, waiting
 from tpack.cli import launch
+from tpack.cli.launcher import attempts
 from tpack.cli.launcher.attempt import Failure
 from tpack.cli.main import main
 
@@ -182,7 +183,7 @@ def test_a_module_is_run_by_its_name(tmp_path, monkeypatch):
             self.failure = None
             jobs.append((job, len(plan)))
 
-    monkeypatch.setattr(launch, "Attempt", NoAttempt)
+    monkeypatch.setattr(attempts, "Attempt", NoAttempt)
     monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
     monkeypatch.setenv("TPACK_SHOWN", "1")
     monkeypatch.setenv("GIVEN", "2")
@@ -208,7 +209,7 @@ def test_a_module_is_run_by_its_name(tmp_path, monkeypatch):
     ],
 )
 def test_a_job_ends_when_it_has_failed_too_often(tmp_path, monkeypatch, capsys, is_lost, options, num_workers, said):
-    monkeypatch.setattr(launch, "Attempt", FakeAttempt)
+    monkeypatch.setattr(attempts, "Attempt", FakeAttempt)
     monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
     monkeypatch.setattr(FakeAttempt, "is_lost", is_lost)
     script, logs = tmp_path / "s.py", tmp_path / "logs"

@@ -6,28 +6,23 @@ its last lines are shown; nothing that was started survives the command, however
 """
 
 import argparse
-import json
 import os
 import shlex
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import psutil
 
-from tpack.cli.launcher.attempt import Attempt, Failure, Job
+from tpack.cli.launcher.attempt import Job
+from tpack.cli.launcher.attempts import Attempts, Team
 from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.descendants import adopt_orphans, descendants, end_all
-from tpack.cli.launcher.link import SSH
-from tpack.cli.launcher.plan import Host, Process, make_plan, parse_hosts, place_workers
+from tpack.cli.launcher.link import SSH, ReachedMachines
+from tpack.cli.launcher.plan import Host, parse_hosts, place_workers
 from tpack.errors import ConfigError
-
-EXIT_NO_PROCESS = 1
-EXIT_OF_RANK_0 = 10
-EXIT_OF_LATE_RANKS = 100
 
 _DESCRIPTION = """Run a script in several processes that train together.
 
@@ -92,115 +87,15 @@ def run(options: argparse.Namespace) -> int:
     workers = place_workers(hosts, options.workers if options.hosts else options.workers or 1)
     _check_restarts(options, len(workers))
     job = _job(options)
+    team = Team(workers, options.ps, options.evaluator, options.restarts, options.min_workers)
     directory = options.log_dir or os.path.join("launch_log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     os.makedirs(directory, exist_ok=True)
     console = Console(directory)
     try:
         with _nothing_survives(job):
-            return _Launch(options, job, console).run(workers)
+            return Attempts(job, team, console).run()
     finally:
         console.close()
-
-
-class _Launch:
-    """Tries a job until it ends well, or has failed too often.
-
-    Args:
-        options: those of the command.
-        job: what to run.
-        console: where output goes.
-    """
-
-    def __init__(self, options: argparse.Namespace, job: Job, console: Console) -> None:
-        self._options = options
-        self._job = job
-        self._console = console
-        self._history: list[dict[str, Any]] = []
-
-    def run(self, workers: tuple[Host, ...]) -> int:
-        """Run the job; return the exit code.
-
-        Args:
-            workers: the machine of each worker.
-        """
-        for number in range(self._options.restarts + 1):
-            attempt, plan = self._try(workers, number)
-            self._write_down(attempt, plan)
-            if attempt.failure is None or attempt.signum is not None:
-                break
-            self._say(attempt.failure)
-            workers = self._without_lost(workers, attempt)
-            if not workers:
-                break
-            if number < self._options.restarts:
-                self._console.say(f"restart {number + 1} of {self._options.restarts}, with {len(workers)} workers")
-        code = _exit_code(attempt)
-        self._write_result(code)
-        return code
-
-    def _try(self, workers: Sequence[Host], number: int) -> tuple[Attempt, Sequence[Process]]:
-        plan = make_plan(workers, self._options.ps, self._options.evaluator)
-        environment = {**self._job.environment, "TPACK_RESTART_COUNT": str(number)}
-        job = Job(**{**vars(self._job), "environment": environment})
-        if number:
-            self._console.begin(number)
-        attempt = Attempt(job, plan, self._console)
-        attempt.run()
-        return attempt, plan
-
-    def _without_lost(self, workers: Sequence[Host], attempt: Attempt) -> tuple[Host, ...]:
-        """Return the machines for another attempt; none if too many workers were lost."""
-        if self._options.min_workers is None:
-            return tuple(workers)
-        left = tuple(host for rank, host in enumerate(workers) if rank not in attempt.lost)
-        if len(left) < self._options.min_workers:
-            lost = ", ".join(map(str, sorted(attempt.lost)))
-            self._console.say(
-                f"the workers {lost} were lost, and {len(left)} are left: "
-                f"--min-workers wants {self._options.min_workers}"
-            )
-            return ()
-        return left
-
-    def _say(self, failure: Failure) -> None:
-        if failure.process is None:
-            self._console.say(failure.text)
-            return
-        lines = self._console.last_lines(failure.process)
-        said = "; its last lines:" if lines else " and had printed nothing"
-        text = "".join(f"\n    {line}" for line in lines)
-        self._console.say(f"{failure.process} failed: {failure.text}{said}{text}")
-
-    def _write_down(self, attempt: Attempt, plan: Sequence[Process]) -> None:
-        failure = attempt.failure
-        process = None if failure is None else failure.process
-        self._history.append(
-            {
-                "workers": sum(each.is_worker for each in plan),
-                "failed": None if failure is None else failure.text,
-                "rank": None if process is None else process.rank,
-                "job": None if process is None else process.job,
-                "host": None if process is None else process.host.name,
-                "code": None if failure is None else failure.code,
-                "lost": sorted(attempt.lost),
-            }
-        )
-
-    def _write_result(self, code: int) -> None:
-        with open(os.path.join(self._console.directory, "result.json"), "w", encoding="utf-8") as file:
-            json.dump({"exit_code": code, "attempts": self._history}, file, indent=2)
-        if code:
-            self._console.say(f"exit code {code}; all output is in {self._console.directory}")
-
-
-def _exit_code(attempt: Attempt) -> int:
-    if attempt.signum is not None:
-        return 128 + attempt.signum
-    if attempt.failure is None:
-        return 0
-    if attempt.failure.process is None:
-        return EXIT_NO_PROCESS
-    return min(EXIT_OF_RANK_0 + attempt.failure.process.rank, EXIT_OF_LATE_RANKS)
 
 
 def _job(options: argparse.Namespace) -> Job:
@@ -221,7 +116,7 @@ def _job(options: argparse.Namespace) -> Job:
         [sys.executable, *what, *options.arguments],
         os.getcwd(),
         environment,
-        options.ssh,
+        ReachedMachines(options.ssh),
         options.start_timeout,
         options.grace,
     )

@@ -10,6 +10,7 @@ import pytest
 from tests.helpers.launching import assert_gone
 from tpack.cli.launcher.attempt import Attempt, Failure, Job
 from tpack.cli.launcher.console import Console
+from tpack.cli.launcher.link import ReachedMachines
 from tpack.cli.launcher.plan import Host, make_plan
 
 
@@ -83,7 +84,13 @@ for order in sys.stdin:
 def test_a_machine_that_is_stuck_is_given_up(tmp_path, console, monkeypatch):
     monkeypatch.setattr("tpack.cli.launcher.attempt._AGENT_SECS", 0.1)
     (tmp_path / "stuck.py").write_text(STUCK, encoding="utf-8")
-    job = Job(["true"], os.getcwd(), {}, ssh=f"{sys.executable} -S {tmp_path / 'stuck.py'}", grace_secs=0.1)
+    job = Job(
+        ["true"],
+        os.getcwd(),
+        {},
+        machines=ReachedMachines(f"{sys.executable} -S {tmp_path / 'stuck.py'}"),
+        grace_secs=0.1,
+    )
     done = Attempt(job, make_plan((Host("b", 1, "b"),), 0, False), console)
     done.run()
     assert (done.signum, done.failure, done.lost) == (signal.SIGTERM, None, {0})

@@ -10,14 +10,15 @@ import math
 import selectors
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tpack.cli.launcher.console import Console
-from tpack.cli.launcher.link import SSH, AgentLink
+from tpack.cli.launcher.link import Link, Machines, ReachedMachines
 from tpack.cli.launcher.plan import Host, Process, environment_of
 from tpack.utils.child_process import cause_of_death
 
@@ -46,7 +47,7 @@ class Job:
         command: what each process runs.
         directory: where.
         environment: variables for all processes.
-        ssh: what starts an agent on another machine.
+        machines: how the agents on the machines are reached.
         start_secs: how long the machines have to answer.
         grace_secs: how long processes have to end by themselves when they are asked to.
     """
@@ -54,7 +55,7 @@ class Job:
     command: Sequence[str]
     directory: str
     environment: Mapping[str, str]
-    ssh: str = SSH
+    machines: Machines = field(default_factory=ReachedMachines)
     start_secs: float = 60.0
     grace_secs: float = 30.0
 
@@ -98,7 +99,7 @@ class Attempt:
         self._plan = plan
         self._console = console
         self._selector = selectors.DefaultSelector()
-        self._links: list[AgentLink] = []
+        self._links: list[Link] = []
         self._was_started = False
         self._is_ending = False
         self._signals: list[int] = []
@@ -126,7 +127,7 @@ class Attempt:
     def _open(self) -> None:
         for host in dict.fromkeys(process.host for process in self._plan):
             try:
-                link = AgentLink(host, self._job.ssh)
+                link = self._job.machines.connect(host)
             except OSError as error:
                 self._fail(Failure(f"{host.name}: {error}", host=host))
                 return
@@ -177,7 +178,7 @@ class Attempt:
             names = ", ".join(link.host.name for link in silent)
             self._fail(Failure(f"no answer within {self._job.start_secs:g} s from {names}", host=silent[0].host))
 
-    def _give_up_if_late(self, link: AgentLink) -> None:
+    def _give_up_if_late(self, link: Link) -> None:
         """Let go of an agent that should have ended long ago."""
         if link.is_gone or time.monotonic() < self._give_up_at:
             return
@@ -186,7 +187,7 @@ class Attempt:
         link.give_up()
         self._note_gone(link)
 
-    def _pause(self, link: AgentLink) -> None:
+    def _pause(self, link: Link) -> None:
         """Read what an agent reports only while the terminal takes it."""
         if link.is_gone:
             return
@@ -225,7 +226,7 @@ class Attempt:
             link.running = {process.rank for process in self._of(link.host)}
             link.order("start", processes=told, directory=self._job.directory)
 
-    def _receive(self, link: AgentLink) -> None:
+    def _receive(self, link: Link) -> None:
         for report in link.receive():
             if "ports" in report:
                 link.ports = report["ports"]
@@ -239,11 +240,11 @@ class Attempt:
             self._selector.unregister(link.reports)
             self._note_gone(link)
 
-    def _complain(self, link: AgentLink) -> None:
+    def _complain(self, link: Link) -> None:
         if not link.read_errors():
             self._selector.unregister(link.errors)
 
-    def _note_end(self, link: AgentLink, report: Mapping[str, Any]) -> None:
+    def _note_end(self, link: Link, report: Mapping[str, Any]) -> None:
         process, code = self._plan[report["rank"]], report.get("code")
         link.running.discard(process.rank)
         if code == 0 or self._is_ending:
@@ -252,7 +253,7 @@ class Attempt:
             self.lost.add(process.rank)
         self._fail(Failure(report.get("failed") or cause_of_death(code), process, code))
 
-    def _note_gone(self, link: AgentLink) -> None:
+    def _note_gone(self, link: Link) -> None:
         """Find out whether an agent has ended as it should."""
         if link.is_done:
             return
@@ -299,7 +300,10 @@ class Attempt:
 
     @contextmanager
     def _heard_signals(self) -> Iterator[None]:
-        """Note signals, and let them wake the loop."""
+        """Note signals, and let them wake the loop; only a main thread hears of any."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         woken, waker = socket.socketpair()
         for end in (woken, waker):
             end.setblocking(False)

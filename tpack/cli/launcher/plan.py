@@ -18,7 +18,7 @@ class Host:
     Attributes:
         name: how the others find it.
         slots: how many workers it takes; None is as many as there are.
-        login: what ``ssh`` is told; None is this machine.
+        login: what tells how to get there, such as what ``ssh`` is told; None is this machine.
     """
 
     name: str = LOOPBACK
@@ -119,7 +119,7 @@ def make_plan(workers: Sequence[Host], num_ps: int, has_evaluator: bool) -> tupl
         named.append(("evaluator", 0))
         placed.append(hosts[0])
     return tuple(
-        Process(rank, job, index, host, placed[:rank].count(host))
+        Process(rank, job, index, host, [each.name for each in placed[:rank]].count(host.name))
         for rank, ((job, index), host) in enumerate(zip(named, placed, strict=True))
     )
 
@@ -143,7 +143,7 @@ def environment_of(
         "RANK": str(process.rank),
         "WORLD_SIZE": str(len(plan)),
         "LOCAL_RANK": str(process.local_rank),
-        "LOCAL_WORLD_SIZE": str(sum(each.host == process.host for each in plan)),
+        "LOCAL_WORLD_SIZE": str(sum(each.host.name == process.host.name for each in plan)),
         "MASTER_ADDR": plan[0].host.name,
         "MASTER_PORT": str(master_port),
         "TF_CONFIG": ClusterMember(cluster, process.job, process.index).tf_config(),
