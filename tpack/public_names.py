@@ -66,8 +66,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "dataflow": (
             "HDF5Serializer LMDBSerializer MultiProcessMapAndBatchData MultiProcessMapAndBatchDataZMQ "
             "MultiProcessMapData MultiProcessMapDataZMQ MultiProcessRunner MultiProcessRunnerZMQ MultiThreadMapData "
-            "MultiThreadRunner NumpySerializer RemoteDataZMQ RemoteOptions RemoteStats TFRecordSerializer "
-            "send_dataflow_zmq start_workers_by"
+            "MultiThreadRunner NumpySerializer RemoteDataZMQ RemoteOptions RemoteStats ShardData TFRecordSerializer "
+            "send_dataflow_zmq shard_files start_workers_by"
         ),
     },
     "From data to the graph": {
@@ -134,6 +134,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "utils": "change_env execute_only_once fix_rng_seed get_rng get_tqdm humanize_time_delta logger",
         "tfutils": "collect_env_info",
         "compat": "get_tf_version_tuple tfv1",
+    },
+    "Scripts that import tensorpack": {
+        "older_names.as_tensorpack": "install_as_tensorpack",
     },
 }
 """For each group the packages that its names come from, and the names, separated by spaces."""

@@ -22,7 +22,7 @@ LEVELS = {
     "tpack.utils": 1,
     "tpack.compat": 2,
     "tpack.dataflow": 3,
-    "tpack.cluster": 3,
+    "tpack.cluster": 2,
     "tpack.tower": 3,
     "tpack.reduction": 4,
     "tpack.copying": 4,
@@ -32,6 +32,7 @@ LEVELS = {
     "tpack.graph_builder": 5,
     "tpack.distribute": 5,
     "tpack.input_source": 5,
+    "tpack.multi_worker": 6,
     "tpack.predict": 6,
     "tpack.callbacks": 6,
     "tpack.estimator": 6,
@@ -41,6 +42,7 @@ LEVELS = {
     "tpack.tf1": 8,
     "tpack.cli": 9,
     "tpack.__main__": 10,
+    "tpack.as_tensorpack": 10,
 }
 EXACT = {"tpack.callbacks": 4, "tpack": 9}
 WITHOUT_TENSORFLOW = (

@@ -37,6 +37,7 @@ from typing import Any, NoReturn, TypeVar
 import cloudpickle
 
 from tpack.errors import ConfigError, WorkerError
+from tpack.older_names import as_tensorpack
 from tpack.utils import logger
 from tpack.utils.concurrency import mask_sigint
 
@@ -145,6 +146,7 @@ def spawn_child(
             "module": run.__module__,
             "function": run.__name__,
             "arguments": dict(arguments),
+            "as_tensorpack": as_tensorpack.is_installed(),
         }
         with mask_sigint():
             process = subprocess.Popen(
@@ -163,6 +165,8 @@ def main(told: Mapping[str, Any]) -> NoReturn:
         told: what `spawn_child` says.
     """
     sys.argv = told["argv"]
+    if told["as_tensorpack"]:
+        as_tensorpack.install_as_tensorpack()
     _begin(told["name"], told["lifeline"])
     run = getattr(importlib.import_module(told["module"]), told["function"])
     sys.exit(run(**told["arguments"]))
