@@ -296,6 +296,29 @@ def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:
             operation._set_attr("_forward_input", never_overwrite)
 
 
+def place_in_task(operations: Iterable[tfv1.Operation], task: str, container: str) -> None:
+    """Let operations that name no job run in one task of a cluster, and keep their state in a container of its own.
+
+    Args:
+        operations: those that name a job are left where they are, with their state. No session may have run them.
+        task: such as ``"/job:worker/task:1"``.
+        container: where the others keep variables, queues and the like, apart from those of other graphs there.
+    """
+    placed: dict[str, str | None] = {}
+    own = AttrValue(s=container.encode())
+    for operation in operations:
+        device = operation.device
+        if device not in placed:
+            spec = tfv1.DeviceSpec.from_string(device)
+            full = tfv1.DeviceSpec.from_string(task).make_merged_spec(spec)
+            placed[device] = full.to_string() if spec.job is None else None
+        full_name = placed[device]
+        if full_name is not None:
+            operation._set_device(full_name)
+            if "container" in operation.node_def.attr:
+                operation._set_attr("container", own)
+
+
 def mark_for_compilation(operation: tfv1.Operation, scope: str) -> None:
     """Let XLA compile an operation, as ``tf.xla.experimental.jit_scope`` does for those that are made in it.
 

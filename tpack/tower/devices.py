@@ -12,7 +12,7 @@ Variables that several towers share go to whichever device has the least of them
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
@@ -204,11 +204,17 @@ def check_session_devices(session: tf.Session, graph: tf.Graph) -> None:
     Raises:
         DeviceError: One is missing. The message lists what was asked for and what there is.
     """
-    present = set()
-    for device in session.list_devices():
-        spec = tf.DeviceSpec.from_string(device.name)
-        present.add((spec.device_type, spec.device_index))
-    missing = sorted(local_devices(graph) - present)
+    specs = [tf.DeviceSpec.from_string(device.name) for device in session.list_devices()]
+    check_devices_present(graph, {(spec.device_type, spec.device_index) for spec in specs})
+
+
+def check_devices_present(graph: tf.Graph, present: Collection[tuple[str, int]]) -> None:
+    """Check that every local device that an op of ``graph`` asks for is one of some (type, index) pairs.
+
+    Raises:
+        DeviceError: One is missing. The message lists what was asked for and what there is.
+    """
+    missing = sorted(local_devices(graph).difference(present))
     if missing:
         wanted = ", ".join(f"/device:{kind}:{index}" for kind, index in missing)
         found = ", ".join(f"/device:{kind}:{index}" for kind, index in sorted(present))

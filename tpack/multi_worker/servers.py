@@ -1,0 +1,213 @@
+"""The TensorFlow server of each process of a cluster, and sessions on it.
+
+A server runs what the graphs of all processes place on its task. Each worker has a graph and a session of its own; they
+meet in what lies on servers under a name that several graphs know.
+
+A process has one server, from the first session until it ends, since TensorFlow cannot stop one. What else differs from
+a session without a cluster: operations that name no job may run in any task, so each is given its own; and what a graph
+leaves behind on a server would be found by the next one under the same names, so each graph has a container.
+"""
+
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import tensorflow.compat.v1 as tf
+
+from tpack.cluster.member import ClusterMember
+from tpack.cluster.ports import parse_address
+from tpack.compat import place_in_task
+from tpack.errors import ClusterError, ConfigError, DeviceError
+from tpack.multi_worker.listening import listen_only_at, own_addresses
+from tpack.tfutils.sesscreate import NewSessionCreator, get_default_sess_config
+from tpack.tower.devices import check_devices_present, list_gpus, required_cpu_devices
+from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
+
+NUM_CHANNELS = 4
+"""So many connections go from each server to each other one; with one alone, large tensors move at half the speed."""
+
+_SERVERS: dict[tuple[int, str], "WorkerServer"] = {}
+
+
+@dataclass(frozen=True)
+class WorkerServer:
+    """The TensorFlow server of this process; made by `start_server`.
+
+    Attributes:
+        member: the place of this process.
+        server: it cannot be stopped, and nobody may let go of it.
+        num_cpu_devices: how many logical CPU devices its task has.
+    """
+
+    member: ClusterMember
+    server: tf.train.Server = field(repr=False)
+    num_cpu_devices: int
+
+    @property
+    def target(self) -> str:
+        """What a session connects to."""
+        return str(self.server.target)
+
+    @property
+    def devices(self) -> set[tuple[str, int]]:
+        """The (type, index) pairs of the devices of its task."""
+        gpus = self.server.server_def.default_session_config.gpu_options.visible_device_list
+        kinds = {"CPU": self.num_cpu_devices, "GPU": len(gpus.split(",")) if gpus else 0}
+        return {(kind, index) for kind, count in kinds.items() for index in range(count)}
+
+    @property
+    def device(self) -> str:
+        """The task of this process, as part of a device's name."""
+        return f"/job:{self.member.job}/task:{self.member.index}"
+
+
+@check_arguments
+def task_device(member: ClusterMember, rank: int | None = None) -> str:
+    """Return a worker's task as part of a device's name, such as ``"/job:worker/task:1"``.
+
+    Args:
+        member: any process of the cluster.
+        rank: the worker's; None for the process itself, which may be no worker.
+
+    Raises:
+        ConfigError: There is no worker of that rank.
+    """
+    if rank is None:
+        return f"/job:{member.job}/task:{member.index}"
+    check_count("task_device", "rank", rank, 0, member.num_workers - 1)
+    num_chiefs = len(member.cluster.get("chief", ()))
+    return f"/job:chief/task:{rank}" if rank < num_chiefs else f"/job:worker/task:{rank - num_chiefs}"
+
+
+@check_arguments
+def start_server(
+    member: ClusterMember, *, num_cpu_devices: int = 1, config: tf.ConfigProto | None = None
+) -> WorkerServer:
+    """Start the TensorFlow server of this process, or return the one that runs.
+
+    It can be reached at the member's address only, on Linux and where the address is known to be this machine's; else
+    at all of the machine's, and the log says so. Nothing that is sent is encrypted, and whoever reaches the port can
+    run operations.
+
+    Args:
+        member: the place of this process: a worker or a parameter server. Its port is let go right before.
+        num_cpu_devices: how many logical CPU devices the task has, which nobody can change later.
+        config: further settings; None means ``get_default_sess_config()``.
+
+    Raises:
+        ConfigError: The process is alone, or is an evaluator, which the others do not know of.
+        ClusterError: Another process listens at the port.
+        DeviceError: A server runs that has fewer devices.
+    """
+    check_count("start_server", "num_cpu_devices", num_cpu_devices)
+    address = member.address
+    if address is None or member.job == "evaluator":
+        raise ConfigError(f"start_server wants a worker or a parameter server that others can reach: {member}")
+    key = (os.getpid(), address)
+    if key not in _SERVERS:
+        _SERVERS[key] = _started(member, num_cpu_devices, config or get_default_sess_config())
+    running = _SERVERS[key]
+    if running.num_cpu_devices < num_cpu_devices:
+        raise DeviceError(
+            f"{num_cpu_devices} CPU devices are wanted, and the server of this process, which runs at {address}, was "
+            f"started with {running.num_cpu_devices}: start it with num_cpu_devices={num_cpu_devices} at first"
+        )
+    return running
+
+
+def _started(member: ClusterMember, num_cpu_devices: int, config: tf.ConfigProto) -> WorkerServer:
+    """Start a server."""
+    jobs = {job: list(addresses) for job, addresses in member.cluster.items() if job != "evaluator"}
+    host, port = parse_address(member.address, "the member's address")
+    if member.reservation is not None:
+        member.reservation.close()
+    try:
+        server = tf.train.Server(
+            jobs, member.job, member.index, config=_server_config(member, num_cpu_devices, config), start=False
+        )
+    except tf.errors.OpError as error:
+        raise ClusterError(
+            f"{member.job} {member.index} cannot start its TensorFlow server at {member.address}: "
+            f"{_why_not(port) or error.message}"
+        ) from error
+    addresses = own_addresses(host)
+    if not addresses or not listen_only_at(port, addresses):
+        logger.warning(
+            f"The TensorFlow server of this process listens at port {port} of all interfaces of this machine, since "
+            f"{f'this system cannot restrict it to {host}' if addresses else f'{host} is no address of this machine'}. "
+            "Whoever reaches it can run operations: it belongs into a closed network"
+        )
+    server.start()
+    return WorkerServer(member, server, num_cpu_devices)
+
+
+def _server_config(member: ClusterMember, num_cpu_devices: int, config: tf.ConfigProto) -> tf.ConfigProto:
+    full = tf.ConfigProto()
+    full.CopyFrom(config)
+    full.device_count["CPU"] = max(num_cpu_devices, full.device_count.get("CPU", 0))
+    full.rpc_options.num_channels_per_target = NUM_CHANNELS
+    gpus = list_gpus()
+    if gpus and not full.gpu_options.visible_device_list:
+        full.gpu_options.visible_device_list = ",".join(map(str, member.gpus(len(gpus))))
+    return full
+
+
+def _why_not(port: int) -> str:
+    """Return why nothing can listen at a port, or nothing if it can."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+            probe.listen()
+        except OSError as error:
+            return f"port {port} cannot be used ({error.strerror}); another process has it, or it needs more rights"
+    return ""
+
+
+def _connect_at_once() -> None:
+    """Wait for nothing before a session is made."""
+
+
+@check_arguments
+class WorkerSessionCreator(NewSessionCreator):
+    """Create a session on the server of this process, which is started with as many CPU devices as the graph needs.
+
+    All operations that name no job are placed in this process's task, and what they keep there in a container of the
+    graph's own: no variable has a value in a new session, except for those that are placed by name.
+
+    Args:
+        member: the place of this process.
+        config: as for `NewSessionCreator`.
+        grappler: as for `NewSessionCreator`.
+        before_connecting: called when the server runs and before the session is made, which waits for all other
+            servers without a limit: to find out that they run, such as by a barrier.
+
+    Raises:
+        ConfigError: As for `NewSessionCreator`; when a session is created, also from `start_server`.
+        ClusterError: From `start_server`, when a session is created.
+    """
+
+    def __init__(
+        self,
+        member: ClusterMember,
+        config: tf.ConfigProto | None = None,
+        *,
+        grappler: str = "auto",
+        before_connecting: Callable[[], None] = _connect_at_once,
+    ) -> None:
+        super().__init__("", config, grappler=grappler)
+        self.member = member
+        self._before_connecting = before_connecting
+
+    def _open_session(self, graph: tf.Graph, config: tf.ConfigProto) -> tf.Session:
+        """Return a session on the server, after which the graph is not to be changed."""
+        config.rpc_options.num_channels_per_target = NUM_CHANNELS
+        server = start_server(self.member, num_cpu_devices=required_cpu_devices(graph), config=config)
+        check_devices_present(graph, server.devices)
+        self._before_connecting()
+        place_in_task(graph.get_operations(), server.device, f"graph_{uuid.uuid4().hex}")
+        return tf.Session(server.target, graph=graph, config=config)
