@@ -17,6 +17,7 @@ from tpack.dataflow.inspect import PrintData, TestDataSpeed
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.mapping import MapData, MapDataComponent, SelectComponent
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
+from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromGenerator, DataFromIterable, DataFromList, FakeData
 
 POINTS = [[k, str(k)] for k in range(COUNT)]
@@ -78,6 +79,9 @@ WRAPPERS = {
     "mix": Member(lambda ds: RandomMixData([ds, short()]), COUNT + 4, needs_len=True),
     "choose": Member(lambda ds: RandomChooseData([(ds, 0.7), (short(), 0.3)]), None, has_len=False),
     "by shape": Member(lambda ds: BatchDataByShape(MapData(ds, widen), 2, 0), None, has_len=False),
+    "shard": Member(lambda ds: ShardData(ds, 1, 3), -(-COUNT // 3)),
+    "shard without remainder": Member(lambda ds: ShardData(ds, 3, 4, remainder="drop"), COUNT // 4),
+    "shard with less": Member(lambda ds: ShardData(ds, 3, 4, remainder="keep"), COUNT // 4),
     "part of a local shuffle": Member(lambda ds: FixedSizeData(LocallyShuffleData(ds, 4, 2), 9), 9),
 }
 # Wrappers of wrappers, where a position has several parts.
@@ -101,6 +105,9 @@ CHAINS = {
     ),
     "joined concats": Member(
         lambda: JoinData([short(), ConcatData([DataFromList(POINTS[:2]), DataFromList(POINTS)])]), 4
+    ),
+    "batches of a share": Member(
+        lambda: BatchData(ShardData(DataFromList(POINTS), 0, 2), 3, remainder=True), -(-COUNT // 6)
     ),
     "chosen batches": Member(
         lambda: RandomChooseData([BatchData(DataFromList(POINTS), 2, remainder=True), JoinData([short(), short()])]),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import ConfigError
-from tpack.utils.rng import fix_rng_seed, get_rng
+from tpack.utils.rng import fix_rng_seed, get_rng, same_in_all_processes
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +88,19 @@ def test_forked_workers_differ_from_each_other_and_repeat():
 def test_bad_seed_raises(seed, message):
     with pytest.raises(ConfigError, match=message):
         fix_rng_seed(seed)
+
+
+def test_generators_of_a_block_are_the_same_whatever_seed_is_fixed():
+    def drawn():
+        with same_in_all_processes(3):
+            return [get_rng(kind()).randint(1000) for kind in (object, list, object)]
+
+    first = drawn()
+    fix_rng_seed(7)
+    before = get_rng().randint(1000)
+    assert drawn() == first
+    assert len(set(first)) == 3
+    fix_rng_seed(7)
+    assert get_rng().randint(1000) == before, "those outside of the block are as without it"
+    with same_in_all_processes(4):
+        assert [get_rng(object()).randint(1000)] != first[:1]

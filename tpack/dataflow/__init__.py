@@ -86,6 +86,10 @@ __getattr__, __dir__, __all__ = attach(
             "FakeData",
             "IndexedDataFlow",
         ),
+        "shard": (
+            "ShardData",
+            "shard_files",
+        ),
         "state": ("StatelessError",),
         "storage.hdf5": (
             "HDF5Data",

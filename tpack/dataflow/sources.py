@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,14 @@ class IndexedDataFlow(RNGDataFlow):
         for point in self._points(one.value):
             one.value += 1
             yield point
+        self._passes.end(one)
+
+    def unread(self) -> Iterator[Callable[[], object]]:
+        """Begin a pass, and yield of each data point a function that reads it, for who needs only some of them."""
+        one = self._passes.begin(self.rng if self.shuffle else None)
+        for index in self._draw_order()[one.value :].tolist():
+            one.value += 1
+            yield partial(self._read, index)
         self._passes.end(one)
 
     def state_dict(self) -> dict[str, Any]:

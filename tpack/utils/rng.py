@@ -10,6 +10,9 @@ import multiprocessing
 import threading
 import zlib
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -29,6 +32,8 @@ class _FixedSeed:
 
 
 _fixed = _FixedSeed()
+# The seed of the block that this thread is in, and how many generators each type got there.
+_shared: ContextVar[tuple[int, Counter[str]] | None] = ContextVar("shared seed", default=None)
 
 
 @check_arguments
@@ -59,8 +64,30 @@ def get_rng(obj: object = None) -> np.random.RandomState:
     return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(_entropy(type(obj).__qualname__))))
 
 
+@contextmanager
+def same_in_all_processes(seed: int) -> Iterator[None]:
+    """Make the generators given out inside of a block the same in every process that gives them out in one order.
+
+    They come of this seed alone, and neither of the name of the process nor of a seed that is fixed. It holds for the
+    thread that is in the block.
+
+    Args:
+        seed: an integer of at least 0.
+    """
+    token = _shared.set((seed, Counter()))
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
 def _entropy(kind: str) -> list[int] | None:
     """Return what to seed the next generator for a type with; None means from the operating system."""
+    shared = _shared.get()
+    if shared is not None:
+        seed, given = shared
+        given[kind] += 1
+        return [seed, zlib.crc32(kind.encode()), given[kind]]
     with _fixed.lock:
         if _fixed.value is None:
             return None
