@@ -101,6 +101,24 @@ class Interruption(Protocol):
         """Wait until the last step has ended; return whether it has."""
 
 
+class Peers(Protocol):
+    """The line of the workers of a training to each other, for small values; all of them make the same calls."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this worker, from 0."""
+
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+
+    def gather(self, topic: str, value: Any, *, timeout_secs: float | None = None) -> list[Any]:
+        """Return the values of all workers, by rank."""
+
+    def broadcast(self, topic: str, value: Any = None, *, root: int = 0) -> Any:
+        """Return the value of one worker, in all."""
+
+
 class DataSource(Protocol):
     """Where the data of a training come from."""
 
@@ -148,6 +166,10 @@ class Trainer(Counters, Protocol):
     @property
     def is_chief(self) -> bool:
         """Whether this process writes checkpoints and logs."""
+
+    @property
+    def peers(self) -> Peers | None:
+        """The workers of which this process is one; None where one machine trains alone."""
 
     @property
     def interrupted(self) -> bool:

@@ -45,6 +45,7 @@ class FakeTrainer:
     """
 
     is_chief = True
+    peers: Any = None
     num_coming = 1
     input_source: Any = None
     # None of its steps ever hangs.

@@ -34,7 +34,7 @@ from tpack.train.calls import StepCalls
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
-from tpack.types import DataSource, Fetches, Session
+from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
 from tpack.utils.checks import check_count
 from tpack.utils.timer import humanize_time_delta, timed_operation
@@ -80,6 +80,7 @@ class Trainer(metaclass=InOwnGraph):
         loop: the counters of epochs and steps.
         input_source: where the data come from, if it is an `InputSource`; checkpoints hold its position.
         is_chief: whether this process writes checkpoints and logs.
+        peers: the workers of which this process is one; None where one machine trains alone.
         interrupted: whether Ctrl-C or SIGTERM ended training.
         interruption: ends training early, for a signal or from another thread; from `main_loop` on.
         resumed_states: what callbacks added to the checkpoint from which training goes on.
@@ -96,6 +97,7 @@ class Trainer(metaclass=InOwnGraph):
     """
 
     is_chief = True
+    peers: Peers | None = None
     executor = "auto"
     checks_cost = True
     is_compiled = False
