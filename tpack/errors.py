@@ -20,6 +20,7 @@
       NumericsError          NaN or infinity where numbers were wanted               (also RuntimeError)
       WorkerError            a child process that failed or died                     (also RuntimeError)
       ClusterError           processes of a cluster that do not find each other      (also RuntimeError)
+        PeerLostError        one of them that was lost, or failed, while others train
       DependencyError        an optional package that is not installed               (also ImportError)
       MissingNameError       a name of TensorFlow 1 that is not here                 (also AttributeError)
 
@@ -117,6 +118,25 @@ class DataWorkerError(InputError, WorkerError):
 
 class ClusterError(TpackError, RuntimeError):
     """Processes of a cluster did not find each other, or one of them failed."""
+
+
+class PeerLostError(ClusterError):
+    """A process of a cluster was lost or failed, so that this one cannot go on.
+
+    Args:
+        text: what happened.
+        ranks: the workers whose fault it is.
+
+    Attributes:
+        ranks: the same.
+    """
+
+    def __init__(self, text: str, ranks: tuple[int, ...] = ()) -> None:
+        super().__init__(text, ranks)
+        self.ranks = ranks
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class DependencyError(TpackError, ImportError):

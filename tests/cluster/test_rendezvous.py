@@ -9,9 +9,10 @@ from contextlib import suppress
 
 import pytest
 
-from tpack.cluster import rendezvous
+from tpack.cluster import handshake, rendezvous
+from tpack.cluster.handshake import MeetingPoint
 from tpack.cluster.ports import PortReservation
-from tpack.cluster.rendezvous import MeetingPoint, meet
+from tpack.cluster.rendezvous import meet
 from tpack.errors import ClusterError, ConfigError
 
 SECRET = "a secret of 24 characters"
@@ -148,13 +149,13 @@ def map_as_done(futures):
 
 def knock(point, rank, port):
     """Ask to be let in by hand; return the connection and the answer."""
-    connection = rendezvous._connect(point, rank, time.monotonic() + LONG)
+    connection = handshake.connect(point, rank, time.monotonic() + LONG)
     connection.settimeout(LONG)
-    theirs = rendezvous._greeting(connection, point, rank)
-    said = {"rank": rank, "size": point.size, "token": point.token, "port": port}
-    proof = rendezvous._proof(point.secret, "join", theirs, "x", said)
-    rendezvous._send(connection, {"said": said, "number": "x", "proof": proof})
-    return connection, rendezvous._receive(connection)
+    theirs = handshake._read_challenge(connection, point, rank)
+    said = {"for": "meeting", "rank": rank, "size": point.size, "token": point.token, "port": port}
+    proof = handshake.proof(point.secret, "join", theirs, "x", said)
+    handshake.send(connection, {"said": said, "number": "x", "proof": proof})
+    return connection, handshake.receive(connection)
 
 
 def test_a_worker_that_goes_may_come_again(master):
@@ -172,7 +173,7 @@ def test_a_worker_that_goes_may_come_again(master):
             connection, answer = knock(point, 1, 8)
         with connection:
             third = outcome(point, 2)
-            assert rendezvous._receive(connection)["addresses"] == list(third) == list(first.result())
+            assert handshake.receive(connection)["addresses"] == list(third) == list(first.result())
         assert third[1] == "127.0.0.1:8"
 
 
@@ -183,7 +184,7 @@ def test_garbage_does_not_disturb_a_meeting(master, data):
     point = MeetingPoint(master, 2, timeout_secs=LONG)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(outcome, point, 0)
-        with rendezvous._connect(point, 1, time.monotonic() + LONG) as stranger:
+        with handshake.connect(point, 1, time.monotonic() + LONG) as stranger:
             stranger.sendall(data)
             assert outcome(point, 1) == first.result()
 
@@ -191,12 +192,12 @@ def test_garbage_does_not_disturb_a_meeting(master, data):
 def test_a_proof_that_was_overheard_proves_nothing_later(master):
     point = MeetingPoint(master, 2, "", SECRET, LONG)
     host = rendezvous._Host(point)
-    with host.open(), rendezvous._connect(point, 1, time.monotonic() + LONG) as connection:
-        rendezvous._greeting(connection, point, 1)
-        said = {"rank": 1, "size": 2, "token": "", "port": 7}
-        overheard = rendezvous._proof(SECRET, "join", "the number of another challenge", "x", said)
-        rendezvous._send(connection, {"said": said, "number": "x", "proof": overheard})
-        assert "TPACK_CLUSTER_SECRET is not that of worker 0" in rendezvous._receive(connection)["refused"]
+    with host.open(), handshake.connect(point, 1, time.monotonic() + LONG) as connection:
+        handshake._read_challenge(connection, point, 1)
+        said = {"for": "meeting", "rank": 1, "size": 2, "token": "", "port": 7}
+        overheard = handshake.proof(SECRET, "join", "the number of another challenge", "x", said)
+        handshake.send(connection, {"said": said, "number": "x", "proof": overheard})
+        assert "TPACK_CLUSTER_SECRET is not that of worker 0" in handshake.receive(connection)["refused"]
         assert host._joined == {}
 
 
@@ -208,14 +209,14 @@ def serve(listener, *messages):
             if isinstance(message, bytes):
                 connection.sendall(message)
             else:
-                rendezvous._send(connection, message)
+                handshake.send(connection, message)
         connection.shutdown(socket.SHUT_WR)
         with suppress(ConnectionResetError):
             while connection.recv(1024):
                 pass
 
 
-HELLO = {"tpack rendezvous": 1, "number": "n", "has_secret": True}
+HELLO = {"tpack rendezvous": handshake._PROTOCOL, "number": "n", "has_secret": True}
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,7 @@ HELLO = {"tpack rendezvous": 1, "number": "n", "has_secret": True}
     [
         ([b"SSH-2.0-OpenSSH_9.2\r\n"], "is not worker 0 of a tpack cluster: another program has the port"),
         ([{"hello": 1}], "is not worker 0 of a tpack cluster"),
-        ([{**HELLO, "tpack rendezvous": 2}], "worker 0 speaks version 2 of the rendezvous, worker 1 1"),
+        ([{**HELLO, "tpack rendezvous": 9}], "worker 0 speaks version 9 of the rendezvous, worker 1 2"),
         ([HELLO], "worker 1 has lost worker 0 at .* before all 2 had met"),
         ([HELLO, {"addresses": ["evil:1", "b:1"], "proof": "00"}], "of who answers at .* is not that of worker 1"),
         ([HELLO, {"surprise": 1}], "worker 1 has lost worker 0 .*'addresses'"),
@@ -242,11 +243,11 @@ def test_peers_of_other_machines_need_a_secret(master, monkeypatch):
     point = MeetingPoint(master, 2, timeout_secs=LONG)
     with rendezvous._Host(point).open():
         # Each side looks for itself.
-        monkeypatch.setattr(rendezvous, "is_on_this_machine", lambda peer, here: not in_host())
+        monkeypatch.setattr(handshake, "is_on_this_machine", lambda peer, here: not in_host())
         assert "worker 0 has no TPACK_CLUSTER_SECRET, and this peer is on another" in str(outcome(point, 1))
-        monkeypatch.setattr(rendezvous, "is_on_this_machine", lambda peer, here: in_host())
+        monkeypatch.setattr(handshake, "is_on_this_machine", lambda peer, here: in_host())
         assert "worker 1 is not on the machine of worker 0" in str(outcome(point, 1))
-    monkeypatch.setattr(rendezvous, "is_on_this_machine", lambda peer, here: False)
+    monkeypatch.setattr(handshake, "is_on_this_machine", lambda peer, here: False)
     point = MeetingPoint(master, 2, "", SECRET, LONG)
     assert len(outcomes((point, 0), (point, 1))[0]) == 2
 
@@ -266,7 +267,7 @@ def in_host():
     ],
 )
 def test_the_same_machine_is_known(peer, here, expected):
-    assert rendezvous.is_on_this_machine(peer, here) == expected
+    assert handshake.is_on_this_machine(peer, here) == expected
 
 
 def test_a_short_secret_is_refused():

@@ -8,17 +8,17 @@ the same processes must say the same.
 An MPI library is not needed: ``mpirun`` is a way to start processes, and its variables are all that is read.
 """
 
+import itertools
 import json
 import re
-import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import psutil
 
 from tpack.cluster.member import ClusterRank, ClusterTask
-from tpack.cluster.ports import LOOPBACK, join_address, parse_address
+from tpack.cluster.ports import LOOPBACK, join_address, parse_address, port_made_from
 from tpack.cluster.slurm import expand_hosts, has_own_gpus
 from tpack.errors import ConfigError
 from tpack.utils.checks import shown
@@ -26,8 +26,6 @@ from tpack.utils.checks import shown
 _EXAMPLE = '{"cluster": {"worker": ["host:port"]}, "task": {"type": "worker", "index": 0}}'
 # What starts the processes of MPICH, Intel MPI and Open MPI on each machine.
 _MPI_LAUNCHER = re.compile(r"hydra|pmi_proxy|mpirun|mpiexec|orted|prte")
-# Below the ports that Linux gives out by itself, which begin at 32768.
-_FIRST_PORT, _NUM_PORTS = 15000, 15000
 
 
 @dataclass(frozen=True)
@@ -126,8 +124,35 @@ def _from_torchrun(environment: Mapping[str, str]) -> Found | None:
         _Names("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
         "RANK and WORLD_SIZE",
         master=_master(environment, later_by=int(is_taken)),
-        token=f"torchrun {run}" if run else "",
+        token=f"torchrun {run}" if run else launch_of(environment),
     )
+
+
+def launch_of(environment: Mapping[str, str]) -> str:
+    """Return what sets one attempt of ``tpack launch`` apart from all others, or nothing if it started nothing.
+
+    Args:
+        environment: the variables of the process.
+    """
+    launch = environment.get("TPACK_LAUNCH_ID", "")
+    return f"tpack launch {launch}, attempt {environment.get('TPACK_RESTART_COUNT', '0')}" if launch else ""
+
+
+def meeting_address(environment: Mapping[str, str], workers: Sequence[str]) -> str:
+    """Return where worker 0 listens beside TensorFlow in a cluster whose addresses are all known.
+
+    Args:
+        environment: its ``MASTER_ADDR`` and ``MASTER_PORT`` come first. Otherwise it is the host of worker 0, at a port
+            that is made from the addresses.
+        workers: the addresses of the workers.
+    """
+    host = parse_address(workers[0], "the address of worker 0")[0]
+    # A port that a task of the cluster has is none that is made from names of more than one cluster.
+    taken = {parse_address(address, "an address")[1] for address in workers}
+    runs = (f"{number} {' '.join(workers)}" for number in itertools.count())
+    run = next(run for run in runs if port_made_from(run) not in taken)
+    found = _master(environment, host, run)
+    return found or join_address(host, port_made_from(run))
 
 
 def _from_slurm(environment: Mapping[str, str]) -> Found | None:
@@ -256,7 +281,7 @@ def _master(environment: Mapping[str, str], host: str | None = None, run: str = 
     if environment.get("MASTER_PORT"):
         port = parse_address(f"a:{environment['MASTER_PORT']}", "MASTER_PORT, after a host,")[1] + later_by
     elif run:
-        port = _FIRST_PORT + zlib.crc32(run.encode()) % _NUM_PORTS
+        port = port_made_from(run)
     else:
         return None
     if host is None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tpack.cluster.handshake import MeetingPoint
 from tpack.cluster.ports import PortReservation, parse_address
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.utils.argument_types import check_arguments
@@ -119,6 +120,7 @@ class ClusterMember:
         source: where all this was found.
         has_own_gpus: whether the launcher shows this process only GPUs that no other process is to use.
         reservation: what keeps the port of this process free for it, where tpack chose the port.
+        meeting: where worker 0 listens for the others, beside TensorFlow; None for a process that is alone.
     """
 
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -129,6 +131,7 @@ class ClusterMember:
     source: str = "nothing"
     has_own_gpus: bool = False
     reservation: PortReservation | None = field(default=None, compare=False, repr=False)
+    meeting: MeetingPoint | None = field(default=None, compare=False, repr=False)
 
     @property
     def workers(self) -> tuple[str, ...]:

@@ -8,11 +8,15 @@ asks for just this one with SO_REUSEADDR, as gRPC and most servers do.
 import ipaddress
 import socket
 import sys
+import zlib
 
 from tpack.errors import ConfigError
 from tpack.utils.checks import shown
 
 LOOPBACK = "127.0.0.1"
+
+# Below the ports that Linux gives out by itself, which begin at 32768.
+_FIRST_PORT, _NUM_PORTS = 15000, 15000
 
 
 class PortReservation:
@@ -69,6 +73,15 @@ def parse_address(address: object, name: str) -> tuple[str, int]:
 def join_address(host: str, port: int) -> str:
     """Return ``host:port``."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def port_made_from(text: str) -> int:
+    """Return a port from 15000 to 29999 that all who know a text agree on.
+
+    Args:
+        text: what is the same in all processes of a job, and in no other job.
+    """
+    return _FIRST_PORT + zlib.crc32(text.encode()) % _NUM_PORTS
 
 
 def is_loopback(host: str) -> bool:

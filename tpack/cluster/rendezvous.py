@@ -7,21 +7,14 @@
     proof for the challenge
                               <---------------- roster of all addresses, with a proof; or who is missing
 
-A proof is an HMAC of what is said and of both sides' numbers, by the secret that all share (``TPACK_CLUSTER_SECRET``).
-The secret itself is never sent, and an old message proves nothing. Without a secret only peers on the same machine are
-let in. Nothing is encrypted: the addresses of workers can be read by who reads the network.
+What is said before the roster is `tpack.cluster.handshake`.
 
 A peer that goes before all have come is taken off the list, so that another may come in its place. A stranger is told
 why it is refused and changes nothing. Nothing waits longer than it was told to.
 """
 
-import hashlib
-import hmac
-import json
-import secrets
 import select
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -29,46 +22,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tpack.cluster.ports import PortReservation, is_loopback, join_address, parse_address
+from tpack.cluster.handshake import (
+    SECRET_VARIABLE,
+    MeetingPoint,
+    Refusal,
+    challenge,
+    check_newcomer,
+    connect,
+    is_proven,
+    listen,
+    present,
+    proof,
+    receive,
+    send,
+)
+from tpack.cluster.ports import PortReservation, join_address
 from tpack.errors import ClusterError, ConfigError
 
-SECRET_VARIABLE = "TPACK_CLUSTER_SECRET"
-SHORTEST_SECRET = 16
-
-_PROTOCOL = 1
-_HELLO_SECS = 10.0
 _GRACE_SECS = 5.0
-_RETRY_SECS = (0.02, 0.5)
-_LONGEST_MESSAGE = 1 << 24
-
-
-@dataclass(frozen=True)
-class MeetingPoint:
-    """Where, for how long and by which secret workers meet.
-
-    Attributes:
-        master: the address at which the first worker listens.
-        size: how many are to come.
-        token: what sets the job apart.
-        secret: what all share; None lets only processes of one machine meet.
-        timeout_secs: how long each waits for the others.
-
-    Raises:
-        ConfigError: The secret is too short.
-    """
-
-    master: str
-    size: int
-    token: str = ""
-    secret: str | None = None
-    timeout_secs: float = 300.0
-
-    def __post_init__(self) -> None:
-        if self.secret is not None and len(self.secret) < SHORTEST_SECRET:
-            raise ConfigError(
-                f"{SECRET_VARIABLE} has {len(self.secret)} characters: wanted at least {SHORTEST_SECRET}, such as what "
-                "`openssl rand -hex 32` prints"
-            )
 
 
 @dataclass(frozen=True)
@@ -102,50 +73,6 @@ def meet(point: MeetingPoint, rank: int) -> Meeting:
         return _join(point, rank)
 
 
-# What is sent.
-
-
-def _send(connection: socket.socket, message: dict[str, Any]) -> None:
-    data = json.dumps(message).encode()
-    connection.sendall(struct.pack(">I", len(data)) + data)
-
-
-def _receive(connection: socket.socket) -> dict[str, Any]:
-    """Return the next message; an error of connections or values if there is none."""
-    (size,) = struct.unpack(">I", _read(connection, 4))
-    if size > _LONGEST_MESSAGE:
-        raise ValueError(f"a message of {size} bytes")
-    message = json.loads(_read(connection, size))
-    if not isinstance(message, dict):
-        raise ValueError("a message that is no object")
-    return message
-
-
-def _read(connection: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ConnectionResetError("the connection was closed")
-        data += part
-    return bytes(data)
-
-
-def _proof(secret: str | None, *said: object) -> str:
-    text = json.dumps(said, sort_keys=True).encode()
-    return hmac.new((secret or "").encode(), text, hashlib.sha256).hexdigest()
-
-
-def is_on_this_machine(peer: str, here: str) -> bool:
-    """Tell whether the other end of a connection is on the same machine.
-
-    Args:
-        peer: the address of the other end, in numbers.
-        here: the address of this end.
-    """
-    return peer == here or is_loopback(peer)
-
-
 # Worker 0, whom all come to.
 
 
@@ -169,7 +96,7 @@ class _Host:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Listen for the time of a block; at its end everybody has been told."""
-        with self._listen() as listener:
+        with listen(self._point, self._deadline) as listener:
             acceptor = threading.Thread(target=self._accept, args=(listener,), name="rendezvous", daemon=True)
             acceptor.start()
             try:
@@ -180,24 +107,6 @@ class _Host:
                 for thread in self._threads:
                     thread.join(_GRACE_SECS)
                 self._over.close()
-
-    def _listen(self) -> socket.socket:
-        host, port = parse_address(self._point.master, "the rendezvous' address")
-        found = _resolve(host, port, self._deadline)
-        listener = socket.socket(found[0], socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            # On one interface, never on all of them.
-            listener.bind(found[1])
-            listener.listen(1024)
-        except OSError as error:
-            listener.close()
-            raise ClusterError(
-                f"worker 0 cannot listen at {self._point.master} ({found[1][0]}), as MASTER_ADDR and MASTER_PORT or "
-                f"the launcher say: {error.strerror}. Wanted an address of this machine, {socket.gethostname()}, and a "
-                "port that no other program or job uses; set MASTER_PORT to another one"
-            ) from error
-        return listener
 
     def _accept(self, listener: socket.socket) -> None:
         poll = select.poll()
@@ -216,16 +125,13 @@ class _Host:
     def _serve(self, connection: socket.socket) -> None:
         """Talk to one peer until it is told something, or goes."""
         with connection, suppress(OSError):
-            connection.settimeout(_HELLO_SECS)
-            number = secrets.token_hex(16)
-            greeting = {"tpack rendezvous": _PROTOCOL, "number": number, "has_secret": self._point.secret is not None}
-            _send(connection, greeting)
+            number = challenge(connection, self._point)
             try:
-                told = _receive(connection)
+                told = receive(connection)
                 rank, address = self._let_in(told, number, connection)
             except (ValueError, TypeError, KeyError) as error:
                 self._refuse(connection, f"what it said cannot be read ({error})")
-            except _Refusal as refusal:
+            except Refusal as refusal:
                 self._refuse(connection, str(refusal))
             else:
                 self._wait_with(connection, rank, address, (str(told["number"]), number))
@@ -233,39 +139,27 @@ class _Host:
     def _refuse(self, connection: socket.socket, why: str) -> None:
         with self._lock:
             self._refused.append(f"{connection.getpeername()[0]}: {why}")
-        _send(connection, {"refused": why})
+        send(connection, {"refused": why})
 
     def _let_in(self, told: dict[str, Any], number: str, connection: socket.socket) -> tuple[int, str]:
         """Put a peer on the list and return its rank and address, if everything that it says is right."""
-        point, said = self._point, told["said"]
-        peer, here = connection.getpeername()[0], connection.getsockname()[0]
-        if point.secret is None and not is_on_this_machine(peer, here):
-            raise _Refusal(
-                f"worker 0 has no {SECRET_VARIABLE}, and this peer is on another machine: set the same in all"
-            )
-        if not hmac.compare_digest(str(told["proof"]), _proof(point.secret, "join", number, told["number"], said)):
-            raise _Refusal(f"its {SECRET_VARIABLE} is not that of worker 0")
-        if said["token"] != point.token:
-            raise _Refusal(
-                f"it belongs to the job {said['token']!r}, and worker 0 to {point.token!r}: two jobs, one port"
-            )
-        if said["size"] != point.size:
-            raise _Refusal(f"it was told of {said['size']} workers, and worker 0 of {point.size}")
-        rank, address = said["rank"], join_address(peer, said["port"])
-        if rank not in range(point.size):
-            raise _Refusal(f"its rank is {rank!r}: wanted 0 to {point.size - 1}")
+        said = check_newcomer(connection, self._point, told, number)
+        if said["for"] != "meeting":
+            # It was given the addresses already, and comes before worker 0 listens for what it wants now.
+            raise Refusal("again")
+        rank, address = said["rank"], join_address(connection.getpeername()[0], said["port"])
         with self._lock:
             if rank in self._joined:
-                raise _Refusal(f"worker {rank} has come already, from {self._joined[rank][0]}")
+                raise Refusal(f"worker {rank} has come already, from {self._joined[rank][0]}")
             self._joined[rank] = (address, number)
-            is_complete = len(self._joined) == point.size
+            is_complete = len(self._joined) == self._point.size
         if is_complete:
             self._finish()
         return rank, address
 
     def _wait_with(self, connection: socket.socket, rank: int, address: str, numbers: tuple[str, str]) -> None:
         """Keep a peer that was let in until the meeting is over; forget it if it goes before that."""
-        _send(connection, {"waits_secs": max(self._deadline - time.monotonic(), 0.0)})
+        send(connection, {"waits_secs": max(self._deadline - time.monotonic(), 0.0)})
         poll = select.poll()
         poll.register(connection, select.POLLIN)
         poll.register(self._over, select.POLLIN)
@@ -278,10 +172,10 @@ class _Host:
                 self._joined.pop(rank, None)
                 return
         if is_complete:
-            roster = {"addresses": addresses, "proof": _proof(self._point.secret, "roster", *numbers, addresses)}
-            _send(connection, roster)
+            roster = {"addresses": addresses, "proof": proof(self._point.secret, "roster", *numbers, addresses)}
+            send(connection, roster)
         else:
-            _send(connection, {"missing": self._missing()})
+            send(connection, {"missing": self._missing()})
 
     def _missing(self) -> str:
         with self._lock:
@@ -298,16 +192,12 @@ class _Host:
         self._ends.close()
 
 
-class _Refusal(Exception):
-    """Why a peer is not let in."""
-
-
 # Each worker.
 
 
 def _join(point: MeetingPoint, rank: int) -> Meeting:
     deadline = time.monotonic() + point.timeout_secs
-    with _connect(point, rank, deadline) as connection:
+    with connect(point, rank, deadline) as connection:
         reservation = PortReservation(connection.getsockname()[0])
         try:
             return Meeting(_talk(connection, point, rank, reservation.port), reservation)
@@ -322,74 +212,15 @@ def _join(point: MeetingPoint, rank: int) -> Meeting:
 
 def _talk(connection: socket.socket, point: MeetingPoint, rank: int, port: int) -> tuple[str, ...]:
     """Join, and return the addresses of all."""
-    connection.settimeout(_HELLO_SECS)
-    theirs = _greeting(connection, point, rank)
-    number = secrets.token_hex(16)
-    said = {"rank": rank, "size": point.size, "token": point.token, "port": port}
-    _send(connection, {"said": said, "number": number, "proof": _proof(point.secret, "join", theirs, number, said)})
-    answer = _receive(connection)
+    number, theirs = present(connection, point, rank, "meeting", port=port)
+    answer = receive(connection)
     if "waits_secs" in answer:
         connection.settimeout(float(answer["waits_secs"]) + _GRACE_SECS)
-        answer = _receive(connection)
+        answer = receive(connection)
     for why in ("refused", "missing"):
         if why in answer:
             raise ClusterError(f"worker {rank} of {point.size} is told by worker 0 at {point.master}: {answer[why]}")
     addresses = answer["addresses"]
-    if not hmac.compare_digest(str(answer["proof"]), _proof(point.secret, "roster", number, theirs, addresses)):
+    if not is_proven(answer["proof"], point.secret, "roster", number, theirs, addresses):
         raise ClusterError(f"the {SECRET_VARIABLE} of who answers at {point.master} is not that of worker {rank}")
     return tuple(addresses)
-
-
-def _greeting(connection: socket.socket, point: MeetingPoint, rank: int) -> str:
-    """Return the number of the challenge."""
-    try:
-        greeting = _receive(connection)
-        protocol, number, has_secret = greeting["tpack rendezvous"], greeting["number"], greeting["has_secret"]
-    except (ValueError, KeyError, TimeoutError) as error:
-        raise ClusterError(
-            f"what listens at {point.master} is not worker 0 of a tpack cluster: another program has the port"
-        ) from error
-    if protocol != _PROTOCOL:
-        raise ClusterError(f"worker 0 speaks version {protocol!r} of the rendezvous, worker {rank} {_PROTOCOL}")
-    peer, here = connection.getpeername()[0], connection.getsockname()[0]
-    if has_secret != (point.secret is not None):
-        who, other = ("worker 0", f"worker {rank}") if has_secret else (f"worker {rank}", "worker 0")
-        raise ClusterError(f"{who} has a {SECRET_VARIABLE} and {other} has none: wanted the same in all")
-    if point.secret is None and not is_on_this_machine(peer, here):
-        raise ClusterError(
-            f"worker {rank} is not on the machine of worker 0, {point.master}, and there is no {SECRET_VARIABLE}: set "
-            "the same in all workers, such as what `openssl rand -hex 32` prints"
-        )
-    return str(number)
-
-
-def _connect(point: MeetingPoint, rank: int, deadline: float) -> socket.socket:
-    """Connect to worker 0, which may not listen yet."""
-    host, port = parse_address(point.master, "the rendezvous' address")
-    pause = _RETRY_SECS[0]
-    while True:
-        _, address = _resolve(host, port, deadline)
-        try:
-            return socket.create_connection(address[:2], timeout=max(deadline - time.monotonic(), 0.01))
-        except OSError as error:
-            if time.monotonic() + pause > deadline:
-                raise ClusterError(
-                    f"worker {rank} of {point.size} found nobody at {point.master} within {point.timeout_secs:g} s: "
-                    f"worker 0 is missing ({error})"
-                ) from error
-        time.sleep(pause)
-        pause = min(2 * pause, _RETRY_SECS[1])
-
-
-def _resolve(host: str, port: int, deadline: float) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
-    """Look a name up, which a cluster's name server may not know at once."""
-    while True:
-        try:
-            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            return family, address
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"the name {host!r} of the machine of worker 0 is not known here: {error}"
-                ) from error
-        time.sleep(_RETRY_SECS[1])

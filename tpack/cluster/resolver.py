@@ -3,10 +3,11 @@
 import os
 from collections.abc import Mapping
 
-from tpack.cluster.environment import Found, find_in_environment
+from tpack.cluster.environment import Found, find_in_environment, launch_of, meeting_address
+from tpack.cluster.handshake import SECRET_VARIABLE, MeetingPoint
 from tpack.cluster.member import ClusterMember, ClusterRank, ClusterTask
 from tpack.cluster.ports import parse_address
-from tpack.cluster.rendezvous import SECRET_VARIABLE, MeetingPoint, meet
+from tpack.cluster.rendezvous import meet
 from tpack.errors import ConfigError
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
@@ -83,13 +84,13 @@ def _variables_of_several() -> list[str]:
 def _member(found: Found, environment: Mapping[str, str], timeout_secs: float) -> ClusterMember:
     place = found.place
     if isinstance(place, ClusterTask):
-        return _listed(place, found)
+        return _listed(place, found, environment, timeout_secs)
     if place is None or place.size == 1:
         return ClusterMember(source=found.source, has_own_gpus=found.has_own_gpus)
     return _met(place, found, environment.get(SECRET_VARIABLE) or None, timeout_secs)
 
 
-def _listed(task: ClusterTask, found: Found) -> ClusterMember:
+def _listed(task: ClusterTask, found: Found, environment: Mapping[str, str], timeout_secs: float) -> ClusterMember:
     """Return a member of a cluster whose addresses are known."""
     cluster = {job: tuple(addresses) for job, addresses in task.cluster.items()}
     member = ClusterMember(cluster, task.job, task.index)
@@ -97,6 +98,12 @@ def _listed(task: ClusterTask, found: Found) -> ClusterMember:
         address for addresses in cluster.values() for address in addresses if _host(address) == _host_of(member)
     ]
     here = neighbours.index(member.address) if member.address is not None else 0
+    meeting = None
+    if not member.is_alone:
+        address = meeting_address(environment, member.workers)
+        token = f"{launch_of(environment)} {' '.join(member.workers)}".strip()
+        secret = environment.get(SECRET_VARIABLE) or None
+        meeting = MeetingPoint(address, member.num_workers, token, secret, timeout_secs)
     return ClusterMember(
         cluster,
         task.job,
@@ -105,6 +112,7 @@ def _listed(task: ClusterTask, found: Found) -> ClusterMember:
         local_size=max(1, len(neighbours)),
         source=found.source,
         has_own_gpus=found.has_own_gpus,
+        meeting=meeting,
     )
 
 
@@ -128,6 +136,7 @@ def _met(place: ClusterRank, found: Found, secret: str | None, timeout_secs: flo
         source=found.source,
         has_own_gpus=found.has_own_gpus,
         reservation=meeting.reservation,
+        meeting=point,
     )
 
 

@@ -1,0 +1,286 @@
+"""The workers' own line to each other, beside TensorFlow: small values, and who is missing.
+
+Tensors travel between TensorFlow's servers, which wait for ever for a process that is stopped, and tell of one that was
+killed by an error about a connection. So workers have a line of their own. Each holds a connection to worker 0 and
+says a few times in `heartbeat_secs` that it is there; worker 0 tells all when one is killed, stopped, cut off, or has
+failed, and who it is. On the same line go values that are small and not tensors of a step: checksums, results of an
+evaluation, states of data.
+
+    peers = connect_peers(resolve_cluster())
+    losses = peers.gather("loss", loss)      # in all workers: the losses of all, by rank
+    seed = peers.broadcast("seed", seed)     # that of worker 0, in all
+
+All workers make the same calls in the same order; those that do not are an error that says who is where.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tpack.cluster.handshake import MeetingPoint, connect, is_proven, present, receive
+from tpack.cluster.hub import FAREWELL_SECS, Hub, Limits
+from tpack.cluster.line import Line
+from tpack.cluster.member import ClusterMember
+from tpack.errors import ClusterError, ConfigError, PeerLostError
+from tpack.utils import serialize
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_number, check_text
+
+LARGEST_VALUE_BYTES = 1 << 28
+"""The most bytes that one worker may give to one exchange."""
+
+_RETRY_SECS = 0.05
+
+
+class Peers:
+    """The workers of a cluster, as one of them sees the others; made by `connect_peers`.
+
+    A process that is alone has peers too, of size 1, and exchanges with itself.
+
+    Args:
+        line: the connection to worker 0; None for a process that is alone.
+        rank: the number of this worker.
+        size: how many there are.
+        limits: how long what may take.
+        hub: what serves all; in worker 0 only.
+
+    Attributes:
+        rank: the number of this worker.
+        size: how many there are.
+    """
+
+    def __init__(self, line: Line | None, rank: int, size: int, limits: Limits, *, hub: Hub | None = None) -> None:
+        self.rank = rank
+        self.size = size
+        self._line = line
+        self._hub = hub
+        self._limits = limits
+        self._number = 0
+        self._turn = threading.Lock()
+        self._is_closed = False
+
+    def gather(self, topic: str, value: Any, *, timeout_secs: float | None = None) -> list[Any]:
+        """Give a value to all workers, and return the values of all, by rank.
+
+        All workers call it, with the same topic, and wait for each other.
+
+        Args:
+            topic: what it is about; the same in all.
+            value: made of None, numbers, text, bytes, lists, dicts and numpy arrays, in all at most 256 MiB. A tuple
+                becomes a list; arrays keep shape and dtype.
+            timeout_secs: how long to wait for the others; None is as long as `connect_peers` was told.
+
+        Raises:
+            DataPointError: The value cannot be sent.
+            ConfigError: It is too large.
+            PeerLostError: A worker was lost, or did not come; the message names it.
+            ClusterError: The workers are in different calls, or one of them has ended already.
+        """
+        return [serialize.loads(each) for each in self._exchange(topic, serialize.dumps(value), timeout_secs)]
+
+    def broadcast(self, topic: str, value: Any = None, *, root: int = 0, timeout_secs: float | None = None) -> Any:
+        """Return one worker's value, in all.
+
+        Args:
+            topic: what it is about; the same in all.
+            value: that of the root; see `gather`. What the others give is left aside.
+            root: the rank of the worker whose value it is; the same in all.
+            timeout_secs: see `gather`.
+
+        Raises:
+            The same as `gather`.
+        """
+        check_count("Peers.broadcast", "root", root, 0, self.size - 1)
+        data = serialize.dumps(value) if self.rank == root else b""
+        return serialize.loads(self._exchange(f"{topic} from worker {root}", data, timeout_secs)[root])
+
+    def barrier(self, topic: str, *, timeout_secs: float | None = None) -> None:
+        """Wait until all workers have come.
+
+        Args:
+            topic: what for; the same in all.
+            timeout_secs: see `gather`.
+
+        Raises:
+            The same as `gather`.
+        """
+        self._exchange(topic, b"", timeout_secs)
+
+    def note_step(self, step: int) -> None:
+        """Say which step this worker begins; it costs no more than keeping a number.
+
+        A worker that stays in a step for `straggler_secs` while others are further, or wait for it in an exchange, is
+        named in the log of all. One that ends with fewer steps than others make is an error in all.
+
+        Args:
+            step: its number; called before each step.
+        """
+        if self._line is not None:
+            self._line.step = step
+
+    def on_lost(self, function: Callable[[ClusterError], None]) -> None:
+        """Have a function called once, in a thread of its own, when the workers cannot go on together.
+
+        Args:
+            function: is given the error, which says what happened: to end a step that waits for a lost worker.
+        """
+        if self._line is not None:
+            self._line.on_error(function)
+
+    def check(self) -> None:
+        """Raise what has gone wrong, if anything has.
+
+        Raises:
+            PeerLostError: A worker was lost, or failed.
+            ClusterError: The workers have made different calls or numbers of steps.
+        """
+        error = None if self._line is None else self._line.error
+        if error is not None:
+            raise type(error)(*error.args)
+
+    def report_failure(self, text: str) -> None:
+        """Tell the others why this process is about to end; nothing, if it ends since another was lost.
+
+        Args:
+            text: what went wrong here.
+        """
+        if self._line is None or self._line.error is not None or self._is_closed:
+            return
+        self._line.send({"do": "failed", "text": text})
+        self._line.wait_until_heard("heard", FAREWELL_SECS)
+
+    def close(self) -> None:
+        """End in order: no loss for the others.
+
+        Worker 0 waits until the others have ended too, since it is the one that they are connected to.
+        """
+        if self._line is None or self._is_closed:
+            return
+        self._is_closed = True
+        has_failed = self._line.error is not None
+        if not has_failed:
+            self._line.send({"do": "bye"})
+            self._line.wait_until_heard("over", self._limits.heartbeat_secs)
+        self._line.close()
+        if self._hub is not None:
+            self._hub.close(FAREWELL_SECS if has_failed else self._limits.timeout_secs)
+
+    def __enter__(self) -> "Peers":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            self.report_failure(f"{type(error).__name__}: {error}")
+        self.close()
+
+    def _exchange(self, topic: str, data: bytes, timeout_secs: float | None) -> list[bytes]:
+        check_text("Peers.gather", "topic", topic)
+        if timeout_secs is not None:
+            check_number("Peers.gather", "timeout_secs", timeout_secs, 0, is_low_allowed=False)
+        if len(data) > LARGEST_VALUE_BYTES:
+            raise ConfigError(
+                f"the value for {topic!r} has {len(data)} bytes: wanted at most {LARGEST_VALUE_BYTES}; tensors of a "
+                "step go through TensorFlow, and files through a file system"
+            )
+        if self._line is None:
+            return [data]
+        if self._is_closed:
+            raise ClusterError(f"worker {self.rank} has closed its line to the others: {topic!r} cannot be exchanged")
+        secs = self._limits.timeout_secs if timeout_secs is None else timeout_secs
+        with self._turn:
+            self.check()
+            self._number += 1
+            self._line.send({"do": "gather", "number": self._number, "topic": topic, "limit": secs}, data)
+            values = self._line.wait_for_result(self._number, secs + self._limits.heartbeat_secs)
+        if values is None:
+            self.check()
+            raise PeerLostError(f"worker 0 did not answer to {topic!r} within {secs:g} s", (0,))
+        return values
+
+
+@check_arguments
+def connect_peers(
+    member: ClusterMember,
+    *,
+    heartbeat_secs: float = 10.0,
+    straggler_secs: float = 60.0,
+    timeout_secs: float = 300.0,
+) -> Peers:
+    """Connect this worker to the others; all workers call it, once, and wait for each other.
+
+    Args:
+        member: this process; a worker. One that is alone is connected to nobody.
+        heartbeat_secs: after how long of silence a worker is taken for lost. One that is killed is found at once.
+        straggler_secs: after how long a worker that others wait for is named in the log.
+        timeout_secs: how long each waits for the others, here and in each exchange.
+
+    Raises:
+        ConfigError: The process is no worker, or a number cannot be.
+        ClusterError: Not all came in time, and which; or this one was refused, and why; or the port is in use.
+
+    Example:
+        ``peers = connect_peers(resolve_cluster())``
+    """
+    limits = Limits(
+        check_number("connect_peers", "heartbeat_secs", heartbeat_secs, 0, is_low_allowed=False),
+        check_number("connect_peers", "straggler_secs", straggler_secs, 0, is_low_allowed=False),
+        check_number("connect_peers", "timeout_secs", timeout_secs, 0, is_low_allowed=False),
+        LARGEST_VALUE_BYTES,
+    )
+    rank, size, point = member.rank, member.num_workers, member.meeting
+    if rank is None:
+        raise ConfigError(f"connect_peers is for those that train, and {member}")
+    if size == 1:
+        return Peers(None, 0, 1, limits)
+    if point is None:
+        raise ConfigError(f"nothing says where worker 0 listens: wanted a member that resolve_cluster made; {member}")
+    hub = Hub(point, limits) if rank == 0 else None
+    try:
+        connection = hub.start() if hub is not None else _come(point, rank, limits.timeout_secs)
+        line = Line(connection, size, limits)
+        peers = Peers(line, rank, size, limits, hub=hub)
+        # Worker 0 says who is missing, and may have begun later than this one.
+        if not line.wait_until_heard("complete", 2 * limits.timeout_secs):
+            peers.check()
+            raise PeerLostError(f"worker 0 at {point.master} did not say that all have come", (0,))
+    except BaseException:
+        peers.close()
+        raise
+    return peers
+
+
+def _come(point: MeetingPoint, rank: int, timeout_secs: float) -> socket.socket:
+    """Return a connection to worker 0, which has let this worker in."""
+    deadline = time.monotonic() + timeout_secs
+    while True:
+        connection = connect(point, rank, deadline)
+        try:
+            answer = _ask(connection, point, rank)
+        except OSError as error:
+            connection.close()
+            if time.monotonic() > deadline:
+                raise ClusterError(f"worker {rank} has lost worker 0 at {point.master}: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            if "let_in" in answer:
+                return connection
+            connection.close()
+        # The listener of the rendezvous was still there.
+        time.sleep(_RETRY_SECS)
+
+
+def _ask(connection: socket.socket, point: MeetingPoint, rank: int) -> dict[str, Any]:
+    number, theirs = present(connection, point, rank, "line")
+    answer = receive(connection)
+    refused = answer.get("refused")
+    if refused == "again":
+        return answer
+    if refused is not None:
+        raise ClusterError(f"worker {rank} of {point.size} is told by worker 0 at {point.master}: {refused}")
+    if not is_proven(answer.get("proof"), point.secret, "line", number, theirs, {"let_in": rank}):
+        raise ClusterError(f"who answers at {point.master} does not know the secret of worker {rank}")
+    return answer
