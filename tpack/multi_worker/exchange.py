@@ -1,0 +1,370 @@
+"""Reduce gradients over the workers, each of which has a graph of its own.
+
+Graphs meet in queues on the workers' servers. Gradients are joined to a few vectors, buckets, in the order in which the
+backward pass makes them, so that the first ones travel while it goes on. Each bucket is cut into W parts, one for each
+worker: every worker hands part o to worker o, which adds the W of them and hands the sum to everybody. So each number
+travels twice, which is what a ring does too, and in two hops.
+
+**Who waits where.** A worker fills queues on its own server alone, and takes from those of the others: what crosses the
+wire is always what somebody asks for, as early as it is there. A queue has one who fills it and one who takes, who
+pass a queue once a step in turn, so nobody can be ahead by more than one step, and nothing is ever full.
+
+**Equal to the last bit.** One worker adds a part, in the same order in every run, and all of them take that sum.
+
+**Nothing old.** The name of a queue has that of the run in it, which no other run has.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow.compat.v1 as tf
+
+from tpack.cluster.member import ClusterMember
+from tpack.errors import ConfigError, ReductionError
+from tpack.multi_worker.servers import task_device
+from tpack.reduction.sums import concat_slices, divide, on_device, sum_tensors
+from tpack.tower.grads import Gradient, ReduceOp, gradient_values, is_sparse
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_text, shown
+
+WIRE_DTYPES = ("float16", "bfloat16")
+BUCKET_BYTES = 4 * 2**20
+MAX_BUCKETS = 8
+PIECE_BYTES = 2 * 2**20
+"""A part is sent in pieces of this size, side by side, since a connection carries one tensor after the other."""
+
+_QUEUE_SIZE = 2
+
+
+@check_arguments
+@dataclass(frozen=True)
+class WorkerGroup:
+    """The workers that exchange something, as one of them sees it.
+
+    Args:
+        tasks: the tasks of all workers by rank, as `task_device` names them.
+        rank: which of them this one is.
+        run: a name that all of them have, and no other training that ever uses their servers.
+
+    Raises:
+        ConfigError: There is no such rank, or the name is empty.
+    """
+
+    tasks: Sequence[str]
+    rank: int
+    run: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", tuple(self.tasks))
+        check_count(self, "rank", self.rank, 0, len(self.tasks) - 1)
+        check_text(self, "run", self.run)
+
+    @staticmethod
+    def of_member(member: ClusterMember, run: str) -> "WorkerGroup":
+        """Return the group of all workers of a cluster.
+
+        Args:
+            member: a worker.
+            run: see the class.
+
+        Raises:
+            ConfigError: It is no worker.
+        """
+        if member.rank is None:
+            raise ConfigError(f"wanted a worker, but {member}")
+        ranks = range(member.num_workers)
+        return WorkerGroup([task_device(member, rank) for rank in ranks], member.rank, run)
+
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+        return len(self.tasks)
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The ranks of the others."""
+        return tuple(rank for rank in range(self.size) if rank != self.rank)
+
+    def device(self, rank: int | None = None) -> str:
+        """Return the CPU of a worker, by default of this one."""
+        return f"{self.tasks[self.rank if rank is None else rank]}/device:CPU:0"
+
+    def put(self, name: str, receiver: int, tensors: Sequence[tf.Tensor]) -> tf.Operation:
+        """Return the operation that hands tensors to another worker, on this one's server.
+
+        Args:
+            name: what they are called, once for each sender and receiver of a run.
+            receiver: its rank.
+            tensors: one or more; the receiver knows their dtypes.
+        """
+        with on_device(self.device()):
+            return self._queue(name, self.rank, receiver, [tensor.dtype.base_dtype for tensor in tensors]).enqueue(
+                list(tensors)
+            )
+
+    def take(
+        self, name: str, sender: int, dtypes: Sequence[tf.DType], shapes: Sequence[tf.TensorShape] | None = None
+    ) -> list[tf.Tensor]:
+        """Return the tensors that another worker hands to this one, as soon as it does.
+
+        Args:
+            name: what they are called.
+            sender: its rank.
+            dtypes: those of the tensors.
+            shapes: what is known of their shapes.
+        """
+        with on_device(self.device(sender)):
+            taken = self._queue(name, sender, self.rank, dtypes).dequeue()
+        tensors = list(taken) if len(dtypes) > 1 else [taken]
+        for tensor, shape in zip(tensors, shapes or (), strict=shapes is not None):
+            tensor.set_shape(shape)
+        return tensors
+
+    def _queue(self, name: str, sender: int, receiver: int, dtypes: Sequence[tf.DType]) -> tf.FIFOQueue:
+        shared_name = f"{self.run}/{name}/{sender}_to_{receiver}"
+        return tf.FIFOQueue(_QUEUE_SIZE, list(dtypes), shared_name=shared_name, name="queue")
+
+
+@check_arguments
+@dataclass(frozen=True)
+class Exchange:
+    """How gradients are exchanged between workers.
+
+    Args:
+        wire_dtype: ``"float16"`` or ``"bfloat16"``: float32 and float64 are rounded to it for their way between
+            workers, once as a summand and once as a sum, and added in float32. None sends them as they are.
+        bucket_bytes: the size that a bucket should have, in bytes before rounding. There are at most `MAX_BUCKETS`.
+
+    Raises:
+        ConfigError: Another dtype, or a size of less than 1.
+    """
+
+    wire_dtype: str | tf.DType | None = None
+    bucket_bytes: int = BUCKET_BYTES
+
+    def __post_init__(self) -> None:
+        if self.wire_dtype is not None:
+            name = getattr(self.wire_dtype, "name", self.wire_dtype)
+            if name not in WIRE_DTYPES:
+                raise ConfigError(f"wanted {' or '.join(WIRE_DTYPES)} as the wire_dtype, got {shown(self.wire_dtype)}")
+            object.__setattr__(self, "wire_dtype", tf.as_dtype(name))
+        check_count(self, "bucket_bytes", self.bucket_bytes)
+
+    def dtype_on_wire(self, dtype: tf.DType) -> tf.DType:
+        """Return the dtype in which numbers of a dtype travel."""
+        is_rounded = self.wire_dtype is not None and dtype.name in ("float32", "float64")
+        return self.wire_dtype if is_rounded else dtype
+
+
+@check_arguments
+def all_reduce_between_workers(
+    group: WorkerGroup,
+    grads: Sequence[Gradient],
+    op: ReduceOp = ReduceOp.MEAN,
+    *,
+    name: str = "gradients",
+    exchange: Exchange | None = None,
+    ready_order: Sequence[int] | None = None,
+) -> list[Gradient]:
+    """Reduce N gradients of each worker over the workers, all of which have to call this alike.
+
+    Whatever fetches one of the results exchanges the whole bucket, so all workers have to run the same of them in each
+    of their steps, and nothing of them besides: else they wait for each other.
+
+    Args:
+        group: the workers.
+        grads: this worker's, dense with shapes that are known, or ``IndexedSlices``.
+        op: sum or mean over the workers.
+        name: tells this exchange from others of the run.
+        exchange: how; None means ``Exchange()``.
+        ready_order: the indices of the gradients, the first to become ready first; None takes the order in which their
+            operations were created.
+
+    Returns:
+        N gradients on the worker's CPU, equal to the last bit on all workers; with one worker, ``grads`` themselves.
+
+    Shapes:
+        Dense ones as they came. The first dimension of sparse ones is the sum over the workers.
+
+    Raises:
+        ReductionError: A gradient cannot be reduced, its shape is not known, or the order is none.
+    """
+    _check_gradients(grads, op)
+    order = _creation_order(grads) if ready_order is None else list(ready_order)
+    if sorted(order) != list(range(len(grads))):
+        raise ReductionError(f"wanted an order of {len(grads)} gradients, each once, got {order}")
+    if group.size == 1:
+        return list(grads)
+    how = exchange or Exchange()
+    results: dict[int, Gradient] = {}
+    with tf.name_scope(f"exchange_{name}"):
+        for number, bucket in enumerate(plan_buckets(grads, order, how.bucket_bytes)):
+            sums = _Parts(group, how, op, f"{name}/{number}").reduce([grads[n] for n in bucket])
+            results.update(zip(bucket, sums, strict=True))
+        for n in (n for n in order if is_sparse(grads[n])):
+            results[n] = _gather_slices(group, how, op, f"{name}/rows{n}", grads[n])
+    return [results[n] for n in range(len(grads))]
+
+
+def plan_buckets(grads: Sequence[Gradient], order: Sequence[int], bucket_bytes: int) -> list[list[int]]:
+    """Divide the dense gradients of each dtype into neighbours in an order, of about as many bytes each.
+
+    Args:
+        grads: N gradients.
+        order: their indices, the first to become ready first.
+        bucket_bytes: about how many.
+
+    Returns:
+        The indices in each bucket, in the order in which the buckets are ready.
+    """
+    of_dtype: dict[tf.DType, list[int]] = {}
+    for n in order:
+        if not is_sparse(grads[n]):
+            of_dtype.setdefault(grads[n].dtype.base_dtype, []).append(n)
+    place = {n: position for position, n in enumerate(order)}
+    buckets = [bucket for members in of_dtype.values() for bucket in _divided(grads, members, bucket_bytes)]
+    return sorted(buckets, key=lambda bucket: place[bucket[-1]])
+
+
+def _divided(grads: Sequence[Gradient], members: Sequence[int], bucket_bytes: int) -> list[list[int]]:
+    sizes = [grads[n].shape.num_elements() * grads[n].dtype.size for n in members]
+    total = sum(sizes)
+    count = min(MAX_BUCKETS, max(1, math.ceil(total / bucket_bytes)))
+    buckets: list[list[int]] = [[] for _ in range(count)]
+    before = 0
+    for n, size in zip(members, sizes, strict=True):
+        # A gradient goes where its middle lies.
+        index = int((before + size / 2) * count / total) if total else 0
+        buckets[min(index, count - 1)].append(n)
+        before += size
+    return [bucket for bucket in buckets if bucket]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """One bucket: joined, cut into parts that workers own, added there, and put together again."""
+
+    group: WorkerGroup
+    how: Exchange
+    op: ReduceOp
+    name: str
+
+    def reduce(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Reduce N tensors of one dtype."""
+        group, dtype = self.group, grads[0].dtype.base_dtype
+        counts = [int(grad.shape.num_elements()) for grad in grads]
+        sizes = _even(sum(counts), group.size)
+        with on_device(group.device()):
+            joined = tf.concat([tf.reshape(grad, [-1]) for grad in grads], axis=0)
+            parts = tf.split(tf.cast(joined, self.how.dtype_on_wire(dtype)), sizes)
+        sends = [group.put(f"{self.name}/part", o, self._pieces(parts[o])) for o in group.others]
+        own = self._sum_own(parts[group.rank])
+        with on_device(group.device()):
+            own_pieces = self._pieces(own)
+        sends += [group.put(f"{self.name}/sum", o, own_pieces) for o in group.others]
+        sums = [own if o == group.rank else self._take("sum", o, sizes[o], own.dtype) for o in range(group.size)]
+        with on_device(group.device()), tf.control_dependencies(sends):
+            reduced = tf.split(tf.cast(tf.concat(sums, axis=0), dtype), counts)
+            return [tf.reshape(each, grad.shape) for each, grad in zip(reduced, grads, strict=True)]
+
+    def _sum_own(self, part: tf.Tensor) -> tf.Tensor:
+        """Return the sum or mean of the part that this worker owns."""
+        group, size = self.group, int(part.shape.num_elements())
+        summands = [part if o == group.rank else self._take("part", o, size, part.dtype) for o in range(group.size)]
+        with on_device(group.device()):
+            return sum_tensors(summands, self.op.divisor(group.size))
+
+    def _take(self, what: str, sender: int, size: int, dtype: tf.DType) -> tf.Tensor:
+        sizes = _piece_sizes(size, dtype)
+        pieces = self.group.take(
+            f"{self.name}/{what}", sender, [dtype] * len(sizes), [tf.TensorShape([each]) for each in sizes]
+        )
+        with on_device(self.group.device()):
+            return tf.concat(pieces, axis=0) if len(pieces) > 1 else tf.identity(pieces[0])
+
+    def _pieces(self, part: tf.Tensor) -> list[tf.Tensor]:
+        with on_device(self.group.device()):
+            sizes = _piece_sizes(int(part.shape.num_elements()), part.dtype)
+            return list(tf.split(part, sizes)) if len(sizes) > 1 else [part]
+
+
+def _gather_slices(group: WorkerGroup, how: Exchange, op: ReduceOp, name: str, grad: tf.IndexedSlices) -> Gradient:
+    """Give every worker the rows of all of them, in the order of the ranks."""
+    values, indices = grad.values, grad.indices
+    with on_device(group.device()):
+        sent = tf.cast(values, how.dtype_on_wire(values.dtype.base_dtype))
+    sends = [group.put(name, o, [sent, indices]) for o in group.others]
+    shapes = [tf.TensorShape([None]).concatenate(values.shape[1:]), tf.TensorShape([None])]
+    slices = []
+    for rank in range(group.size):
+        rows = [sent, indices]
+        if rank != group.rank:
+            rows = group.take(name, rank, [sent.dtype, indices.dtype], shapes)
+        with on_device(group.device()):
+            slices.append(tf.IndexedSlices(tf.cast(rows[0], values.dtype.base_dtype), rows[1]))
+    with on_device(group.device()), tf.control_dependencies(sends):
+        gathered = concat_slices(slices)
+        mean = divide(gathered.values, op.divisor(group.size))
+        return tf.IndexedSlices(tf.identity(mean), tf.identity(gathered.indices), grad.dense_shape)
+
+
+@check_arguments
+def copy_from_worker(
+    group: WorkerGroup, variables: Sequence[tf.Variable], *, root: int = 0, name: str = "variables"
+) -> tf.Operation:
+    """Return the operation that gives variables of all workers the values that they have on one of them.
+
+    Args:
+        group: the workers, all of which have to run it.
+        variables: this worker's, as many and of the same kinds as those of the others.
+        root: the rank of the worker whose values they are.
+        name: tells this from other copies in the run.
+
+    Raises:
+        ConfigError: There is no such rank.
+    """
+    check_count("copy_from_worker", "root", root, 0, group.size - 1)
+    if group.size == 1 or not variables:
+        return tf.no_op(name=f"copy_{name}")
+    with tf.name_scope(f"copy_{name}"):
+        if group.rank == root:
+            values = [variable.read_value() for variable in variables]
+            return tf.group(*(group.put(name, o, values) for o in group.others))
+        dtypes = [variable.dtype.base_dtype for variable in variables]
+        values = group.take(name, root, dtypes, [variable.shape for variable in variables])
+        assignments = []
+        for variable, value in zip(variables, values, strict=True):
+            with on_device(variable.device):
+                assignments.append(variable.assign(value, read_value=False))
+        return tf.group(*assignments)
+
+
+def _check_gradients(grads: Sequence[Gradient], op: ReduceOp) -> None:
+    for n, grad in enumerate(grads):
+        if not isinstance(grad, tf.Tensor | tf.IndexedSlices):
+            raise ReductionError(f"gradient {n} is {shown(grad)}: wanted a tensor or IndexedSlices")
+        if not is_sparse(grad) and not grad.shape.is_fully_defined():
+            raise ReductionError(
+                f"gradient {n} ({grad.name}) has the shape {grad.shape}, and workers exchange what has a shape that is "
+                "known: give its variable one"
+            )
+        dtype = grad.dtype.base_dtype
+        if not (dtype.is_floating or dtype.is_complex or (dtype.is_integer and op is ReduceOp.SUM)):
+            raise ReductionError(f"gradient {n} ({grad.name}) is of {dtype.name}, which has no {op.value}")
+
+
+def _creation_order(grads: Sequence[Gradient]) -> list[int]:
+    """Return the indices of gradients in the order in which their operations were created, as a backward pass does."""
+    graph = tf.get_default_graph()
+    place = {operation.name: number for number, operation in enumerate(graph.get_operations())}
+    return sorted(range(len(grads)), key=lambda n: place[gradient_values(grads[n]).op.name])
+
+
+def _even(total: int, count: int) -> list[int]:
+    """Divide a number into numbers that differ by one at most."""
+    return [total * (index + 1) // count - total * index // count for index in range(count)]
+
+
+def _piece_sizes(size: int, dtype: tf.DType) -> list[int]:
+    return _even(size, max(1, min(8, math.ceil(size * dtype.size / PIECE_BYTES))))

@@ -1,0 +1,278 @@
+"""Variables that lie on parameter servers, and the builder of workers that share them.
+
+Each worker builds a graph of its own, in which the shared variables lie on tasks of the job ``ps`` and everything else
+in the worker's own task. Graphs of several workers mean the same variable where it has the same name and lies in the same
+container on the same task; so they are placed alike in each, by a rule that looks at nothing but the variables.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.cluster.member import ClusterMember
+from tpack.copying.towers import TowerBuilding
+from tpack.errors import ConfigError
+from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
+from tpack.graph_builder.towers import DataParallelBuilder, align_shared_gradients, build_towers
+from tpack.multi_worker.gradient_queues import GradientQueues
+from tpack.reduction.gradients import check_columns
+from tpack.reduction.sums import on_device, sum_column
+from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tower.devices import LeastLoaded
+from tpack.tower.grads import ReduceOp
+from tpack.types import GradsAndVars
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_choice
+
+CACHING_DEVICES = ("cpu", "gpu", None)
+_HERE = "/device:CPU:0"
+
+
+class ServerPlacement:
+    """Where the variables of one training lie on parameter servers; the same in each worker.
+
+    Args:
+        member: this process.
+        run: what sets this training apart from others that were on the same servers: the name of its container.
+        only: names of variables that are shared; None shares all that TensorFlow counts as global.
+
+    Raises:
+        ConfigError: The cluster has no parameter server.
+    """
+
+    def __init__(self, member: ClusterMember, run: str, *, only: Sequence[str] | None = None) -> None:
+        addresses = member.cluster.get("ps", ())
+        if not addresses:
+            raise ConfigError(f"there is no parameter server to keep the variables: {member}. Start one: launch --ps 1")
+        self.member = member
+        self.run = run
+        self._only = None if only is None else frozenset(only)
+        self.load = LeastLoaded([f"/job:ps/task:{index}/device:CPU:0" for index in range(len(addresses))])
+        self._is_open = False
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Place the variables that are created in this block; inside of another such block it changes nothing."""
+        if self._is_open:
+            yield
+            return
+        self._is_open = True
+        try:
+            with tf.container(self.run), tf.variable_creator_scope(self._create):
+                yield
+        finally:
+            self._is_open = False
+
+    @contextmanager
+    def not_shared(self) -> Iterator[None]:
+        """Leave the variables that are created in this block to whoever creates them."""
+        was_open, self._is_open = self._is_open, False
+        try:
+            yield
+        finally:
+            self._is_open = was_open
+
+    def take(self, size_bytes: int) -> str:
+        """Return the server with the fewest bytes, after adding some to it."""
+        return self.load.take(size_bytes)
+
+    def _create(self, creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
+        if not self._is_open or not self._is_shared(kwargs):
+            return creator(**kwargs)
+        if "use_resource" in kwargs:
+            # Only resource variables can be told apart by a container, and read in part.
+            kwargs["use_resource"] = True
+        with tf.device(self.load.take(0)):
+            variable = creator(**kwargs)
+        self._count(variable)
+        return variable
+
+    def _is_shared(self, kwargs: dict[str, Any]) -> bool:
+        collections = kwargs.get("collections")
+        if collections is not None and tf.GraphKeys.GLOBAL_VARIABLES not in collections:
+            return False
+        return self._only is None or kwargs.get("name") in self._only
+
+    def _count(self, variable: tf.Variable) -> None:
+        """Count a variable where it lies, which is beside another one if it is an optimizer's."""
+        device = tf.DeviceSpec.from_string(variable.device).to_string()
+        size = variable.shape.num_elements()
+        if device in self.load.devices and size is not None:
+            self.load.sizes[self.load.devices.index(device)] += size * variable.dtype.size
+
+
+@check_arguments
+@dataclass(frozen=True)
+class SharingOptions:
+    """How workers share variables.
+
+    Args:
+        is_synchronous: average the gradients of all workers, and apply them once; else each worker applies its own.
+        caching_device: where a worker keeps what it has read in a step: ``"cpu"``, ``"gpu"``, or None to read a
+            variable wherever it is used.
+        partitioner: cuts large variables into parts, each of which lies on some server, as TensorFlow's
+            ``min_max_variable_partitioner`` does; of ``tf.get_variable`` only.
+
+    Raises:
+        ConfigError: There is no such device.
+    """
+
+    is_synchronous: bool = False
+    caching_device: str | None = "cpu"
+    partitioner: Callable[..., Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.caching_device is not None:
+            check_choice(self, "caching_device", self.caching_device, ("cpu", "gpu"))
+
+
+@check_arguments
+class ParameterServerBuilder(DataParallelBuilder):
+    """Lets workers share variables that lie on parameter servers, balanced by bytes.
+
+    The K towers of a worker average their gradients first. Then the worker applies them by itself; or, where training is
+    synchronous, worker 0 does so once for all workers. An embedding's gradient is sent as the rows that were used.
+
+    Args:
+        towers: how many towers each worker has, or the numbers of their GPUs.
+        placement: where the variables lie.
+        options: how they are shared.
+        tower_building: as for `DataParallelBuilder`.
+
+    Raises:
+        ConfigError: The towers cannot be understood.
+        DeviceError: A GPU that the machine, having GPUs, does not have.
+    """
+
+    def __init__(
+        self,
+        towers: int | Sequence[int],
+        placement: ServerPlacement,
+        options: SharingOptions | None = None,
+        *,
+        tower_building: TowerBuilding = "auto",
+    ) -> None:
+        super().__init__(towers, tower_building=tower_building)
+        self._placement = placement
+        self._options = options or SharingOptions()
+
+    def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
+        """Build the towers of this worker and what it does for the others.
+
+        Args:
+            grad_fn: see `GraphBuilder.build`.
+            optimizer_fn: see `GraphBuilder.build`.
+
+        Returns:
+            The train op and the K towers.
+
+        Shapes:
+            K x N gradients are averaged to N in each of W workers; synchronously, W x N to N on the servers.
+
+        Creates:
+            The variables on parameter servers, those of the optimizer beside theirs.
+
+        Raises:
+            TowerMismatchError: The towers returned gradients of different variables.
+            GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
+            ReductionError: A variable has no gradient in some tower.
+
+        Source:
+            tensorpack's trainer of the same name, whose workers are asynchronous; the token queues of
+            ``tf.train.SyncReplicasOptimizer``.
+        """
+        with self._placement.scope(), self._reading():
+            towers = build_towers(
+                grad_fn, self.devices, [False] * len(self.devices), tower_building=self._tower_building
+            )
+            pairs = average_in_worker(align_shared_gradients(towers.outputs))
+            optimizer = check_optimizer(optimizer_fn())
+            if self._options.is_synchronous:
+                train_op = apply_once(pairs, optimizer, self._placement.member)
+            else:
+                train_op = optimizer.apply_gradients(pairs, name="train_op")
+        return BuildResult(train_op, towers.contexts)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Set how variables are read, and which are cut, in the variable scope of the towers."""
+        with ExitStack() as scopes:
+            arguments: dict[str, Any] = {}
+            if self._options.caching_device is not None:
+                arguments["caching_device"] = self._caching_device()
+            if self._options.partitioner is not None:
+                arguments["partitioner"] = self._options.partitioner
+            if arguments:
+                around = tf.get_variable_scope()
+                scopes.enter_context(tf.variable_scope(around, auxiliary_name_scope=False, **arguments))
+            yield
+
+    def _caching_device(self) -> str | Callable[[tf.Operation], str]:
+        if self._options.caching_device == "cpu":
+            return _HERE
+        load = LeastLoaded(self.devices)
+
+        def lightest(operation: tf.Operation) -> str:
+            size = operation.outputs[0].shape.num_elements() if operation.outputs else None
+            return load.take((size or 0) * operation.outputs[0].dtype.size if operation.outputs else 0)
+
+        return lightest
+
+
+def average_in_worker(tower_grads: Sequence[GradsAndVars]) -> GradsAndVars:
+    """Average the gradients of a worker's towers on its CPU, before they leave it.
+
+    Args:
+        tower_grads: K lists of N (gradient, variable) pairs, of variables that the towers share.
+
+    Returns:
+        N pairs.
+
+    Shapes:
+        K x N x 2; returned: N x 2.
+
+    Raises:
+        ReductionError: The gradients of the towers differ in kind, dtype or shape.
+    """
+    columns = check_columns([[grad for grad, _ in tower] for tower in tower_grads], ReduceOp.MEAN)
+    variables = [variable for _, variable in tower_grads[0]]
+    if len(tower_grads) == 1:
+        return list(tower_grads[0])
+    with tf.name_scope("average_in_worker"), on_device(_HERE):
+        return [
+            (sum_column(column, ReduceOp.MEAN), variable) for column, variable in zip(columns, variables, strict=True)
+        ]
+
+
+def apply_once(
+    pairs: GradsAndVars,
+    optimizer: tf.train.Optimizer,
+    member: ClusterMember,
+    *,
+    after: Callable[[], Sequence[tf.Operation]] = tuple,
+) -> tf.Operation:
+    """Average the gradients of all workers on the servers, apply them once, and let all workers go on.
+
+    Args:
+        pairs: this worker's gradients, of variables on parameter servers.
+        optimizer: worker 0's applies them.
+        member: this process.
+        after: builds what a worker does when the variables have been updated, before its step is over.
+
+    Returns:
+        One step of this worker.
+    """
+    queues = GradientQueues(member)
+    sent = queues.send(pairs)
+    if member.is_chief:
+        update = optimizer.apply_gradients(queues.averaged(pairs), name="apply_gradients")
+        with tf.control_dependencies([update]):
+            released = queues.release()
+    else:
+        released = queues.wait()
+    with tf.control_dependencies([released]):
+        rest = after()
+    return tf.group(*sent, released, *rest, name="train_op")
