@@ -1,0 +1,8 @@
+"""Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
+
+from tpack.callbacks.monitors.base import MonitorBase as MonitorBase
+from tpack.callbacks.monitors.group import Monitors as Monitors
+from tpack.callbacks.monitors.json_writer import JSONWriter as JSONWriter
+from tpack.callbacks.monitors.writers import ScalarPrinter as ScalarPrinter
+from tpack.callbacks.monitors.writers import SendMonitorData as SendMonitorData
+from tpack.callbacks.monitors.writers import TFEventWriter as TFEventWriter
