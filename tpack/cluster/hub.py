@@ -263,7 +263,11 @@ class Hub:
         self._selector.unregister(worker.channel)
         worker.channel.close()
         if worker.is_here:
-            what = "its connection was closed without a word" if isinstance(error, EOFError) else str(error)
+            what = (
+                "its connection was closed without a word"
+                if isinstance(error, EOFError)
+                else f"its connection broke ({error})"
+            )
             self._lose(rank, f"worker {rank} was lost: {what}. It was killed, or crashed, or ended without closing")
 
     def _do(self, rank: int, worker: _Worker, message: Message) -> None:

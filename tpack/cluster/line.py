@@ -71,6 +71,11 @@ class Line:
             self._changed.wait_for(lambda: number in self._results or self.error is not None, secs)
             return self._results.pop(number, None)
 
+    def wait_for_error(self, secs: float) -> bool:
+        """Wait until something goes wrong; return whether it has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.error is not None, secs)
+
     def on_error(self, function: Callable[[ClusterError], None]) -> None:
         """Have a function called, in a thread of its own, when something goes wrong; at once if it has already."""
         with self._changed:
@@ -130,7 +135,11 @@ class Line:
     def _lose_worker_0(self, error: Exception) -> None:
         if self._is_closing or "over" in self._heard:
             return
-        what = "its connection was closed without a word" if isinstance(error, EOFError) else str(error)
+        what = (
+            "its connection was closed without a word"
+            if isinstance(error, EOFError)
+            else f"its connection broke ({error})"
+        )
         text = f"worker 0 was lost: {what}. It was killed, or crashed, or ended without closing"
         self._fail(PeerLostError(text, (0,)))
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tpack.cluster.exit_codes import end_soon_after_main_thread, end_with_code_of_uncaught
 from tpack.cluster.handshake import MeetingPoint, connect, is_proven, present, receive
 from tpack.cluster.hub import FAREWELL_SECS, Hub, Limits
 from tpack.cluster.line import Line
@@ -136,9 +137,19 @@ class Peers:
             PeerLostError: A worker was lost, or failed.
             ClusterError: The workers have made different calls or numbers of steps.
         """
-        error = None if self._line is None else self._line.error
+        error = self.error
         if error is not None:
-            raise type(error)(*error.args)
+            raise error
+
+    @property
+    def error(self) -> ClusterError | None:
+        """What has gone wrong, for `check`; a new object each time, since a raised one keeps where it was raised."""
+        error = None if self._line is None else self._line.error
+        return None if error is None else type(error)(*error.args)
+
+    def wait_until_lost(self) -> bool:
+        """Wait as long as it takes to know that another worker was lost; return whether one was."""
+        return self._line is not None and self._line.wait_for_error(1.5 * self._limits.heartbeat_secs)
 
     def report_failure(self, text: str) -> None:
         """Tell the others why this process is about to end; nothing, if it ends since another was lost.
@@ -248,6 +259,8 @@ def connect_peers(
     except BaseException:
         peers.close()
         raise
+    end_with_code_of_uncaught(rank)
+    peers.on_lost(lambda error: end_soon_after_main_thread(error, rank))
     return peers
 
 
