@@ -105,6 +105,23 @@ class ShardData(ProxyDataFlow):
         _check_length(length_or_none(self.ds), size, self.remainder)
         self._place = rank, size
 
+    def be_of(self, rank: int, size: int) -> None:
+        """Be the share of a worker whose place is known now, unless it was given another one.
+
+        Args:
+            rank: the number of the worker.
+            size: the number of workers.
+
+        Raises:
+            ConfigError: It was given another place, or the points cannot be dealt out; nothing was changed.
+        """
+        if self.is_given and self._place != (rank, size):
+            raise ConfigError(
+                f"ShardData was given rank={self.rank} and size={self.size}, and this is worker {rank} of {size}: "
+                "leave both out, and it takes those of the trainer"
+            )
+        self.take_place(rank, size)
+
     def __len__(self) -> int:
         rounds, rest = divmod(len(self.ds), self.size)
         has_more = {"wrap": rest > 0, "keep": self.rank < rest}

@@ -3,13 +3,16 @@
 An inferencer says which tensors it wants of each batch, is given their values batch by batch, and makes statistics of
 them in the end. It does not know how many towers there are: it is called once for each batch, in the order of the
 data, so that the same data give the same statistics on one device and on eight.
+
+Where several workers train, each takes in a share of the data, and what they have accumulated is merged before the
+statistics are made: counts and sums, not means, so that these are those of one process over all data.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -39,6 +42,14 @@ class Inferencer(Callback):
 
     It is a callback as well: its `_setup_graph`, `_before_train` and `_after_train` are called with those of the
     runner.
+
+    One that also overrides `_state` and `_merge` is evaluated by several workers together, each on its share of the
+    data::
+
+        inferencer._merge([the inferencer._state() of each worker, by rank])       # before _after_inference(), in all
+
+    One that does not is evaluated by the chief over all data. So is a subclass of one that does if it takes in batches
+    in another way: it overrides `_state` and `_merge` too, if only to call those of the base.
     """
 
     def get_fetches(self) -> list[str]:
@@ -57,20 +68,44 @@ class Inferencer(Callback):
         """Begin a pass over the data."""
         self._before_inference()
 
-    def after_inference(self) -> None:
-        """Finish the pass and give the statistics to the monitors.
+    def after_inference(self) -> Mapping[str, SupportsFloat]:
+        """Finish the pass and give the statistics to the monitors; return them.
 
         Raises:
             CallbackError: `_after_inference` returned something else than numbers by name.
         """
         statistics = self._after_inference()
         if statistics is None:
-            return
+            return {}
         if not isinstance(statistics, Mapping):
             raise CallbackError(f"{self}._after_inference returns a dict of numbers or None, got {statistics!r}")
+        self.report(statistics)
+        return statistics
+
+    def report(self, statistics: Mapping[str, SupportsFloat]) -> None:
+        """Give statistics to the monitors."""
         for name, value in statistics.items():
             self._claim(name)
             self.trainer.monitors.put_scalar(name, value)
+
+    def state(self) -> Any:
+        """Return what was accumulated in this pass, for `merge` in all workers."""
+        return self._state()
+
+    def merge(self, states: Sequence[Any]) -> None:
+        """Accumulate what the workers did, in place of what this one did.
+
+        Args:
+            states: the `state` of each, by rank; what was a tuple is a list.
+        """
+        self._merge(states)
+
+    @property
+    def can_merge(self) -> bool:
+        """Whether it merges all that it takes in: nothing is taken in by a class that those who merge do not know."""
+        merged_by = max(_place_of(self, name) for name in ("_state", "_merge"))
+        taken_in_by = min(_place_of(self, name) for name in _TAKING_IN)
+        return merged_by <= taken_in_by and type(self)._merge is not Inferencer._merge
 
     def _claim(self, name: str) -> None:
         """Warn of a statistic that two inferencers report: of such values one covers the other."""
@@ -94,6 +129,14 @@ class Inferencer(Callback):
     def _after_inference(self) -> Mapping[str, SupportsFloat] | None:
         """Return the statistics of the pass."""
         return None
+
+    def _state(self) -> Any:
+        """Return what was accumulated: made of None, numbers, text, bytes, lists, dicts and numpy arrays."""
+        raise NotImplementedError(f"{type(self).__name__} must override _state to be evaluated by several workers")
+
+    def _merge(self, states: Sequence[Any]) -> None:
+        """Accumulate what `_state` returned in each worker, in place of what is there."""
+        raise NotImplementedError(f"{type(self).__name__} must override _merge to be evaluated by several workers")
 
 
 @check_arguments
@@ -120,6 +163,13 @@ class BinaryClassificationStats(Inferencer):
     def _on_fetches(self, results: Sequence[np.ndarray]) -> None:
         predictions, labels = results
         self._counts.feed(predictions, labels)
+
+    def _state(self) -> dict[str, int]:
+        return dict(vars(self._counts))
+
+    def _merge(self, states: Sequence[dict[str, int]]) -> None:
+        for name in vars(self._counts):
+            setattr(self._counts, name, sum(counts[name] for counts in states))
 
     def _after_inference(self) -> dict[str, float]:
         return {f"{self._prefix}_precision": self._counts.precision, f"{self._prefix}_recall": self._counts.recall}
@@ -179,6 +229,14 @@ class ClassificationError(Inferencer):
             )
         self._rate.feed(float(np.sum(wrong, dtype=np.float64)), wrong.size)
 
+    def _state(self) -> list[float]:
+        return [self._rate.count, self._rate.total]
+
+    def _merge(self, states: Sequence[Sequence[float]]) -> None:
+        self._rate = RatioCounter()
+        for count, total in states:
+            self._rate.feed(count, total)
+
     def _after_inference(self) -> dict[str, float]:
         return {self._summary_name: self._rate.ratio}
 
@@ -221,11 +279,28 @@ class ScalarStats(Inferencer):
             self._sums[position].append(float(np.sum(value, dtype=np.float64)))
             self._counts[position] += int(np.size(value))
 
+    def _state(self) -> list[Any]:
+        return [np.array(sums, np.float64) for sums in self._sums] + [self._counts]
+
+    def _merge(self, states: Sequence[Sequence[Any]]) -> None:
+        # The batches' sums and not their totals: only all of them together are added without rounding.
+        *sums, counts = zip(*states, strict=True)
+        self._sums = [np.concatenate(each).tolist() for each in sums]
+        self._counts = [sum(each) for each in zip(*counts, strict=True)]
+
     def _after_inference(self) -> dict[str, float]:
         means = [
             _add(sums) / count if count else math.nan for sums, count in zip(self._sums, self._counts, strict=True)
         ]
         return dict(zip(self._statistics, means, strict=True))
+
+
+_TAKING_IN = ("before_inference", "_before_inference", "on_fetches", "_on_fetches")
+
+
+def _place_of(inferencer: Inferencer, name: str) -> int:
+    """Return which of the classes of an inferencer defines a method, the most derived being the first."""
+    return next(place for place, kind in enumerate(type(inferencer).__mro__) if name in vars(kind))
 
 
 def _add(numbers: Sequence[float]) -> float:

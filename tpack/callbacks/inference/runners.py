@@ -3,6 +3,9 @@
 A pass takes the data in rounds: in each round every tower takes one batch, and in the last one only as many towers
 run as there are batches left. So each batch is evaluated exactly once, and the inferencers are fed one batch at a
 time.
+
+Where several workers train, each evaluates its share of the batches, and the inferencers merge what they have
+accumulated. Where that cannot be, the chief evaluates all of them, and gives the others the statistics.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.hooks import HookToCallback
 from tpack.callbacks.inference.inferencers import Inferencer
-from tpack.dataflow.base import DataFlow
+from tpack.dataflow.base import DataFlow, length_or_none
+from tpack.dataflow.shard import ShardData, shards_in
 from tpack.errors import CallbackError, ConfigError, DataExhaustedError
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.input_source.base import InputSource
@@ -27,9 +31,14 @@ from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import resolve_devices
 from tpack.tower.tower_func import TowerFunc, TowerHandle
+from tpack.types import Peers
+from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instances
 from tpack.utils.progress import get_tqdm
+
+_LONGEST_WAIT_SECS = 86400.0
+"""How long workers wait for a chief that evaluates alone; one that is lost is noticed long before."""
 
 
 @check_arguments
@@ -39,15 +48,22 @@ class InferenceRunnerBase(Callback):
     The data are begun anew for each pass. What the input source needs around a run (feeds, staging) happens around the
     inference runs only, and an error on one of its threads ends the training with that error.
 
+    With several workers, each evaluates every W-th batch of a dataflow, or what `ShardData` in it gives. The chief
+    evaluates everything, and the log says so, where an inferencer cannot merge (see `Inferencer`) or where the input is
+    not a `DataFlow`, `FeedInput` or `QueueInput`. The statistics are the same in all workers, and those of one process
+    over all data.
+
     Args:
         input: an input source whose size is known.
         infs: one `Inferencer` or several.
 
     Raises:
         WrongTypeError: an argument is something else.
-        ConfigError: the size of the input is unknown or 0, or there is no inferencer.
+        ConfigError: the size of the input is unknown or 0, or there is no inferencer. In `setup_graph`: a `ShardData`
+            would give some points twice or none of some, or is that of another worker.
     """
 
+    _chief_only = False
     _given_tower_func: TowerFunc | None = None
 
     def __init__(self, input: InputSource, infs: Inferencer | Sequence[Inferencer]) -> None:
@@ -60,6 +76,9 @@ class InferenceRunnerBase(Callback):
         self._input_callbacks = Callbacks([])
         self._fetches: list[list[list[tf.Tensor]]] = []
         self._session: HookedSession
+        # The workers that evaluate together, and whether each does its share or the chief all of it.
+        self._peers: Peers | None = None
+        self._is_split = False
 
     def register_hook(self, hook: tf.train.SessionRunHook) -> None:
         """Add a `tf.train.SessionRunHook` around the runs of the inference loop; before `setup_graph` only.
@@ -84,7 +103,10 @@ class InferenceRunnerBase(Callback):
         return tower_func
 
     def _setup_graph(self) -> None:
-        self._input_callbacks = Callbacks(self._input.setup(self._tower_func.input_signature))
+        self._take_share()
+        callbacks = self._input.setup(self._tower_func.input_signature)
+        # An input that nothing is taken from must not begin to read.
+        self._input_callbacks = Callbacks(callbacks if self._size else [])
         towers = self._build_towers()
         self._fetches = [[inf.get_tensors(tower) for inf in self._infs] for tower in towers]
         self._check_fetches(towers)
@@ -93,6 +115,22 @@ class InferenceRunnerBase(Callback):
             self._input_callbacks.setup_graph(self.trainer)
         for callback in (*self._hooks, *self._infs):
             callback.setup_graph(self.trainer)
+
+    def _take_share(self) -> None:
+        """Find out what this worker evaluates, if it is one of several."""
+        peers = self.trainer.peers
+        if peers is None or peers.size == 1:
+            return
+        self._peers = peers
+        unmerged = [str(inf) for inf in self._infs if not inf.can_merge]
+        reason = f"{unmerged[0]} does not say how to merge" if unmerged else _split(self._input, peers)
+        self._is_split = reason is None
+        if self._is_split:
+            self._size = self._input.size()
+        elif peers.rank > 0:
+            self._size = 0
+        else:
+            logger.info(f"{self} runs in the chief alone, over all data: {reason}.")
 
     @property
     def _members(self) -> list[Callback]:
@@ -120,6 +158,33 @@ class InferenceRunnerBase(Callback):
     def _trigger(self) -> None:
         for inf in self._infs:
             inf.before_inference()
+        if self._size:
+            self._run_all()
+        if self._peers is not None and not self._is_split:
+            self._report_those_of_chief(self._peers)
+            return
+        if self._peers is not None:
+            self._merge(self._peers)
+        for inf in self._infs:
+            inf.after_inference()
+
+    def _merge(self, peers: Peers) -> None:
+        """Let each inferencer have what those of all workers have accumulated."""
+        by_worker = peers.gather(f"evaluation by {self}", [inf.state() for inf in self._infs])
+        for inf, states in zip(self._infs, zip(*by_worker, strict=True), strict=True):
+            inf.merge(states)
+
+    def _report_those_of_chief(self, peers: Peers) -> None:
+        """Report the statistics of the chief in all workers, so that what is decided by them is the same in all."""
+        found = [dict(inf.after_inference()) for inf in self._infs] if peers.rank == 0 else []
+        told = [{name: float(value) for name, value in statistics.items()} for statistics in found]
+        told = peers.gather(f"evaluation by {self} in the chief", told, timeout_secs=_LONGEST_WAIT_SECS)[0]
+        if peers.rank > 0:
+            for inf, statistics in zip(self._infs, told, strict=True):
+                inf.report(statistics)
+
+    def _run_all(self) -> None:
+        """Feed the inferencers with all batches of this worker."""
         self._input.reset_state()
         with get_tqdm(total=self._size, desc=str(self)) as bar:
             num_rounds, rest = divmod(self._size, len(self._fetches))
@@ -127,8 +192,6 @@ class InferenceRunnerBase(Callback):
                 self._run_round(self._fetches, bar)
             if rest:
                 self._run_round(self._fetches[:rest], bar)
-        for inf in self._infs:
-            inf.after_inference()
 
     def _run_round(self, fetches: list[list[list[tf.Tensor]]], bar: tqdm) -> None:
         try:
@@ -250,6 +313,30 @@ def _tower_names(tower_func: TowerFunc, given: str | None, ends: Iterable[str]) 
     bases = [given] if given else ["InferenceTower", *(f"InferenceTower_{k}" for k in range(1, len(taken) + 1))]
     choices = [[base + end for end in ends] for base in bases]
     return next((names for names in choices if not taken.intersection(names)), choices[0])
+
+
+def _split(source: InputSource, peers: Peers) -> str | None:
+    """Let a source give one worker's share of its data; return why it cannot.
+
+    Raises:
+        ConfigError: It gives the share of another worker, or not all points once.
+    """
+    # What a subclass does with its data nobody knows.
+    if type(source) not in (FeedInput, QueueInput):
+        return f"{type(source).__name__} cannot be split"
+    flow: DataFlow = source.ds  # type: ignore[attr-defined]
+    shards = shards_in(flow)
+    for shard in shards:
+        shard.be_of(peers.rank, peers.size)
+        length = length_or_none(shard.ds)
+        if shard.remainder != "keep" and (length is None or length % peers.size):
+            raise ConfigError(
+                f"ShardData(remainder={shard.remainder!r}) gives {peers.size} workers some of {length} data points "
+                "twice or not at all: wanted remainder='keep' in an evaluation"
+            )
+    if not shards:
+        source.ds = ShardData(flow, peers.rank, peers.size, remainder="keep")  # type: ignore[attr-defined]
+    return None
 
 
 def _known_size(runner: InferenceRunnerBase, source: InputSource) -> int:
