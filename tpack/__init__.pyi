@@ -250,6 +250,7 @@ from tpack.train import DEFAULT_MONITORS as DEFAULT_MONITORS
 from tpack.train import AsyncMultiGPUTrainer as AsyncMultiGPUTrainer
 from tpack.train import AutoResumeTrainConfig as AutoResumeTrainConfig
 from tpack.train import BuilderTrainer as BuilderTrainer
+from tpack.train import MultiWorkerTrainerReplicated as MultiWorkerTrainerReplicated
 from tpack.train import NoOpTrainer as NoOpTrainer
 from tpack.train import SimpleTrainer as SimpleTrainer
 from tpack.train import SingleCostTrainer as SingleCostTrainer
@@ -264,6 +265,7 @@ from tpack.train import TowerTrainer as TowerTrainer
 from tpack.train import TrainConfig as TrainConfig
 from tpack.train import Trainer as Trainer
 from tpack.train import TrainLoop as TrainLoop
+from tpack.train import WaitLimits as WaitLimits
 from tpack.train import launch_train_with_config as launch_train_with_config
 from tpack.utils import change_env as change_env
 from tpack.utils import execute_only_once as execute_only_once

@@ -17,9 +17,9 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Trainers": {
         "train": (
-            "AsyncMultiGPUTrainer BuilderTrainer NoOpTrainer SimpleTrainer SingleCostTrainer StrategyTrainer "
-            "SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical SyncMultiGPUTrainerParameterServer "
-            "SyncMultiGPUTrainerReplicated TowerTrainer Trainer"
+            "AsyncMultiGPUTrainer BuilderTrainer MultiWorkerTrainerReplicated NoOpTrainer SimpleTrainer "
+            "SingleCostTrainer StrategyTrainer SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical "
+            "SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated TowerTrainer Trainer WaitLimits"
         ),
     },
     "Graph builders and reduction": {

@@ -191,7 +191,7 @@ def all_reduce_between_workers(
         ReductionError: A gradient cannot be reduced, its shape is not known, or the order is none.
     """
     _check_gradients(grads, op)
-    order = _creation_order(grads) if ready_order is None else list(ready_order)
+    order = creation_order(grads) if ready_order is None else list(ready_order)
     if sorted(order) != list(range(len(grads))):
         raise ReductionError(f"wanted an order of {len(grads)} gradients, each once, got {order}")
     if group.size == 1:
@@ -354,7 +354,7 @@ def _check_gradients(grads: Sequence[Gradient], op: ReduceOp) -> None:
             raise ReductionError(f"gradient {n} ({grad.name}) is of {dtype.name}, which has no {op.value}")
 
 
-def _creation_order(grads: Sequence[Gradient]) -> list[int]:
+def creation_order(grads: Sequence[Gradient]) -> list[int]:
     """Return the indices of gradients in the order in which their operations were created, as a backward pass does."""
     graph = tf.get_default_graph()
     place = {operation.name: number for number, operation in enumerate(graph.get_operations())}

@@ -5,6 +5,7 @@ from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS, TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.loop import TrainLoop
+from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.train.tower_trainer import TowerTrainer
@@ -32,6 +33,7 @@ __all__ = [
     "BuilderTrainer",
     "ModelDesc",
     "ModelDescBase",
+    "MultiWorkerTrainerReplicated",
     "NoOpTrainer",
     "SimpleTrainer",
     "SingleCostTrainer",
@@ -46,5 +48,6 @@ __all__ = [
     "TrainConfig",
     "TrainLoop",
     "Trainer",
+    "WaitLimits",
     "launch_train_with_config",
 ]

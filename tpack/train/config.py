@@ -1,6 +1,6 @@
 """Everything about a run but the trainer, checked when it is written down; with the defaults of most runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -117,6 +117,23 @@ class TrainConfig:
         if self._steps_of_pass is not None and self.steps_per_epoch == self._steps_of_pass:
             self.steps_per_epoch = self._steps_of_pass = self._size_of_data(num_towers)
         self.starting_step = min(self.starting_step, self.steps_per_epoch)
+
+    def start(self) -> dict[str, Any]:
+        """Return where training begins, for workers that begin where this one does."""
+        return {
+            "starting_epoch": self.starting_epoch,
+            "starting_step": self.starting_step,
+            "callback_states": self.callback_states,
+        }
+
+    def begin_at(self, start: Mapping[str, Any]) -> None:
+        """Begin where another worker's training does.
+
+        Args:
+            start: what `start` of that one's config returned.
+        """
+        self.starting_epoch, self.starting_step = start["starting_epoch"], start["starting_step"]
+        self.callback_states = dict(start["callback_states"])
 
     def _size_of_data(self, num_towers: int = 1) -> int:
         try:

@@ -42,6 +42,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     signature = model.get_input_signature()
     devices = trainer.devices if isinstance(trainer, BuilderTrainer) else ("",)
     config.fit_to_towers(len(devices))
+    trainer.follow_chief(config)
     logger.info(describe_epoch(config.data, len(devices), config.steps_per_epoch))
     with trainer.graph.as_default():
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)

@@ -18,6 +18,7 @@ from tpack.input_source.base import InputSource
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tfutils.sessinit import SessionInit
 from tpack.tower.tower_func import TowerFunc
+from tpack.train.config import TrainConfig
 from tpack.train.tower_trainer import TowerTrainer
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
@@ -93,6 +94,13 @@ class SingleCostTrainer(TowerTrainer):
                 # A step whose cost is not finite is skipped, and the next one may be as good as any.
                 self.train_op = tf.group(self.train_op, optimizers.loss_scale.update(), name="scaled_train_op")
                 self.register_callback(LossScaleReport(optimizers.loss_scale, checks_cost=self.checks_cost))
+
+    def follow_chief(self, config: TrainConfig) -> None:
+        """Let a config begin where that of the chief does, where several workers train.
+
+        Args:
+            config: this worker's, which is changed before anything is built.
+        """
 
     def check_is_new(self) -> None:
         """Refuse to build a second model in the graph of the first.

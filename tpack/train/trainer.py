@@ -104,7 +104,7 @@ class Trainer(metaclass=InOwnGraph):
     steps_per_call = 1
 
     def __init__(self) -> None:
-        check_only_process(type(self).__name__)
+        self._check_processes()
         self.graph = tf.get_default_graph()
         self.train_op: Fetches = None
         self.input_source: DataSource | None = None
@@ -128,6 +128,10 @@ class Trainer(metaclass=InOwnGraph):
         if type(self).run_step is Trainer.run_step:
             # One of the user's own may run the train op several times in a step.
             let_seeds_follow_steps()
+
+    def _check_processes(self) -> None:
+        """Refuse to be one of several processes; a trainer of several has nothing to refuse."""
+        check_only_process(type(self).__name__)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -381,6 +385,7 @@ class Trainer(metaclass=InOwnGraph):
         self._callbacks.before_train()
         self._callbacks.load_saved_state(self.resumed_states)
         for epoch in range(self.loop.starting_epoch, self.loop.max_epoch + 1):
+            self._meet_before(epoch)
             self.loop.start_epoch(epoch)
             logger.info(f"Start Epoch {epoch} ...")
             self._callbacks.before_epoch()
@@ -393,6 +398,9 @@ class Trainer(metaclass=InOwnGraph):
             self._callbacks.trigger_epoch()
             interruption.check()
         logger.info("Training has finished!")
+
+    def _meet_before(self, epoch_num: int) -> None:
+        """Wait for other processes before an epoch, where there are any."""
 
     def _run_epoch(self, interruption: Interruption) -> None:
         loop, trigger_step = self.loop, self._callbacks.bound("trigger_step")

@@ -77,7 +77,7 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
-        reducer = _reducer_for(gpus, mode)
+        reducer = reducer_for_towers(gpus, mode)
         builder = SyncMultiGPUReplicatedBuilder(gpus, average, reducer, tower_building=tower_building)
         super().__init__(builder, precision=precision, compile=compile)
 
@@ -103,7 +103,7 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
-        reducer = _reducer_for(gpus, "hierarchical")
+        reducer = reducer_for_towers(gpus, "hierarchical")
         builder = SyncMultiGPUReplicatedBuilder(gpus, average, reducer, tower_building=tower_building)
         super().__init__(builder, precision=precision, compile=compile)
 
@@ -272,7 +272,7 @@ class StrategyBuilder(GraphBuilder):
         return BuildResult(train_op, tuple(towers[index] for index in sorted(towers)))
 
 
-def _reducer_for(gpus: int | Sequence[int], mode: ReductionMode) -> Reducer:
+def reducer_for_towers(gpus: int | Sequence[int], mode: ReductionMode) -> Reducer:
     """Return the reducer that a mode stands for, and log why it is taken."""
     devices = resolve_devices(gpus)
     choice = reducer_for_mode(mode, devices)

@@ -86,6 +86,20 @@ def begin_at_step(num_steps: int) -> None:
         tf.set_random_seed(randomness.seed_of_run)
 
 
+def differ_by_worker(rank: int) -> None:
+    """Give the current graph, before it is built, another seed on each worker, as if the program had given it.
+
+    Else all workers would draw the same masks for different data.
+
+    Args:
+        rank: the worker's; that with rank 0 keeps the seed.
+    """
+    graph = built_graph()
+    if rank:
+        base = _SEED_WITHOUT_ANY if graph.seed is None else graph.seed
+        tf.set_random_seed(_hashed(f"{base} worker {rank}") % 2**31)
+
+
 def uniform_of_step(kind: str, seed: int | None = None) -> Sampler | None:
     """Return a function that draws from [0, 1) for the current tower, and other numbers at each step.
 
