@@ -69,23 +69,53 @@ def test_elements_that_do_not_fit_are_an_error(graph, change, message):
         source.get_input_tensors()
 
 
-def make_eagerly():
-    with tensorflow.init_scope():
-        return tensorflow.data.Dataset.range(3)
+def of_arrays():
+    dataset = tensorflow.data.Dataset.from_tensor_slices(
+        (np.zeros([8, 3, 2], np.float32), np.arange(8, dtype=np.int32))
+    )
+    return dataset.shuffle(8, seed=1).map(lambda image, label: (image + 1.0, label)).take(6)
 
 
-def make_elsewhere():
-    with tf.Graph().as_default():
-        return tf.data.Dataset.range(3)
+def of_python():
+    signature = (tensorflow.TensorSpec([3, 2], tf.float32), tensorflow.TensorSpec([], tf.int32))
+    return tensorflow.data.Dataset.from_generator(
+        lambda: ((np.ones([3, 2]), k) for k in range(6)), output_signature=signature
+    )
 
 
-@pytest.mark.parametrize("make", [make_eagerly, make_elsewhere])
-def test_a_dataset_of_another_graph_is_an_error(make):
+def of_a_table():
+    values = tensorflow.lookup.KeyValueTensorInitializer(np.arange(6), np.arange(6, dtype=np.int32))
+    table = tensorflow.lookup.StaticHashTable(values, -1)
+    return tensorflow.data.Dataset.range(6).map(lambda k: (tf.ones([3, 2]), table.lookup(k)))
+
+
+@pytest.mark.parametrize("make", [of_arrays, of_python, of_a_table])
+def test_a_dataset_of_eager_mode_is_brought_into_the_graph(make):
     dataset = make()
-    with (
-        tf.Graph().as_default(),
-        pytest.raises(ConfigError, match="made in another graph or eagerly: give it a function"),
-    ):
+    eager = [label for _, label in dataset.as_numpy_iterator()]
+    with tf.Graph().as_default(), running(TFDatasetInput(dataset)) as run:
+        labels = run.labels(6)
+        assert sorted(labels) == sorted(eager)
+        assert labels == eager or make is of_arrays
+        with pytest.raises(DataExhaustedError, match="no more data"):
+            run.step()
+        run.source.reset_state()
+        assert sorted(run.labels(6)) == sorted(eager)
+
+
+def test_the_size_of_a_dataset_of_eager_mode_is_known():
+    dataset = of_arrays().batch(2)
+    endless = dataset.repeat()
+    with tf.Graph().as_default():
+        assert TFDatasetInput(dataset).size() == 3
+        with pytest.raises(NotImplementedError):
+            TFDatasetInput(endless).size()
+
+
+def test_a_dataset_of_another_graph_is_an_error():
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.range(3)
+    with tf.Graph().as_default(), pytest.raises(ConfigError, match="made in another graph: give it a function"):
         TFDatasetInput(dataset).setup(SIGNATURE)
 
 

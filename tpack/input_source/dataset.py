@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
+from tpack.compat import eager_mode
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataPointError
@@ -40,6 +41,9 @@ _NUM_AHEAD = 8
 
 _MAX_UNDER_WAY = 1000
 
+# As `tf.raw_ops.DatasetToGraphV2` numbers what it can do about state outside of a dataset: warn, ignore it or fail.
+_IGNORES_STATE = 1
+
 # The position or the key of a part of an element; None is all of it.
 _Part: TypeAlias = int | str | None
 
@@ -56,14 +60,14 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
     saved with checkpoints; that of a dataset is not.
 
     Args:
-        dataset: a dataset of the current graph, a function that makes one, or a DataFlow, which is repeated for
-            ever. An element is a tuple in the order of the signature, a dict with its names as keys, or a single
-            tensor.
+        dataset: a dataset of the current graph or of eager mode, a function that makes one, or a DataFlow, which is
+            repeated for ever. An element is a tuple in the order of the signature, a dict with its names as keys, or a
+            single tensor.
 
     Raises:
         WrongTypeError: It is something else.
-        ConfigError: In `setup`, the function returned something else, or the dataset is of another graph or of eager
-            mode.
+        ConfigError: In `setup`, the function returned something else, or the dataset is of another graph, or one of
+            eager mode that cannot be brought into a graph.
         DataPointError: In `setup`, the elements do not fit the signature.
     """
 
@@ -95,6 +99,11 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         stream = DataPointStream(df, DataPointChecker(specs, describe(df)), infinite=False)
         return _dataset_of_elements(_StreamElements(stream, describe(df)), specs)
 
+    @property
+    def dataflow(self) -> DataFlow | None:
+        """The DataFlow, if the data are one."""
+        return self._source if isinstance(self._source, DataFlow) else None
+
     def samples(self) -> tuple[int | None, int | None]:
         """Return what a DataFlow says, if it makes batches."""
         return samples_of(self._source) if isinstance(self._source, DataFlow) else (None, None)
@@ -117,8 +126,8 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
                 self._iterator = tf.data.make_initializable_iterator(dataset)
             except ValueError as error:
                 raise ConfigError(
-                    f"{self} got a dataset that was made in another graph or eagerly: give it a function that makes "
-                    "the dataset, which is called in the right graph"
+                    f"{self} got a dataset that was made in another graph: give it a function that makes the dataset, "
+                    "which is called in the right graph"
                 ) from error
 
     def _make_dataset(self, signature: Sequence[tf.TensorSpec]) -> tf.data.Dataset:
@@ -131,6 +140,8 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(f"{self} got a dataset function that returned {shown(dataset)}: wanted a tf.data.Dataset")
+        if is_eager(dataset):
+            dataset = _brought_into_graph(dataset, str(self))
         parts = _parts(dataset.element_spec, [spec.name for spec in signature])
         return dataset if parts is None else _with_checked_shapes(dataset, parts, signature)
 
@@ -168,9 +179,11 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
 
 def _cardinality(source: tf.data.Dataset | Callable[[], tf.data.Dataset]) -> int | None:
     """Return how many elements a dataset has before it ends; None where that is not known, or it has no end."""
-    with tf.Graph().as_default() if callable(source) else nullcontext():
+    with tf.Graph().as_default() if callable(source) else eager_mode() if is_eager(source) else nullcontext():
         size = tf.data.experimental.cardinality(source() if callable(source) else source)
-        if tf.is_tensor(size) and not hasattr(size, "numpy"):
+        if hasattr(size, "numpy"):
+            size = size.numpy()
+        elif tf.is_tensor(size):
             try:
                 with tf.Session(graph=size.graph) as session:
                     size = session.run(size)
@@ -178,6 +191,40 @@ def _cardinality(source: tf.data.Dataset | Callable[[], tf.data.Dataset]) -> int
                 # It depends on what only the training will feed or initialise.
                 return None
     return int(size) if size >= 0 else None
+
+
+def is_eager(dataset: tf.data.Dataset) -> bool:
+    """Tell whether a dataset was made in eager mode, and belongs to no graph."""
+    return hasattr(tf.data.experimental.to_variant(dataset), "numpy")
+
+
+def _brought_into_graph(dataset: tf.data.Dataset, owner: str) -> tf.data.Dataset:
+    """Make in the current graph what a dataset of eager mode was made of, with the functions that it calls.
+
+    Args:
+        dataset: the dataset. What it holds on to, such as a table, it must still have when the session runs.
+        owner: whose it is, for the message.
+
+    Raises:
+        ConfigError: TensorFlow cannot write it down.
+    """
+    try:
+        with eager_mode():
+            variant = tf.data.experimental.to_variant(dataset)
+            # State outside of it, such as a generator in Python, is that of this process, where it will run.
+            written = tf.raw_ops.DatasetToGraphV2(input_dataset=variant, external_state_policy=_IGNORES_STATE)
+    except tf.errors.OpError as error:
+        raise ConfigError(
+            f"{owner} got a dataset of eager mode that cannot be brought into a graph: {error.message}; give it a "
+            "function that makes the dataset, which is called in the right graph"
+        ) from error
+    definition = tf.GraphDef.FromString(written.numpy())
+    (result,) = [node for node in definition.node if node.op == "_Retval"]
+    definition.node.remove(result)
+    source = result.input[0]
+    source = source if ":" in source else f"{source}:0"
+    (variant,) = tf.import_graph_def(definition, return_elements=[source], name="dataset")
+    return tf.data.experimental.from_variant(variant, dataset.element_spec)
 
 
 class _StreamElements(Callback):
