@@ -5,6 +5,7 @@ interpreter ends.
 """
 
 import atexit
+import re
 import sys
 import threading
 
@@ -15,6 +16,7 @@ EXIT_PEER_LOST = 75
 """The exit code of a worker that ends since another was lost: EX_TEMPFAIL of sysexits.h, try again."""
 
 _EXIT_FAILED = 1
+_LAST_WORDS = re.compile(r"Worker \d+ ends with code 75, since it has lost workers? ([\d, ]+)\b")
 _LAST_SECS = 10.0
 
 
@@ -26,6 +28,31 @@ def exit_code(error: BaseException, rank: int) -> int:
         rank: the number of the worker.
     """
     return EXIT_PEER_LOST if isinstance(error, PeerLostError) and rank not in error.ranks else _EXIT_FAILED
+
+
+def last_words(error: BaseException, rank: int) -> str:
+    """Return what a worker logs last, by which launchers know whom it has lost.
+
+    Args:
+        error: what was raised.
+        rank: the number of the worker.
+    """
+    code = exit_code(error, rank)
+    ends = f"Worker {rank} ends with code {code}"
+    if code != EXIT_PEER_LOST or not isinstance(error, PeerLostError):
+        return f"{ends}: {error}"
+    lost = f"worker{'s' if len(error.ranks) > 1 else ''} {', '.join(map(str, error.ranks))}"
+    return f"{ends}, since it has lost {lost}."
+
+
+def lost_by(line: str) -> tuple[int, ...]:
+    """Return whom a worker has lost, from a line of its log; nothing if the line does not say it.
+
+    Args:
+        line: what it printed.
+    """
+    found = _LAST_WORDS.search(line)
+    return tuple(map(int, found[1].split(", "))) if found else ()
 
 
 def end_with_code_of_uncaught(rank: int) -> None:
@@ -44,8 +71,7 @@ def end_soon_after_main_thread(error: ClusterError, rank: int) -> None:
         error: what has gone wrong.
         rank: the number of this worker.
     """
-    code = exit_code(error, rank)
-    threading.Thread(target=_end_after_main_thread, args=(code,), name="ends the process", daemon=True).start()
+    threading.Thread(target=_end_after_main_thread, args=(error, rank), name="ends the process", daemon=True).start()
 
 
 def _exit_if_uncaught(rank: int) -> None:
@@ -53,13 +79,11 @@ def _exit_if_uncaught(rank: int) -> None:
     while error is not None and not isinstance(error, PeerLostError):
         error = error.__cause__ or error.__context__
     if error is not None:
-        code = exit_code(error, rank)
-        exit_now(code, f"Worker {rank} ends with code {code}, since it has lost another one.")
+        exit_now(exit_code(error, rank), last_words(error, rank))
 
 
-def _end_after_main_thread(code: int) -> None:
-    main = threading.main_thread()
-    main.join()
+def _end_after_main_thread(error: ClusterError, rank: int) -> None:
+    threading.main_thread().join()
     # While the interpreter ends, it waits for threads, and calls what was registered for the end.
     threading.Event().wait(_LAST_SECS)
-    exit_now(code, f"The process did not end within {_LAST_SECS:g} s after its main thread: it ends with code {code}.")
+    exit_now(exit_code(error, rank), last_words(error, rank))

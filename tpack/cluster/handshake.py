@@ -188,7 +188,8 @@ def check_newcomer(connection: socket.socket, point: MeetingPoint, told: dict[st
         raise Refusal(f"it belongs to the job {said['token']!r}, and worker 0 to {point.token!r}: two jobs, one port")
     if said["size"] != point.size:
         raise Refusal(f"it was told of {said['size']} workers, and worker 0 of {point.size}")
-    if said["rank"] not in range(point.size):
+    # Parameter servers are numbered after the workers.
+    if said["rank"] not in range(point.size) and (said["for"] != "watch" or said["rank"] < point.size):
         raise Refusal(f"its rank is {said['rank']!r}: wanted 0 to {point.size - 1}")
     return dict(said)
 
@@ -200,7 +201,7 @@ def present(connection: socket.socket, point: MeetingPoint, rank: int, purpose: 
         connection: to worker 0.
         point: that of this worker.
         rank: its number.
-        purpose: what it has come for: ``meeting`` or ``line``.
+        purpose: what it has come for: ``meeting``, ``line``, or ``watch`` of a parameter server.
         **more: what else it says.
 
     Raises:

@@ -1,10 +1,12 @@
 """Worker 0's side of the line between workers: who is there, what they exchange, who is missing and who is slow.
 
-Every worker has one connection to the hub, worker 0 itself as well. A thread serves all of them:
+Every worker has one connection to the hub, worker 0 itself as well, and every parameter server, which is only watched:
+its number is that of all processes, after the workers. A thread serves all of them:
 
     worker -> hub: beat (its step)      every quarter of the time after which a silent worker is lost
                    gather (values)      all call it; when the last has come, each is given all values
                    failed (why)         it ends, and tells why
+                   stalled (for whom)   it waits in a step for others, and for which
                    bye (its last step)  an orderly end
     hub -> worker: beat, result, slow (who is waited for), lost (what has gone wrong, and whose fault it is), over
 
@@ -65,6 +67,7 @@ class _Worker:
     channel: Channel
     step: int = 0
     step_at: float = field(default_factory=time.monotonic)
+    waits_for: list[int] = field(default_factory=list)
     ended_at_step: int | None = None
     is_lost: bool = False
     beat_at: float = 0.0
@@ -155,18 +158,34 @@ class Hub:
                 self._look()
                 self._flush()
         finally:
-            for worker in self._workers.values():
-                worker.channel.close()
+            self._dismiss()
             for _, connection in self._came:
                 connection.close()
             self._listener.close()
             self._selector.close()
             self._waker.close()
 
+    @property
+    def _training(self) -> dict[int, _Worker]:
+        """Those that train, by rank."""
+        return {rank: worker for rank, worker in self._workers.items() if rank < self._point.size}
+
+    def _name(self, rank: int) -> str:
+        return f"worker {rank}" if rank < self._point.size else f"ps {rank - self._point.size}"
+
+    def _dismiss(self) -> None:
+        """Close all connections; parameter servers hear that nobody needs them any more."""
+        for worker in self._workers.values():
+            if worker.channel.fileno() >= 0 and not self._has_failed:
+                worker.channel.send({"do": "over"})
+                with contextlib.suppress(OSError):
+                    worker.channel.flush()
+            worker.channel.close()
+
     def _is_over(self) -> bool:
         if self._close_by is None:
             return False
-        is_open = any(worker.channel.fileno() >= 0 for worker in self._workers.values())
+        is_open = any(worker.channel.fileno() >= 0 for worker in self._training.values())
         return not is_open or time.monotonic() > self._close_by
 
     def _take(self, key: selectors.SelectorKey) -> None:
@@ -242,7 +261,9 @@ class Hub:
                 channel = Channel(connection, self._limits.largest)
                 self._workers[rank] = _Worker(channel)
                 self._selector.register(channel, selectors.EVENT_READ, rank)
-        if not self._is_complete and len(self._workers) == self._point.size:
+                if self._is_complete:
+                    channel.send({"do": "complete"})
+        if not self._is_complete and len(self._training) == self._point.size:
             self._is_complete = True
             self._tell_all({"do": "complete"})
 
@@ -268,17 +289,21 @@ class Hub:
                 if isinstance(error, EOFError)
                 else f"its connection broke ({error})"
             )
-            self._lose(rank, f"worker {rank} was lost: {what}. It was killed, or crashed, or ended without closing")
+            self._lose(
+                rank, f"{self._name(rank)} was lost: {what}. It was killed, or crashed, or ended without closing"
+            )
 
     def _do(self, rank: int, worker: _Worker, message: Message) -> None:
         said = message.header
         if "step" in said and said["step"] != worker.step:
-            worker.step, worker.step_at = said["step"], time.monotonic()
+            worker.step, worker.step_at, worker.waits_for = said["step"], time.monotonic(), []
         if said["do"] == "gather":
             self._gather(rank, message)
         elif said["do"] == "failed":
-            self._lose(rank, f"worker {rank} failed: {said['text']}", tells_it=False)
+            self._lose(rank, f"{self._name(rank)} failed: {said['text']}", tells_it=False)
             worker.channel.send({"do": "heard"})
+        elif said["do"] == "stalled":
+            worker.waits_for = list(said["ranks"])
         elif said["do"] == "bye":
             worker.ended_at_step = worker.step
             worker.channel.send({"do": "over"})
@@ -372,7 +397,7 @@ class Hub:
             if worker.is_here and now > worker.channel.heard_at + self._limits.heartbeat_secs:
                 self._lose(
                     rank,
-                    f"worker {rank} was lost: it has said nothing for {self._limits.heartbeat_secs:g} s. It is "
+                    f"{self._name(rank)} was lost: it has said nothing for {self._limits.heartbeat_secs:g} s. It is "
                     "stopped, or hangs, or is cut off from worker 0",
                 )
 
@@ -380,7 +405,7 @@ class Hub:
         exchange = self._exchange
         if exchange is None:
             return
-        missing = [rank for rank in self._workers if rank not in exchange.values]
+        missing = [rank for rank in self._training if rank not in exchange.values]
         ended = [rank for rank in missing if self._workers[rank].ended_at_step is not None]
         if ended:
             self._fail(
@@ -398,9 +423,9 @@ class Hub:
             self._warn(missing, exchange.topic, f"wait in {exchange.topic!r}", now - exchange.began)
 
     def _look_at_steps(self, now: float) -> None:
-        here = {rank: worker for rank, worker in self._workers.items() if worker.is_here}
+        here = {rank: worker for rank, worker in self._training.items() if worker.is_here}
         furthest = max((worker.step for worker in here.values()), default=0)
-        ended = {rank: worker.ended_at_step for rank, worker in self._workers.items()}
+        ended = {rank: worker.ended_at_step for rank, worker in self._training.items()}
         short = [rank for rank, step in ended.items() if step is not None and step < furthest]
         if short:
             ahead = [rank for rank, worker in here.items() if worker.step > (ended[short[0]] or 0)]
@@ -410,10 +435,16 @@ class Hub:
             )
             return
         late = now - self._limits.straggler_secs
-        slow = [rank for rank, worker in here.items() if worker.step < furthest and worker.step_at < late]
+        slow = {rank for rank, worker in here.items() if worker.step < furthest and worker.step_at < late}
+        others = f"are in step {furthest}"
+        if not slow:
+            # All are in one step: those are slow that others wait for, and who do not wait for anybody themselves.
+            slow = {rank for worker in here.values() for rank in worker.waits_for if rank in here}
+            slow = {rank for rank in slow if not here[rank].waits_for and here[rank].step_at < late}
+            others = "wait for it"
         if slow and self._exchange is None:
             first = min(slow, key=lambda rank: here[rank].step_at)
-            self._warn(slow, f"step {here[first].step}", f"are in step {furthest}", now - here[first].step_at)
+            self._warn(sorted(slow), f"step {here[first].step}", others, now - here[first].step_at)
 
     def _warn(self, ranks: list[int], where: str, others: str, secs: float) -> None:
         """Name those that others wait for, once for each place."""

@@ -4,11 +4,12 @@ A thread says a few times in `heartbeat_secs` that this worker is there, and in 
 for lost when nothing comes from there. Whoever waits for something waits here, and is woken by what goes wrong.
 """
 
+import math
 import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tpack.cluster.channel import Channel, Message, Waker
@@ -40,6 +41,8 @@ class Line:
         self._results: dict[int, list[bytes]] = {}
         self._functions: list[Callable[[ClusterError], None]] = []
         self._is_closing = False
+        self._whom: Callable[[], Iterable[int]] | None = None
+        self._seen = (0, time.monotonic())
         self._waker = Waker()
         self._thread = threading.Thread(target=self._serve, name="peers line", daemon=True)
         self._thread.start()
@@ -84,6 +87,14 @@ class Line:
         if error is not None:
             self._call(function, error)
 
+    def on_stall(self, whom: Callable[[], Iterable[int]]) -> None:
+        """Have a function called, in a thread of its own, when a step has not ended for `straggler_secs`.
+
+        Args:
+            whom: returns the ranks of the workers that this one waits for.
+        """
+        self._whom = whom
+
     def close(self) -> None:
         """Stop, and close the connection."""
         self._is_closing = True
@@ -114,6 +125,7 @@ class Line:
                 if time.monotonic() >= beat_at:
                     beat_at = time.monotonic() + self._limits.beat_secs
                     self._channel.send({"do": "beat", "step": self.step})
+                    self._look_at_step()
                 self._channel.flush()
             except (EOFError, OSError, ValueError) as error:
                 self._lose_worker_0(error)
@@ -131,6 +143,18 @@ class Line:
                     )
                 )
                 return
+
+    def _look_at_step(self) -> None:
+        """Ask whom this worker waits for, once in a step that takes too long."""
+        step, since = self._seen
+        if step != self.step:
+            self._seen = (self.step, time.monotonic())
+        elif self._whom is not None and time.monotonic() > since + self._limits.straggler_secs:
+            self._seen = (step, math.inf)
+            threading.Thread(target=self._tell_whom, args=(self._whom,), name="stalled", daemon=True).start()
+
+    def _tell_whom(self, whom: Callable[[], Iterable[int]]) -> None:
+        self.send({"do": "stalled", "ranks": sorted(whom())})
 
     def _lose_worker_0(self, error: Exception) -> None:
         if self._is_closing or "over" in self._heard:

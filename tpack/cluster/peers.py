@@ -16,7 +16,7 @@ All workers make the same calls in the same order; those that do not are an erro
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tpack.cluster.exit_codes import end_soon_after_main_thread, end_with_code_of_uncaught
@@ -33,6 +33,7 @@ LARGEST_VALUE_BYTES = 1 << 28
 """The most bytes that one worker may give to one exchange."""
 
 _RETRY_SECS = 0.05
+_LOOK_SECS = 1.0
 
 
 class Peers:
@@ -48,8 +49,8 @@ class Peers:
         hub: what serves all; in worker 0 only.
 
     Attributes:
-        rank: the number of this worker.
-        size: how many there are.
+        rank: the number of this worker; that of a parameter server comes after those of the workers.
+        size: how many workers there are.
     """
 
     def __init__(self, line: Line | None, rank: int, size: int, limits: Limits, *, hub: Hub | None = None) -> None:
@@ -130,6 +131,27 @@ class Peers:
         if self._line is not None:
             self._line.on_error(function)
 
+    def on_stall(self, whom: Callable[[], Iterable[int]]) -> None:
+        """Have a function asked, in a thread of its own, whom this worker waits for in a step that takes too long.
+
+        In synchronous training all workers are in the same step, and those that wait look like the one that is slow.
+        Who waits for nobody, and is waited for, is named in the log of all.
+
+        Args:
+            whom: returns the ranks of those whose part of the step has not come; none, if it is not waiting.
+        """
+        if self._line is not None:
+            self._line.on_stall(whom)
+
+    def serve_until_end(self) -> None:
+        """Wait until all workers have ended; what a parameter server does while they train.
+
+        Raises:
+            PeerLostError: A worker, or another parameter server, was lost.
+        """
+        while self._line is not None and not self._line.wait_until_heard("over", _LOOK_SECS):
+            self.check()
+
     def check(self) -> None:
         """Raise what has gone wrong, if anything has.
 
@@ -197,6 +219,8 @@ class Peers:
             )
         if self._line is None:
             return [data]
+        if self.rank >= self.size:
+            raise ClusterError(f"a parameter server exchanges nothing with the workers: {topic!r}")
         if self._is_closed:
             raise ClusterError(f"worker {self.rank} has closed its line to the others: {topic!r} cannot be exchanged")
         secs = self._limits.timeout_secs if timeout_secs is None else timeout_secs
@@ -221,14 +245,17 @@ def connect_peers(
 ) -> Peers:
     """Connect this worker to the others; all workers call it, once, and wait for each other.
 
+    A parameter server calls it too, if it is to be watched as the workers are, and to end when they do; see
+    `Peers.serve_until_end`. It exchanges no values, and its rank comes after those of the workers.
+
     Args:
-        member: this process; a worker. One that is alone is connected to nobody.
+        member: this process. One that is alone is connected to nobody.
         heartbeat_secs: after how long of silence a worker is taken for lost. One that is killed is found at once.
         straggler_secs: after how long a worker that others wait for is named in the log.
         timeout_secs: how long each waits for the others, here and in each exchange.
 
     Raises:
-        ConfigError: The process is no worker, or a number cannot be.
+        ConfigError: The process is an evaluator, or a number cannot be.
         ClusterError: Not all came in time, and which; or this one was refused, and why; or the port is in use.
 
     Example:
@@ -240,10 +267,11 @@ def connect_peers(
         check_number("connect_peers", "timeout_secs", timeout_secs, 0, is_low_allowed=False),
         LARGEST_VALUE_BYTES,
     )
-    rank, size, point = member.rank, member.num_workers, member.meeting
-    if rank is None:
-        raise ConfigError(f"connect_peers is for those that train, and {member}")
-    if size == 1:
+    size, point = member.num_workers, member.meeting
+    if member.job == "evaluator":
+        raise ConfigError(f"an evaluator stands beside those that train, and has no peers: {member}")
+    rank = size + member.index if member.rank is None else member.rank
+    if size == 1 and not member.cluster.get("ps"):
         return Peers(None, 0, 1, limits)
     if point is None:
         raise ConfigError(f"nothing says where worker 0 listens: wanted a member that resolve_cluster made; {member}")
@@ -287,7 +315,7 @@ def _come(point: MeetingPoint, rank: int, timeout_secs: float) -> socket.socket:
 
 
 def _ask(connection: socket.socket, point: MeetingPoint, rank: int) -> dict[str, Any]:
-    number, theirs = present(connection, point, rank, "line")
+    number, theirs = present(connection, point, rank, "line" if rank < point.size else "watch")
     answer = receive(connection)
     refused = answer.get("refused")
     if refused == "again":

@@ -9,7 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
-from tpack.cluster.exit_codes import exit_code
+from tpack.cluster.exit_codes import exit_code, last_words
 from tpack.cluster.peers import Peers
 from tpack.errors import ClusterError
 from tpack.utils import logger
@@ -86,7 +86,7 @@ class _End:
     def begin(self, error: ClusterError) -> None:
         """See to it that the block is left soon; called in a thread of its own."""
         code = exit_code(error, self._peers.rank)
-        logger.error(f"Cluster: {error}. Worker {self._peers.rank} ends.")
+        logger.error(f"Cluster: {error}.")
         with self._lock:
             if self._left.is_set():
                 return
@@ -94,7 +94,8 @@ class _End:
             self._timer = ExitTimer(self._grace_secs + _LAST_SECS, code)
         threading.Thread(target=self._break_off, name="breaks off the step", daemon=True).start()
         if not self._left.wait(self._grace_secs):
-            exit_now(code, f"Training did not return within {self._grace_secs:g} s: the process ends with code {code}.")
+            logger.error(f"Training did not return within {self._grace_secs:g} s: the process is ended.")
+            exit_now(code, last_words(error, self._peers.rank))
 
     def leave(self) -> None:
         """Say that the block was left."""

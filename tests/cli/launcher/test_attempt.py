@@ -94,3 +94,37 @@ def test_a_machine_that_is_stuck_is_given_up(tmp_path, console, monkeypatch):
     done = Attempt(job, make_plan((Host("b", 1, "b"),), 0, False), console)
     done.run()
     assert (done.signum, done.failure, done.lost) == (signal.SIGTERM, None, {0})
+
+
+# The first rank does what it is told; the others wait until it has begun, and end since they have lost it.
+SURVIVORS = """
+import os, signal, sys, time
+if os.environ["RANK"] == "0":
+    open("there", "w").close()
+    {culprit}
+while not os.path.exists("there"): time.sleep(0.01)
+print({words!r}.format(os.environ["RANK"]), flush=True)
+sys.exit(75)
+"""
+WORDS = "ERR Worker {} ends with code 75, since it has lost worker 0."
+OTHER_WORDS = "ERR Worker 0 ends with code 75, since it has lost workers 1, 2."
+
+
+@pytest.mark.parametrize(
+    ("culprit", "words", "text", "code", "lost"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSTOP)", WORDS, "was lost, as workers 1, 2 told; it was stopped", None, {0}),
+        ("time.sleep(1000)", "", "was lost, as workers 1, 2 told; it was stopped", None, {0}),
+        ("time.sleep(0.5); sys.exit(4)", WORDS, "ended with exit code 4", 4, set()),
+        (f"print({OTHER_WORDS!r}); sys.exit(75)", WORDS, "was lost by others and has lost them too", None, set()),
+    ],
+    ids=["stopped", "stopped and not told", "failed late", "each lost the others"],
+)
+def test_who_was_lost_is_named_and_not_who_survived(console, monkeypatch, culprit, words, text, code, lost):
+    monkeypatch.setattr("tpack.cli.launcher.attempt._UNTOLD_SECS", 1.0)
+    script = SURVIVORS.format(culprit=culprit, words=words)
+    job = Job([sys.executable, "-u", "-S", "-c", script], console.directory, {})
+    done = Attempt(job, make_plan((Host(),) * 3, 0, False), console)
+    done.run()
+    assert text in done.failure.text
+    assert (done.failure.process.rank, done.failure.code, done.lost) == (0, code, lost)

@@ -5,7 +5,7 @@ and what happens goes to its standard output:
 
     reserve ports      -> the ports, which stay reserved while the agent lives
     start processes    -> lines of their output, and how each of them ended; at last, that all is over
-    send a signal, or end them all: by a signal, and after a time by SIGKILL
+    send a signal to all or some, or end them all: by a signal, and after a time by SIGKILL
     watch for silence: from now on there is always another order within so many seconds
 
 When the input ends, or is silent for too long, the launcher is gone, however that came, or the way to it is cut: the
@@ -25,7 +25,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpack.cli.launcher.descendants import adopt_orphans, descendants, die_with_parent, end_all, reap_orphans
@@ -128,8 +128,8 @@ class Agent:
             except OSError as error:
                 self._report(rank=told["rank"], failed=f"cannot be started in {directory}: {error}")
 
-    def _do_signal(self, signum: int) -> None:
-        for rank in self._running:
+    def _do_signal(self, signum: int, ranks: Sequence[int] | None = None) -> None:
+        for rank in self._running if ranks is None else self._running.intersection(ranks):
             with contextlib.suppress(ProcessLookupError):
                 self._processes[rank].send_signal(signum)
 

@@ -12,6 +12,7 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from typing import Any
 from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.link import Link, Machines, ReachedMachines
 from tpack.cli.launcher.plan import Host, Process, environment_of
+from tpack.cluster.exit_codes import EXIT_PEER_LOST, lost_by
+from tpack.cluster.hub import workers
 from tpack.utils.child_process import cause_of_death
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -37,6 +40,9 @@ _CLOSE_SECS = 15.0
 _AGENT_SECS = 20.0
 # How long one may take that has started nothing.
 _UNSTARTED_SECS = 2.0
+# How long a worker that others have lost may take to end by itself, if they have told who it is, and if not.
+_TOLD_SECS = 3.0
+_UNTOLD_SECS = 15.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,9 @@ class Attempt:
         self._hurries = False
         self._start_by = time.monotonic() + job.start_secs
         self._give_up_at = math.inf
+        self._survivors: set[int] = set()
+        self._accused: dict[int, tuple[int, ...]] = {}
+        self._blame_at = math.inf
         self._speak_at = time.monotonic() if any(each.host.login for each in plan) else math.inf
 
     def run(self) -> None:
@@ -149,7 +158,7 @@ class Attempt:
         if not all(link.flush() for link in self._links) or self._console.is_full:
             return 0.05
         limit = self._give_up_at if self._was_started or self._is_ending else self._start_by
-        due = min(limit, self._speak_at)
+        due = min(limit, self._speak_at, self._blame_at)
         return None if due == math.inf else max(due - time.monotonic(), 0.0)
 
     def _look(self) -> None:
@@ -158,6 +167,8 @@ class Attempt:
             self._take_signal(self._signals.pop(0))
         if not self._was_started and not self._is_ending:
             self._start_if_all_are_there()
+        elif self._survivors and not self._is_ending:
+            self._blame()
         elif not self._is_ending and not self._unfinished():
             # Parameter servers serve until they are told that nobody needs them any more.
             self._end(signal.SIGTERM, self._job.grace_secs)
@@ -232,6 +243,8 @@ class Attempt:
                 link.ports = report["ports"]
             elif "text" in report:
                 self._console.put(self._plan[report["rank"]], report["stream"], report["text"])
+                if accused := lost_by(report["text"]):
+                    self._accused[report["rank"]] = accused
             elif "done" in report:
                 link.is_done = True
             else:
@@ -249,9 +262,33 @@ class Attempt:
         link.running.discard(process.rank)
         if code == 0 or self._is_ending:
             return
+        if code == EXIT_PEER_LOST and process.is_worker:
+            self._survivors.add(process.rank)
+            known = process.rank in self._accused
+            self._blame_at = min(self._blame_at, time.monotonic() + (_TOLD_SECS if known else _UNTOLD_SECS))
+            return
         if code is not None and code < 0 and process.is_worker:
             self.lost.add(process.rank)
         self._fail(Failure(report.get("failed") or cause_of_death(code), process, code))
+
+    def _blame(self) -> None:
+        """Name the worker that the others have lost, once it is clear that it does not end by itself."""
+        running = {rank for link in self._links for rank in link.running if self._plan[rank].is_worker}
+        if running and time.monotonic() < self._blame_at:
+            return
+        votes = Counter(rank for accused in self._accused.values() for rank in accused if rank < len(self._plan))
+        named = sorted(votes.keys() - self._survivors) or sorted(running)
+        told = workers(self._survivors)
+        if named:
+            self.lost |= set(named)
+            text = f"was lost, as {told} told; it was stopped, or hung, or was cut off"
+        else:
+            # Each side of a cut takes the other for lost. Most are on the side of those that go on.
+            named = [max(votes, key=lambda rank: (votes[rank], rank), default=min(self._survivors))]
+            text = f"was lost by others and has lost them too: {told} could not reach each other"
+        self._fail(Failure(text, self._plan[named[0]]))
+        for link in self._links:
+            link.order("signal", signum=signal.SIGKILL, ranks=sorted(link.running & set(named)))
 
     def _note_gone(self, link: Link) -> None:
         """Find out whether an agent has ended as it should."""
@@ -274,6 +311,7 @@ class Attempt:
     def _end(self, signum: int, grace_secs: float) -> None:
         """Have all processes end, and take the agents that do not say so in time for lost."""
         self._is_ending = True
+        self._blame_at = math.inf
         self._give_up_at = time.monotonic() + (grace_secs + _AGENT_SECS if self._was_started else _UNSTARTED_SECS)
         for link in self._links:
             if self._was_started:
