@@ -300,23 +300,36 @@ def place_in_task(operations: Iterable[tfv1.Operation], task: str, container: st
     """Let operations that name no job run in one task of a cluster, and keep their state in a container of its own.
 
     Args:
-        operations: those that name a job are left where they are, with their state. No session may have run them.
+        operations: those that name a job are left where they are, with their state, and so are those that have to run
+            beside them. No session may have run them.
         task: such as ``"/job:worker/task:1"``.
         container: where the others keep variables, queues and the like, apart from those of other graphs there.
     """
-    placed: dict[str, str | None] = {}
+    operations = list(operations)
+    specs = {device: tfv1.DeviceSpec.from_string(device) for device in {operation.device for operation in operations}}
+    here = tfv1.DeviceSpec.from_string(task)
+    full = {device: here.make_merged_spec(spec).to_string() for device, spec in specs.items() if spec.job is None}
+    # A variable's initial value, which runs beside it, was made before it.
+    elsewhere = {operation.name for operation in operations if operation.device not in full}
     own = AttrValue(s=container.encode())
     for operation in operations:
-        device = operation.device
-        if device not in placed:
-            spec = tfv1.DeviceSpec.from_string(device)
-            full = tfv1.DeviceSpec.from_string(task).make_merged_spec(spec)
-            placed[device] = full.to_string() if spec.job is None else None
-        full_name = placed[device]
-        if full_name is not None:
-            operation._set_device(full_name)
-            if "container" in operation.node_def.attr:
-                operation._set_attr("container", own)
+        if operation.name in elsewhere:
+            continue
+        if not elsewhere.isdisjoint(_run_beside(operation)):
+            elsewhere.add(operation.name)
+            continue
+        operation._set_device(full[operation.device])
+        if "container" in operation.node_def.attr:
+            operation._set_attr("container", own)
+
+
+def _run_beside(operation: tfv1.Operation) -> Iterator[str]:
+    """Yield the names of the operations in whose task another one has to run: what it is told to, and resources."""
+    for group in operation.colocation_groups():
+        yield group.decode().removeprefix("loc:@")
+    for tensor in operation.inputs:
+        if tensor.dtype == tfv1.resource:
+            yield tensor.op.name
 
 
 def mark_for_compilation(operation: tfv1.Operation, scope: str) -> None:
