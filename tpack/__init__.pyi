@@ -87,6 +87,7 @@ from tpack.dataflow import ConcatData as ConcatData
 from tpack.dataflow import CurveKeys as CurveKeys
 from tpack.dataflow import DataFlow as DataFlow
 from tpack.dataflow import DataFlowTerminated as DataFlowTerminated
+from tpack.dataflow import DataFromArrays as DataFromArrays
 from tpack.dataflow import DataFromGenerator as DataFromGenerator
 from tpack.dataflow import DataFromIterable as DataFromIterable
 from tpack.dataflow import DataFromList as DataFromList

@@ -49,9 +49,9 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Data: the contract, and where data points come from": {
         "dataflow": (
-            "AdaptedData CurveKeys DataFlow DataFlowTerminated DataFromGenerator DataFromIterable DataFromList "
-            "DataFromQueue FakeData HDF5Data ImageFromFile IndexedDataFlow LMDBData LMDBDataDecoder ProxyDataFlow "
-            "RNGDataFlow SVMLightData StatelessError TFRecordData UnknownLengthError as_dataflow dataset "
+            "AdaptedData CurveKeys DataFlow DataFlowTerminated DataFromArrays DataFromGenerator DataFromIterable "
+            "DataFromList DataFromQueue FakeData HDF5Data ImageFromFile IndexedDataFlow LMDBData LMDBDataDecoder "
+            "ProxyDataFlow RNGDataFlow SVMLightData StatelessError TFRecordData UnknownLengthError as_dataflow dataset "
             "make_curve_keys"
         ),
     },

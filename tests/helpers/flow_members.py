@@ -9,6 +9,7 @@ from tests.helpers.flows import COUNT, generate, same, widen
 from tests.helpers.foreign import Loader
 from tests.helpers.stored_flows import FLOWS as STORED
 from tpack.dataflow.adapters import AdaptedData
+from tpack.dataflow.arrays import DataFromArrays
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.batch import BatchData, BatchDataByShape
 from tpack.dataflow.cache import CacheData
@@ -46,6 +47,7 @@ def short():
 SOURCES = {
     "list": Member(lambda: DataFromList(POINTS, shuffle=False), COUNT),
     "shuffled list": Member(lambda: DataFromList(POINTS), COUNT),
+    "shuffled arrays": Member(lambda: DataFromArrays((np.arange(COUNT), np.arange(COUNT).astype(str))), COUNT),
     "iterable": Member(lambda: DataFromIterable(POINTS), COUNT),
     "generator": Member(lambda: DataFromGenerator(generate), COUNT, has_len=False),
     "generator of an iterable": Member(lambda: DataFromGenerator(POINTS), COUNT, has_len=False),

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = attach(
             "AdaptedData",
             "as_dataflow",
         ),
+        "arrays": ("DataFromArrays",),
         "base": (
             "DataFlow",
             "DataFlowTerminated",

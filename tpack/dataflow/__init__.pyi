@@ -4,6 +4,7 @@ from tpack.dataflow import dataset as dataset
 from tpack.dataflow import imgaug as imgaug
 from tpack.dataflow.adapters import AdaptedData as AdaptedData
 from tpack.dataflow.adapters import as_dataflow as as_dataflow
+from tpack.dataflow.arrays import DataFromArrays as DataFromArrays
 from tpack.dataflow.base import DataFlow as DataFlow
 from tpack.dataflow.base import DataFlowTerminated as DataFlowTerminated
 from tpack.dataflow.base import ProxyDataFlow as ProxyDataFlow

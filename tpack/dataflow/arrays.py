@@ -1,0 +1,73 @@
+"""Data sets that are arrays of one length, such as images and their labels."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tpack.dataflow.sources import IndexedDataFlow
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import shown
+
+
+def is_array(value: object) -> bool:
+    """Tell whether a value has rows: an array of numpy, an array in a file, a tensor of PyTorch."""
+    shape = getattr(value, "shape", None)
+    return isinstance(shape, tuple) and len(shape) > 0 and hasattr(value, "__getitem__")
+
+
+@check_arguments
+class DataFromArrays(IndexedDataFlow):
+    """Yield the rows of arrays, in a new random order on each pass or in their own.
+
+    The arrays may lie in a file, as those of ``np.memmap`` and h5py do: a row is read when its turn comes. A row of an
+    array in memory is a view.
+
+    Args:
+        arrays: one array, several in a list or tuple, or several by name in a dict: then each data point is a dict.
+        shuffle: whether each pass has a new order.
+
+    Raises:
+        ConfigError: There is none, one of them has no rows, or their lengths differ.
+
+    Shapes:
+        [N, ...] each to N data points with components of [...].
+
+    Example:
+        BatchData(DataFromArrays((images, labels)), 64)
+    """
+
+    def __init__(self, arrays: Any, shuffle: bool = True) -> None:
+        super().__init__(shuffle)
+        self._columns = _columns(arrays)
+        self._names = list(arrays) if isinstance(arrays, Mapping) else None
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def _read(self, index: int) -> object:
+        row = [_as_numpy(column[index]) for column in self._columns]
+        return row if self._names is None else dict(zip(self._names, row, strict=True))
+
+
+def _columns(arrays: object) -> list[Any]:
+    """Return the arrays, if they are arrays of one length."""
+    columns = [arrays] if is_array(arrays) else arrays
+    values = list(columns.values()) if isinstance(columns, Mapping) else columns
+    if not isinstance(values, Sequence) or not values or not all(map(is_array, values)):
+        raise WrongTypeError(
+            f"DataFromArrays got arrays={shown(arrays)}: wanted an array, or a list or dict of arrays, such as (x, y)"
+        )
+    lengths = [len(value) for value in values]
+    if len(set(lengths)) > 1:
+        shapes = ", ".join(str(tuple(value.shape)) for value in values)
+        raise ConfigError(f"DataFromArrays got arrays of the shapes {shapes}: wanted one length, the first dimension")
+    return list(values)
+
+
+def _as_numpy(row: Any) -> Any:
+    """Return a row as numpy knows it."""
+    if isinstance(row, (np.ndarray, np.generic)):
+        return row
+    return row.detach().cpu().numpy() if hasattr(row, "detach") else np.asarray(row)
