@@ -1,4 +1,4 @@
-"""Specs and workers; sums over two processes are in tests/multiprocess/test_multi_worker_ops.py."""
+"""Specs and workers; sums over two processes are in tests/multiprocess/test_composite_reduction.py."""
 
 from typing import Any
 
@@ -33,6 +33,14 @@ def test_workers_without_gpus_have_one_tower_each() -> None:
     assert ops._reducer_for(DEVICES[::2]).name == "xring"
 
 
+@pytest.mark.parametrize("spec", ["xring", "round_robin/xring", [("one_device", 1, 16), ("pscpu/pscpu", 2, -1)]])
+def test_workers_may_have_different_numbers_of_devices(spec: Any, graph: Any) -> None:
+    ops = MultiWorkerAllReduce(WORKERS, [2, 0], spec)
+    assert ops._reducer_for(DEVICES[:3])
+    with pytest.raises(ReductionError, match=r"wanted values of \[2, 1\] device.s. on each of 2 worker.s., got those"):
+        ops._reducer_for([DEVICES[0], *DEVICES[2:]])
+
+
 def test_each_range_of_sizes_is_packed_apart(graph: Any) -> None:
     ops = MultiWorkerAllReduce(["/job:localhost"], 2, [("one_device", 1, 16), ("round_robin", 1, -1)], num_packs=1)
     values = [per_device(np.ones((2, n), np.float32)) for n in (3, 30, 4, 40)]
@@ -65,6 +73,8 @@ def test_values_of_other_devices_are_refused(workers: list[str], num_gpus: int, 
         (("/job:worker", 1), "got worker_devices='/job:worker': wanted a list of text"),
         (([*WORKERS, "/job:worker/task:1"], 1), "different workers, got"),
         ((WORKERS, -1), "got num_gpus_per_worker=-1"),
+        ((WORKERS, [1, -2]), "got num_gpus_per_worker=-2"),
+        ((WORKERS, [1]), "got num_gpus_per_worker=.*wanted a number for each of 2 worker"),
         ((WORKERS, 1, "quick"), "entry 0 .*got 'quick'"),
         ((WORKERS, 1, ("xring",), -2), "^the packing got num_packs="),
     ],

@@ -109,17 +109,18 @@ def test_a_spec_splits_the_tensors_of_a_cluster_by_size(target: str, rng: Any) -
     _check(reducer_for_spec(spec, DEVICES), target, rng, ReduceOp.MEAN)
 
 
-def test_cross_tower_operations_reduce_over_workers(target: str, rng: Any) -> None:
+@pytest.mark.parametrize(("devices", "numbers"), [(DEVICES, 2), (DEVICES[:3], [2, 1]), (DEVICES[1:], (1, 2))])
+def test_cross_tower_operations_reduce_over_workers(devices: Any, numbers: Any, target: str, rng: Any) -> None:
     workers = ["/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"]
-    ops = MultiWorkerAllReduce(workers, 2, [("one_device", 1, 16), ("pscpu/pscpu", 2, -1)], num_packs=2)
-    arrays = [rng.standard_normal((4, size)).astype(np.float32) for size in (3, 30, 40)]
-    destinations = [DEVICES, DEVICES, DEVICES[3]]
+    ops = MultiWorkerAllReduce(workers, numbers, [("one_device", 1, 16), ("pscpu/pscpu", 2, -1)], num_packs=2)
+    arrays = [rng.standard_normal((len(devices), size)).astype(np.float32) for size in (3, 30, 40)]
+    destinations = [devices, devices, devices[2]]
     with tf.Graph().as_default() as graph, tf.Session(target, graph=graph) as session:
-        values = [per_device(array, DEVICES) for array in arrays]
+        values = [per_device(array, devices) for array in arrays]
         reduced = ops.batch_reduce(MEAN, list(zip(values, destinations, strict=True)))
         session.run(tf.global_variables_initializer())
         got = session.run([list(value.index.values()) for value in reduced])
-    assert [value.devices for value in reduced] == [DEVICES, DEVICES, DEVICES[3:]]
+    assert [value.devices for value in reduced] == [devices, devices, devices[2:3]]
     for array, copies in zip(arrays, got, strict=True):
         for copy in copies:
             np.testing.assert_allclose(copy, array.mean(axis=0), rtol=1e-5, atol=1e-5)

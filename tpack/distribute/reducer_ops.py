@@ -214,20 +214,21 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
 class MultiWorkerAllReduce(ReducerCrossTowerOps):
     """Reduce inside each worker and across the workers, with another algorithm for each range of sizes.
 
-    Every worker has the same number of towers. The tensors of one range of sizes are packed together, in the ways of
-    `AllReduceCrossTowerOps`. Results are in the order of the values, whatever their sizes; shapes need to be known only
-    where there are several ranges.
+    The workers may have different numbers of towers; a mean counts each tower. The tensors of one range of sizes are
+    packed together, in the ways of `AllReduceCrossTowerOps`. Results are in the order of the values, whatever their
+    sizes; shapes need to be known only where there are several ranges.
 
     Args:
         worker_devices: the devices of the workers, such as ``"/job:worker/task:1"``.
-        num_gpus_per_worker: how many towers each of them has; 0 for one, on its CPU.
+        num_gpus_per_worker: how many towers each of them has, or a list with the number of each; 0 for one, on its CPU.
         all_reduce_spec: see `parse_all_reduce_spec`.
         num_packs: as for `AllReduceCrossTowerOps`.
         agg_small_grads_max_bytes: as for `AllReduceCrossTowerOps`.
         agg_small_grads_max_group: as for `AllReduceCrossTowerOps`.
 
     Raises:
-        ConfigError: There is no worker or one twice, a number is negative, or the spec cannot be read.
+        ConfigError: There is no worker or one twice, a number is negative, there are more or fewer numbers than
+            workers, or the spec cannot be read.
 
     Source:
         The class of this name in the seed's ``cross_tower_ops``.
@@ -236,7 +237,7 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
     def __init__(
         self,
         worker_devices: Sequence[str],
-        num_gpus_per_worker: int,
+        num_gpus_per_worker: int | Sequence[int],
         all_reduce_spec: Any = DEFAULT_SPEC,
         num_packs: int = 0,
         agg_small_grads_max_bytes: int = 0,
@@ -247,9 +248,16 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
         workers = [_task_of(device) for device in names]
         if len(set(workers)) < len(workers):
             raise ConfigError(f"wanted {wanted}, got {shown(names)}")
-        check_count(self, "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
-        self._workers = workers
-        self._towers_per_worker = max(num_gpus_per_worker, 1)
+        is_one = not isinstance(num_gpus_per_worker, list | tuple)
+        numbers = [num_gpus_per_worker] * len(workers) if is_one else list(num_gpus_per_worker)
+        if len(numbers) != len(workers):
+            raise ConfigError(
+                f"MultiWorkerAllReduce got num_gpus_per_worker={shown(numbers)}: wanted a number for each of "
+                f"{len(workers)} worker(s)"
+            )
+        for number in numbers:
+            check_count(self, "num_gpus_per_worker", number, minimum=0)
+        self._num_towers = {worker: max(number, 1) for worker, number in zip(workers, numbers, strict=True)}
         self._spec = parse_all_reduce_spec(all_reduce_spec)
         self._packing = _Packing(num_packs, agg_small_grads_max_bytes, agg_small_grads_max_group)
 
@@ -260,10 +268,12 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
 
     def _reducer_for(self, devices: Sequence[str]) -> Reducer:
         towers = Counter(map(_task_of, devices))
-        if towers != Counter(dict.fromkeys(self._workers, self._towers_per_worker)):
+        if towers != self._num_towers:
+            numbers = list(self._num_towers.values())
+            each = numbers[0] if len(set(numbers)) == 1 else numbers
             raise ReductionError(
-                f"wanted values of {self._towers_per_worker} device(s) on each of {len(self._workers)} worker(s), got "
-                f"those of {', '.join(devices)}"
+                f"wanted values of {each} device(s) on each of {len(numbers)} worker(s), got those of "
+                f"{', '.join(devices)}"
             )
         reducers = [
             (self._packing.wrap(make_reducer(entry.algorithm, devices, entry.num_shards)), entry.byte_limit)

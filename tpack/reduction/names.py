@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tpack.errors import ConfigError
 from tpack.reduction.algorithms.collective import CollectiveReducer
-from tpack.reduction.algorithms.composite import CompositeReducer, check_equal_groups, group_by_worker
+from tpack.reduction.algorithms.composite import CompositeReducer
 from tpack.reduction.algorithms.halving_doubling import HalvingDoublingReducer
 from tpack.reduction.algorithms.hierarchical import HierarchicalReducer
 from tpack.reduction.algorithms.nccl import NcclReducer
@@ -74,8 +74,7 @@ def make_reducer(name: str, devices: Sequence[str], num_shards: int | None = Non
 
     Raises:
         ConfigError: There is no such algorithm, no device, or ``num_shards`` is not a positive whole number.
-        ReductionError: ``"hierarchical"`` cannot serve this number of towers, or two levels are wanted and workers
-            have different numbers of towers.
+        ReductionError: ``"hierarchical"`` cannot serve this number of towers.
 
     Source:
         The algorithms of TensorFlow's ``MultiWorkerAllReduce`` and of tensorpack's replicated training.
@@ -86,7 +85,6 @@ def make_reducer(name: str, devices: Sequence[str], num_shards: int | None = Non
         check_count("make_reducer", "num_shards", num_shards)
     inner, slash, outer = name.partition("/")
     if slash:
-        check_equal_groups(group_by_worker(devices))
         return CompositeReducer(_make_level(inner, num_shards), _make_level(outer, num_shards))
     if name == "hierarchical":
         return _sharded(HierarchicalReducer(devices), num_shards)

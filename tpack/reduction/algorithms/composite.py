@@ -5,7 +5,8 @@ worker, the process itself. Inside a worker copies are cheap, and between worker
 gets the algorithm that suits it. Only one tower of each worker, the leader, takes part in the second level: a gradient
 crosses the network as often as the outer algorithm sends it for one tower per worker, however many towers a worker has.
 Leaders take turns from gradient to gradient, the first one for the last gradient, which is also the owner that
-`RoundRobinReducer` inside the worker has for it.
+`RoundRobinReducer` inside the worker has for it. Workers may have different numbers of towers, and a mean counts each
+tower.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +42,6 @@ class CompositeReducer(Reducer):
 
     Raises:
         ConfigError: ``groups`` do not hold each of the indices 0 to K-1 once.
-        ReductionError: ``groups`` are of different sizes.
 
     Source:
         The algorithms with a ``/`` in their names in TensorFlow's ``MultiWorkerAllReduce``.
@@ -56,17 +56,16 @@ class CompositeReducer(Reducer):
         self.name = f"{inner.name}/{outer.name}"
 
     def check(self, columns: Sequence[Column]) -> None:
-        """Check that workers have equal numbers of towers, each tower is on one, and both algorithms can serve them.
+        """Check that each tower is on one worker, and that both algorithms can serve them.
 
         Raises:
             ReductionError: They cannot.
         """
         groups = self._groups_of(columns)
-        check_equal_groups(groups)
         if self._groups is None:
             _check_towers_in_one_worker(columns)
-        if len(groups[0]) > 1:
-            for group in groups:
+        for group in groups:
+            if len(group) > 1:
                 self.inner.check(_members(columns, group))
         if len(groups) > 1:
             self.outer.check([[column[k] for k in _leaders(groups, turn)] for turn, column in _turns(columns)])
@@ -136,25 +135,10 @@ def worker_of(device: str) -> Worker:
     return spec.job, spec.replica, spec.task
 
 
-def check_equal_groups(groups: Groups) -> None:
-    """Check that every worker has as many towers as the first.
-
-    Raises:
-        ReductionError: One has another number.
-    """
-    sizes = [len(group) for group in groups]
-    if len(set(sizes)) > 1:
-        raise ReductionError(
-            "a reduction in two levels needs equal numbers of towers on all workers, got "
-            f"{', '.join(map(str, sizes))}: the workers have the towers {', '.join(str(list(g)) for g in groups)}"
-        )
-
-
 def _check_groups(groups: Groups) -> None:
     indices = sorted(k for group in groups for k in group)
     if not groups or not all(groups) or indices != list(range(len(indices))):
         raise ConfigError(f"wanted groups that hold each tower from 0 up once, such as [[0, 1], [2, 3]], got {groups}")
-    check_equal_groups(groups)
 
 
 def _check_towers_in_one_worker(columns: Sequence[Column]) -> None:
