@@ -28,6 +28,7 @@ EXTRAS_REQUIRE = {
     "zmq": ["pyzmq"],
     "gpu": ["nvidia-ml-py"],
     "plot": ["matplotlib"],
+    "ray": ["ray"],
     "examples": ["scikit-learn"],
     # A linter or type checker of another version finds other things: these two are held, so that the same tree passes
     # today and in a year.

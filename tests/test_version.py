@@ -39,7 +39,7 @@ def test_hard_dependencies_are_the_seven(metadata):
 
 def test_extras_are_those_that_errors_name(metadata):
     extras = metadata["extras_require"]
-    assert set(extras) == {"vision", "lmdb", "hdf5", "zmq", "gpu", "plot", "examples", "test", "docs"}
+    assert set(extras) == {"vision", "lmdb", "hdf5", "zmq", "gpu", "plot", "ray", "examples", "test", "docs"}
     assert extras["examples"] == ["scikit-learn"]
 
 

@@ -9,7 +9,6 @@ import pytest
 from tests.helpers.launching import DEAF, Launched, assert_gone, waiting
 from tpack.cli import launch
 from tpack.cli.launcher import attempts
-from tpack.cli.launcher.attempt import Failure
 from tpack.cli.main import main
 
 # Says what it finds out about its place; a parameter server then waits until it is ended.
@@ -160,28 +159,19 @@ def test_a_job_is_started_anew_without_the_workers_that_were_lost(tmp_path):
     assert written == ["attempt 0 of 3", "--- restart 1 ---", "attempt 1 of 3", "--- restart 2 ---", "attempt 2 of 2"]
 
 
-class FakeAttempt:
-    """An attempt in which the worker 1 fails, or is lost."""
-
-    is_lost = False
-
-    def __init__(self, job, plan, console):
-        self.failure = Failure("failed", plan[1], 3)
-        self.lost = {1} if self.is_lost else set()
-        self.signum = None
-
-    def run(self):
-        """Do nothing."""
-
-
 def test_a_module_is_run_by_its_name(tmp_path, monkeypatch):
     jobs = []
 
-    class NoAttempt(FakeAttempt):
+    class NoAttempt:
+        """An attempt that ends well at once."""
+
+        failure, signum, lost = None, None, frozenset()
+
         def __init__(self, job, plan, console):
-            super().__init__(job, (None, None), console)
-            self.failure = None
             jobs.append((job, len(plan)))
+
+        def run(self):
+            """Do nothing."""
 
     monkeypatch.setattr(attempts, "Attempt", NoAttempt)
     monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
@@ -197,27 +187,6 @@ def test_a_module_is_run_by_its_name(tmp_path, monkeypatch):
         "2",
         "1",
     )
-
-
-@pytest.mark.parametrize(
-    ("is_lost", "options", "num_workers", "said"),
-    [
-        (False, (), [3, 3, 3], "restart 2 of 2, with 3 workers"),
-        (True, (), [3, 3, 3], "restart 2 of 2, with 3 workers"),
-        (False, ("--min-workers", "2"), [3, 3, 3], "restart 2 of 2, with 3 workers"),
-        (True, ("--min-workers", "2"), [3, 2], "the workers 1 were lost, and 1 are left: --min-workers wants 2"),
-    ],
-)
-def test_a_job_ends_when_it_has_failed_too_often(tmp_path, monkeypatch, capsys, is_lost, options, num_workers, said):
-    monkeypatch.setattr(attempts, "Attempt", FakeAttempt)
-    monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
-    monkeypatch.setattr(FakeAttempt, "is_lost", is_lost)
-    script, logs = tmp_path / "s.py", tmp_path / "logs"
-    script.touch()
-    assert main(["launch", "-n", "3", "--restarts", "2", *options, "--log-dir", str(logs), str(script)]) == 11
-    result = json.loads((logs / "result.json").read_text(encoding="utf-8"))
-    assert [attempt["workers"] for attempt in result["attempts"]] == num_workers
-    assert said in capsys.readouterr().err
 
 
 # Runs on this machine what it is to run on another one; a machine called "down" does not answer, "silent" never does.

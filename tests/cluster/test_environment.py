@@ -167,6 +167,14 @@ def test_slurm_says_whether_each_task_has_gpus_of_its_own(variables, has_own_gpu
     assert find_in_environment({**SLURM, **variables}).has_own_gpus == has_own_gpus
 
 
+def test_a_launcher_says_whether_each_process_has_gpus_of_its_own():
+    config = '{"cluster": {"worker": ["a:1", "a:2"]}, "task": {"type": "worker", "index": 1}}'
+    for told, has_own_gpus in [({}, False), ({"SLURM_GPUS_PER_TASK": "1"}, False), ({"TPACK_OWN_GPUS": "1"}, True)]:
+        assert find_in_environment({"TF_CONFIG": config, **told}).has_own_gpus == has_own_gpus
+    ranked = {"RANK": "0", "WORLD_SIZE": "2", "TPACK_OWN_GPUS": "1"}
+    assert find_in_environment(ranked).has_own_gpus
+
+
 def test_open_mpi():
     found = place(OPEN_MPI)
     assert found == ClusterRank(1, 2, found.master, 1, 2, "mpi prterun-vm-10719@1")

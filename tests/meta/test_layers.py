@@ -43,6 +43,7 @@ LEVELS = {
     "tpack.tf1": 9,
     "tpack.cli": 10,
     "tpack.__main__": 11,
+    "tpack.ray": 11,
     "tpack.as_tensorpack": 11,
 }
 EXACT = {"tpack.callbacks": 4, "tpack": 10}

@@ -7,12 +7,15 @@ its last lines are shown; nothing that was started survives the command, however
 
 import argparse
 import os
+import secrets
 import shlex
+import signal
 import sys
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psutil
 
@@ -20,9 +23,12 @@ from tpack.cli.launcher.attempt import Job
 from tpack.cli.launcher.attempts import Attempts, Team
 from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.descendants import adopt_orphans, descendants, end_all
-from tpack.cli.launcher.link import SSH, ReachedMachines
+from tpack.cli.launcher.link import SSH, Machines, ReachedMachines
 from tpack.cli.launcher.plan import Host, parse_hosts, place_workers
+from tpack.cli.launcher.ray_machines import RayMachines, check_resources, parse_resources, ray_connected
+from tpack.cluster.rendezvous import SECRET_VARIABLE
 from tpack.errors import ConfigError
+from tpack.utils.optional import import_optional
 
 _DESCRIPTION = """Run a script in several processes that train together.
 
@@ -33,6 +39,7 @@ arguments cannot work; 128 + n if the signal n ended the job."""
 # What is handed on to other machines, besides what --env names.
 _HANDED_ON = ("TPACK_", "PYTHONPATH")
 _LAUNCH_VARIABLE = "TPACK_LAUNCH_ID"
+_RESOURCES = "CPU=1"
 _SWEEP_SECS = 2.0
 
 
@@ -49,6 +56,10 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument("--evaluator", action="store_true", help="run an evaluator too")
     parser.add_argument("--hosts", help="machines and how many workers each takes, such as a:4,b:4; reached by ssh")
     parser.add_argument("--ssh", default=SSH, help="the command that reaches them (default: %(default)s)")
+    parser.add_argument(
+        "--on", choices=["ray"], help="run the workers on a Ray cluster: $RAY_ADDRESS, or this machine's"
+    )
+    parser.add_argument("--resources", metavar="CPU=N,GPU=M", help="what each worker needs of Ray (default: CPU=1)")
     parser.add_argument(
         "--env",
         action="append",
@@ -86,14 +97,18 @@ def run(options: argparse.Namespace) -> int:
     hosts = parse_hosts(options.hosts) if options.hosts else (Host(),)
     workers = place_workers(hosts, options.workers if options.hosts else options.workers or 1)
     _check_restarts(options, len(workers))
+    _check_ray(options)
     job = _job(options)
     team = Team(workers, options.ps, options.evaluator, options.restarts, options.min_workers)
     directory = options.log_dir or os.path.join("launch_log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     os.makedirs(directory, exist_ok=True)
     console = Console(directory)
     try:
-        with _nothing_survives(job):
-            return Attempts(job, team, console).run()
+        with _nothing_survives(job), _machines(options) as machines:
+            return Attempts(replace(job, machines=machines), team, console).run()
+    except KeyboardInterrupt:
+        # Nothing was started yet: what runs is told by the attempt.
+        return 128 + signal.SIGINT
     finally:
         console.close()
 
@@ -109,17 +124,13 @@ def _job(options: argparse.Namespace) -> Job:
         if not name or (not is_given and name not in os.environ):
             raise ConfigError(f"--env has {entry!r}: wanted NAME=VALUE, or the name of a variable that is set here")
         environment[name] = value if is_given else os.environ[name]
+    # What gives no secret is given one, by which workers on several machines trust each other.
+    environment.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
     # What a process prints is to be seen at once, and not lost if it is killed.
     environment |= {"PYTHONUNBUFFERED": "1", _LAUNCH_VARIABLE: uuid.uuid4().hex}
     what = ["-m", options.script] if options.module else [options.script]
-    return Job(
-        [sys.executable, *what, *options.arguments],
-        os.getcwd(),
-        environment,
-        ReachedMachines(options.ssh),
-        options.start_timeout,
-        options.grace,
-    )
+    command = [sys.executable, *what, *options.arguments]
+    return Job(command, os.getcwd(), environment, start_secs=options.start_timeout, grace_secs=options.grace)
 
 
 def _check_restarts(options: argparse.Namespace, num_workers: int) -> None:
@@ -127,6 +138,28 @@ def _check_restarts(options: argparse.Namespace, num_workers: int) -> None:
         raise ConfigError("--min-workers says with how many workers to start anew: wanted --restarts too")
     if options.min_workers is not None and options.min_workers > num_workers:
         raise ConfigError(f"--min-workers {options.min_workers} is more than the {num_workers} workers that there are")
+
+
+def _check_ray(options: argparse.Namespace) -> None:
+    """Refuse what cannot be on Ray, before anything is made."""
+    if options.on is None:
+        if options.resources is not None:
+            raise ConfigError("--resources says what each worker needs of Ray: wanted --on ray too")
+        return
+    if options.hosts:
+        raise ConfigError("--hosts names machines, and --on ray leaves them to Ray: wanted one of the two")
+    check_resources("--resources", parse_resources(options.resources or _RESOURCES))
+    import_optional("ray", "ray")
+
+
+@contextmanager
+def _machines(options: argparse.Namespace) -> Iterator[Machines]:
+    """Reach the machines that the workers are to run on."""
+    if options.on is None:
+        yield ReachedMachines(options.ssh)
+        return
+    with ray_connected() as ray:
+        yield RayMachines(ray, parse_resources(options.resources or _RESOURCES), start_secs=options.start_timeout)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import psutil
 
 from tpack.cluster.member import ClusterRank, ClusterTask
 from tpack.cluster.ports import LOOPBACK, join_address, parse_address, port_made_from
-from tpack.cluster.slurm import expand_hosts, has_own_gpus
+from tpack.cluster.slurm import OWN_GPUS_VARIABLE, expand_hosts, has_own_gpus
 from tpack.errors import ConfigError
 from tpack.utils.checks import shown
 
@@ -96,7 +96,9 @@ def _from_tf_config(environment: Mapping[str, str]) -> Found | None:
             f"such as {_EXAMPLE}"
         )
     try:
-        return Found(ClusterTask(cluster, kind, int(index)), "TF_CONFIG", "TF_CONFIG")
+        # Slurm's variables may speak of an outer step, whose GPUs several tasks have in common.
+        sees_own_gpus = environment.get(OWN_GPUS_VARIABLE) == "1"
+        return Found(ClusterTask(cluster, kind, int(index)), "TF_CONFIG", "TF_CONFIG", sees_own_gpus)
     except ConfigError as error:
         raise ConfigError(f"TF_CONFIG cannot be read: {error}") from error
 

@@ -12,6 +12,9 @@ _MOST_HOSTS = 65536
 # A part in brackets, or what stands outside of them.
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+OWN_GPUS_VARIABLE = "TPACK_OWN_GPUS"
+"""What a launcher of tpack sets to 1 where each process sees only GPUs of its own; Slurm has variables that say so."""
+
 # Ways to bind GPUs (--gpu-bind) after which each task sees only its own.
 _BINDS_OWN_GPUS = ("single:", "per_task:", "map:", "mask:", "map_gpu:", "mask_gpu:", "verbose,single:")
 
@@ -40,11 +43,13 @@ def expand_hosts(nodelist: str, name: str = "nodelist") -> tuple[str, ...]:
 
 
 def has_own_gpus(environment: Mapping[str, str]) -> bool:
-    """Tell whether Slurm shows each task of the step only GPUs of its own.
+    """Tell whether a launcher, or Slurm, shows each task of the step only GPUs of its own.
 
     Args:
         environment: the variables of the process.
     """
+    if environment.get(OWN_GPUS_VARIABLE) == "1":
+        return True
     if environment.get("SLURM_GPU_BIND", "").startswith(_BINDS_OWN_GPUS) or "SLURM_NTASKS_PER_GPU" in environment:
         return True
     return "SLURM_GPUS_PER_TASK" in environment or "gpu" in environment.get("SLURM_TRES_PER_TASK", "")

@@ -1,0 +1,194 @@
+"""Train on a Ray cluster: a function is called in several workers, which find each other as under any launcher.
+
+The same as ``tpack launch --on ray`` for a script, but what each worker returns comes back, and the statistics of the
+training with it.
+"""
+
+import json
+import os
+import pickle
+import secrets
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+
+from tpack.cli.launcher.attempt import Job
+from tpack.cli.launcher.attempts import Attempts, Team
+from tpack.cli.launcher.console import Console
+from tpack.cli.launcher.plan import Host
+from tpack.cli.launcher.ray_machines import STRATEGIES, TASK_VARIABLE, RayMachines, check_resources, ray_connected
+from tpack.cluster.rendezvous import SECRET_VARIABLE
+from tpack.errors import ClusterError, ConfigError
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_number
+
+__all__ = ["RayOptions", "RayResult", "launch_on_ray"]
+
+_COMMAND = "from tpack.ray import run_task; run_task()"
+_STATISTICS = "stats.json"
+
+
+@check_arguments
+@dataclass(frozen=True)
+class RayOptions:
+    """How workers are placed, started and ended on Ray.
+
+    Args:
+        strategy: how they lie on the nodes: "PACK", "SPREAD", "STRICT_PACK" or "STRICT_SPREAD", as Ray calls it.
+        min_workers: start anew without workers that were lost, but not with fewer than these; None waits for room for
+            all.
+        start_timeout_secs: how long to wait for room in the cluster, and for the machines to answer.
+        grace_secs: how long workers have to end by themselves when they are asked to.
+        environment: variables for all workers.
+
+    Raises:
+        ConfigError: A value is out of range.
+    """
+
+    strategy: str = "PACK"
+    min_workers: int | None = None
+    start_timeout_secs: float = 60.0
+    grace_secs: float = 30.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise ConfigError(f"RayOptions.strategy is {self.strategy!r}: wanted one of {', '.join(STRATEGIES)}")
+        if self.min_workers is not None:
+            check_count(self, "min_workers", self.min_workers)
+        check_number(self, "start_timeout_secs", self.start_timeout_secs, 0)
+        check_number(self, "grace_secs", self.grace_secs, 0)
+
+
+@dataclass(frozen=True)
+class RayResult:
+    """What came of a job.
+
+    Attributes:
+        values: what the function returned in each worker, by rank.
+        metrics: the statistics of the chief's ``stats.json``, a dictionary for each epoch; none if it has written none.
+        log_dir: where the output of the workers is.
+    """
+
+    values: tuple[Any, ...]
+    metrics: tuple[Mapping[str, Any], ...]
+    log_dir: str
+
+
+@check_arguments
+def launch_on_ray(
+    train_fn: Callable[[], Any],
+    num_workers: int,
+    *,
+    resources_per_worker: Mapping[str, float] | None = None,
+    restarts: int = 0,
+    log_dir: str | None = None,
+    options: RayOptions | None = None,
+) -> RayResult:
+    """Call a function in several workers on a Ray cluster, and wait for all.
+
+    Each worker is a process beside an actor of its own; the actors are in one placement group. It has the variables
+    that `tpack launch` sets, so that ``MultiWorkerTrainerReplicated`` and the like find their place. Its output is
+    shown with its rank before each line. When a worker fails or is lost, all are ended, and as often as ``restarts``
+    says all are started anew: a function that goes on from its last checkpoint needs nothing more.
+
+    The process is connected to Ray if it was not: to ``RAY_ADDRESS``, to the cluster of this machine, or to a new one.
+
+    Args:
+        train_fn: what each worker calls; it is pickled by ``cloudpickle``. Arguments go in by ``functools.partial``.
+        num_workers: how many workers.
+        resources_per_worker: what each needs, such as ``{"CPU": 4, "GPU": 1}``; one CPU by default. It sees the GPUs
+            that Ray has given to it, and no others.
+        restarts: how often to start anew after a failure.
+        log_dir: where the output of each worker goes; ``launch_log/`` and the time by default.
+        options: how they are placed, started and ended.
+
+    Raises:
+        ClusterError: A worker failed, and was not, or not any more, to be started anew: the message says which, how,
+            and has its last lines. Or there was no room in the cluster.
+        ConfigError: A number is out of range.
+        DependencyError: Ray is not installed.
+
+    Example:
+        ``launch_on_ray(train, num_workers=4, resources_per_worker={"CPU": 8, "GPU": 1}).metrics[-1]``
+    """
+    chosen = options or RayOptions()
+    resources = check_resources("launch_on_ray", resources_per_worker or {"CPU": 1})
+    check_count("launch_on_ray", "num_workers", num_workers)
+    check_count("launch_on_ray", "restarts", restarts, 0)
+    if chosen.min_workers is not None and chosen.min_workers > num_workers:
+        raise ConfigError(f"RayOptions.min_workers is {chosen.min_workers}: wanted at most num_workers, {num_workers}")
+    team = Team((Host(),) * num_workers, restarts=restarts, min_workers=chosen.min_workers)
+    task = cloudpickle.dumps(train_fn)
+    directory = log_dir or os.path.join("launch_log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+    with ray_connected() as ray:
+        machines = RayMachines(
+            ray, resources, strategy=chosen.strategy, start_secs=chosen.start_timeout_secs, task=task
+        )
+        job = _job(chosen, machines)
+        os.makedirs(directory, exist_ok=True)
+        _run(job, team, directory)
+    found = [pickle.loads(result) for result in machines.results if result is not None]
+    return RayResult(tuple(value for value, _ in found), tuple(found[0][1]), directory)
+
+
+def _job(options: RayOptions, machines: RayMachines) -> Job:
+    environment = {name: value for name, value in os.environ.items() if name.startswith("TPACK_")}
+    environment |= {"PYTHONPATH": _path(), "PYTHONUNBUFFERED": "1", **options.environment}
+    environment["TPACK_LAUNCH_ID"] = uuid.uuid4().hex
+    # Workers on several nodes trust each other by it.
+    environment.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
+    command = [sys.executable, "-c", _COMMAND]
+    return Job(command, ".", environment, machines, options.start_timeout_secs, options.grace_secs)
+
+
+def _run(job: Job, team: Team, directory: str) -> None:
+    console = Console(directory)
+    attempts = Attempts(job, team, console)
+    try:
+        code = attempts.run()
+    finally:
+        console.close()
+    if attempts.last.signum is not None:
+        # What ended the job was meant for this process.
+        signal.raise_signal(attempts.last.signum)
+    if code:
+        raise ClusterError(f"launch_on_ray: {attempts.failure_text()}")
+
+
+def _path() -> str:
+    """Return where the caller's modules are, apart from what is installed, which nodes have themselves."""
+    installed = (sys.prefix, sys.base_prefix)
+    entries = [entry or os.getcwd() for entry in sys.path if isinstance(entry, str)]
+    return os.pathsep.join(entry for entry in entries if not entry.startswith(installed))
+
+
+def run_task() -> None:
+    """Call what the launcher has left for this worker, and leave what it returns."""
+    path = os.environ[TASK_VARIABLE]
+    with open(path, "rb") as file:
+        train_fn = pickle.load(file)
+    value = train_fn()
+    is_chief = os.environ["RANK"] == "0"
+    result = cloudpickle.dumps((value, _statistics() if is_chief else []))
+    with open(f"{path}.part", "wb") as file:
+        file.write(result)
+    os.replace(f"{path}.part", f"{path}.result")
+
+
+def _statistics() -> list[dict[str, Any]]:
+    """Return what this process has written of its epochs, if it has trained."""
+    module = sys.modules.get("tpack.utils.logger")
+    directory = None if module is None else module.get_logger_dir()
+    path = None if directory is None else os.path.join(directory, _STATISTICS)
+    if path is None or not os.path.isfile(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        statistics: list[dict[str, Any]] = json.load(file)
+    return statistics
