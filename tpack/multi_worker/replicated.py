@@ -22,8 +22,41 @@ from tpack.reduction.functions import merge_grad_list, split_grad_list
 from tpack.reduction.gradients import transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each
 from tpack.tfutils.optimizer_clone import check_optimizer
-from tpack.tower.grads import Column, Gradient, is_sparse
+from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
 from tpack.utils.argument_types import check_arguments
+
+
+class EndSignal:
+    """By which a worker tells all others, with the gradients of a step, that this step is to be the last.
+
+    Workers end after the same step, or one would wait in a step that the others do not make. So who wants to end makes
+    one more step. What several want in the same step is added up.
+
+    Attributes:
+        told: what was said in a step, a scalar; None before the graph is built.
+    """
+
+    STOP, SIGNAL = 1, 4096
+
+    def __init__(self) -> None:
+        self.told: tf.Tensor | None = None
+
+    def build(self) -> tf.Tensor:
+        """Return what this worker says, in the current graph.
+
+        Creates:
+            A local variable.
+        """
+        self._said = tf.get_variable(
+            "end_signal", [], tf.float32, tf.zeros_initializer(), trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES], use_resource=True,
+        )  # fmt: skip
+        self._says = {what: self._said.assign(what, read_value=False) for what in (self.STOP, self.SIGNAL)}
+        return self._said.read_value()
+
+    def say(self, session: tf.Session, what: int) -> None:
+        """Say something in the next step: `STOP`, or `SIGNAL` where it comes from outside of the program."""
+        session.run(self._says[what])
 
 
 @check_arguments
@@ -39,6 +72,7 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         average: average the gradients, or sum them.
         reducer: as for `SyncMultiGPUReplicatedBuilder`, inside a worker.
         exchange: how gradients travel between workers; None means ``Exchange()``.
+        end_signal: travels with the gradients, if it is given.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
@@ -54,11 +88,13 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         average: bool = True,
         reducer: Reducer | None = None,
         exchange: Exchange | None = None,
+        end_signal: EndSignal | None = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         super().__init__(towers, average, reducer, tower_building=tower_building)
         self._group = group
         self._exchange = exchange
+        self._end_signal = end_signal
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers, the reduction, the exchange, and one update for each tower.
@@ -95,8 +131,14 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
         own = self._reducer.reduce(grads, self._op)
         if self._group.size == 1 or not own[0]:
             return own
-        order = creation_order(grads[0])
-        of_all = all_reduce_between_workers(self._group, own[0], self._op, exchange=self._exchange, ready_order=order)
+        sent, order = list(own[0]), creation_order(grads[0])
+        if self._end_signal is not None:
+            # First, so that it never keeps gradients waiting.
+            order = [len(sent), *order]
+            sent.append(self._end_signal.build())
+        of_all = all_reduce_between_workers(self._group, sent, self._op, exchange=self._exchange, ready_order=order)
+        if self._end_signal is not None:
+            self._end_signal.told = of_all.pop() * (self._group.size if self._op is ReduceOp.MEAN else 1)
         return transposed([_copied(grad, column) for grad, column in zip(of_all, transposed(grads), strict=True)])
 
 

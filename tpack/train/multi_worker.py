@@ -5,7 +5,6 @@ about to train, begin with the values of worker 0, which alone restores a checkp
 waiting in a step for one that is lost, failed or was told to end.
 """
 
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,18 +17,19 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.monitors.base import MonitorBase
+from tpack.cluster.agreement import check_agreement, program
 from tpack.cluster.member import ClusterMember, ClusterRank, ClusterTask
 from tpack.cluster.peers import Peers, connect_peers
 from tpack.cluster.resolver import resolve_cluster
+from tpack.cluster.survivors import ended_by_loss
 from tpack.copying.towers import TowerBuilding
-from tpack.errors import ClusterError, ConfigError, StopTraining
+from tpack.errors import ConfigError, DataExhaustedError, StopTraining
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.input_source.base import InputSource
-from tpack.multi_worker.agreement import check_agreement, facts_of_program, facts_of_variables
 from tpack.multi_worker.exchange import Exchange, WorkerGroup, copy_from_worker
-from tpack.multi_worker.replicated import MultiWorkerReplicatedBuilder
+from tpack.multi_worker.replicated import EndSignal, MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import WorkerSessionCreator
 from tpack.reduction.modes import ReductionMode
 from tpack.tfutils.graph_lookup import get_global_step_var
@@ -43,8 +43,18 @@ from tpack.train.trainers import reducer_for_towers
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_number
 
-_LAST_WAIT_SECS = 86400.0
-"""How long workers wait at the end for one that saves or validates; one that is lost is noticed long before."""
+_LONG_SECS = 86400.0
+"""How long workers wait for one that saves or validates; one that is lost is noticed long before."""
+
+_FROM_OTHERS = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.InternalError,
+    tf.errors.OutOfRangeError,
+    DataExhaustedError,
+)
+"""What a step may end with since another process is gone: its queues are empty then, as where data have ended."""
 
 
 @check_arguments
@@ -86,6 +96,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         member: the place of this process.
         group: the workers, as what they exchange in the graph needs them.
         peers: the workers, for small values between steps.
+        end_signal: by which a worker tells the others, in a step, that it wants to end.
 
     Raises:
         ConfigError: The process is no worker, or from `resolve_cluster`.
@@ -114,15 +125,15 @@ class MultiWorkerTrainer(BuilderTrainer):
             timeout_secs=waits.timeout_secs,
         )
         self.is_chief = self.peers.rank == 0
-        self._waits = waits
-        self._was_lost = threading.Event()
+        self.end_signal = EndSignal()
+        self._notes: StepNotes | None = None
+        self._request: BaseException | None = None
         self._has_differing_seed = False
-        with self._together():
+        with self._telling_others():
             run = self.peers.broadcast("the name of the run", uuid.uuid4().hex)
             is_alone = self.peers.size == 1
             self.group = WorkerGroup(("",), 0, run) if is_alone else WorkerGroup.of_member(self.member, run)
             super().__init__(make_builder(self.group), precision=precision, compile=compile)
-        self.peers.on_lost(self._end_for_others)
 
     def _check_processes(self) -> None:
         """Be one of several processes."""
@@ -133,7 +144,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         Args:
             config: this worker's.
         """
-        with self._together():
+        with self._telling_others():
             start = self.peers.broadcast("where training begins", config.start())
             if not self.is_chief:
                 config.begin_at(start)
@@ -166,24 +177,27 @@ class MultiWorkerTrainer(BuilderTrainer):
             GraphBuildError: The model cannot be trained.
             TowerMismatchError: The towers differ.
         """
-        with self._together():
+        with self._telling_others():
             self._differ_from_others()
             super().setup_graph(input_signature, input, get_cost_fn, get_opt_fn)
             with self.graph.as_default():
                 get_global_step_var()
                 variables = tf.global_variables()
-                facts = {**facts_of_program(), **self._facts(), **facts_of_variables(variables)}
-            check_agreement(self.peers, "what they train", facts)
+                facts = {**program(), **self._facts(), "variables": _kinds(variables)}
+            check_agreement(self.peers, facts)
             self._shared = list(variables)
 
     def _facts(self) -> dict[str, Any]:
         """Return the settings that all workers must share, besides the program and the variables."""
-        return {"the trainer": type(self).__name__, "towers": len(self.devices), "precision": self.precision}
+        return {"the trainer": type(self).__name__, "towers": len(self.devices), "precision": repr(self.precision)}
 
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
         self._copy_to_all = CopyBeforeEpoch()
         callbacks = super()._setup_graph(grad_fn, optimizer_fn)
-        return [StepNotes(self.peers), self._copy_to_all, *callbacks] if self.peers.size > 1 else callbacks
+        if self.peers.size == 1:
+            return callbacks
+        self._notes = StepNotes(self.peers, self.end_signal)
+        return [self._notes, self._copy_to_all, *callbacks]
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
         """Do as `Trainer.setup_callbacks`, and let variables that callbacks have made on all workers be shared."""
@@ -191,10 +205,10 @@ class MultiWorkerTrainer(BuilderTrainer):
         if self.peers.size == 1:
             return
         with self.graph.as_default():
-            made = facts_of_variables(tf.global_variables())
+            made = _kinds(tf.global_variables())
             of_all = self.peers.gather("the variables of callbacks", made)
             in_all = {name for name, fact in made.items() if all(each.get(name) == fact for each in of_all)}
-            self._shared = [v for v in tf.global_variables() if f"variable {v.op.name}" in in_all]
+            self._shared = [v for v in tf.global_variables() if v.op.name in in_all]
             op = copy_from_worker(self.group, self._shared)
         self._copy_to_all.op = op
         self._init_ops.insert(0, op)
@@ -225,7 +239,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             "steps made of the first epoch": loop.starting_step,
             "steps of a call": self.steps_per_call,
         }
-        check_agreement(self.peers, "how long they train", facts)
+        check_agreement(self.peers, facts)
         creator = self._on_server(session_creator)
         with self.graph.as_default(), tf.device(self.group.tasks[self.group.rank]):
             super().initialize(creator, session_init if self.is_chief else None)
@@ -251,7 +265,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         with self.sess.as_default():
             values = self.sess.run(self._shared)
         sums = {v.op.name: crc32(np.ascontiguousarray(value)) for v, value in zip(self._shared, values, strict=True)}
-        check_agreement(self.peers, "the first values of variables", sums)
+        check_agreement(self.peers, {"checksums of first values": sums})
 
     def _fixed_executor(self) -> str:
         # Another process than the one that asks runs the kernels, as far as TensorFlow is concerned.
@@ -267,77 +281,85 @@ class MultiWorkerTrainer(BuilderTrainer):
         Raises:
             ClusterError: Another worker was lost, or failed; the message names it.
         """
-        with self._together():
-            super().train(*args, **kwargs)
-        self.peers.close()
+        try:
+            with ended_by_loss(self.peers, self._break_off, lost_connection=_FROM_OTHERS):
+                super().train(*args, **kwargs)
+        finally:
+            self.peers.close()
 
     def _meet_before(self, epoch_num: int) -> None:
         """Go on with the next epoch if all do."""
-        self._meet(f"the beginning of epoch {epoch_num}", "")
+        self._meet(epoch_num, self._request)
+        if self._request is not None:
+            raise self._request
 
     def _train(self, interruption: Interruption) -> None:
         try:
             super()._train(interruption)
         except (StopTraining, Interrupted) as request:
-            others_go_on = self.loop.epoch_finished and self.loop.epoch_num < self.loop.max_epoch
-            if others_go_on and not isinstance(request, _StoppedTogether):
-                self._meet(f"the beginning of epoch {self.loop.epoch_num + 1}", str(request) or "no reason given")
+            # After the last step of an epoch, the others do not know of it yet.
+            is_news = request is not self._request and not getattr(request, "is_of_all", False)
+            if is_news and self.loop.epoch_finished and self.loop.epoch_num < self.loop.max_epoch:
+                self._meet(self.loop.epoch_num + 1, request)
             raise
 
-    def _meet(self, topic: str, reason_to_stop: str) -> None:
-        """Wait for all; if one has a reason to stop, let those that have none stop too."""
+    def _meet(self, epoch_num: int, request: BaseException | None) -> None:
+        """Wait for all before an epoch, and end with those that want to."""
         if self.peers.size == 1:
             return
-        reasons = self.peers.gather(topic, reason_to_stop, timeout_secs=_LAST_WAIT_SECS)
-        told = [f"worker {rank}: {reason}" for rank, reason in enumerate(reasons) if reason]
-        if told and not reason_to_stop:
-            raise _StoppedTogether("; ".join(told))
+        said = None if request is None else [isinstance(request, Interrupted), str(request) or "no reason given"]
+        told = self.peers.gather(f"the beginning of epoch {epoch_num}", said, timeout_secs=_LONG_SECS)
+        reasons = [f"worker {rank}: {each[1]}" for rank, each in enumerate(told) if each]
+        if reasons and request is None:
+            is_signal = any(each[0] for each in told if each)
+            raise _of_all(Interrupted if is_signal else StopTraining, "; ".join(reasons))
 
     def _finish(self, *, has_failed: bool) -> None:
         if not has_failed:
             # The last sums that others take lie on this process's server.
-            self.peers.barrier("the end of training", timeout_secs=_LAST_WAIT_SECS)
+            self.peers.barrier("the end of training", timeout_secs=_LONG_SECS)
         super()._finish(has_failed=has_failed)
 
-    # What is done when one of them fails.
+    # What is done when one of them fails, or wants to end.
 
-    def _end_for_others(self, error: ClusterError) -> None:
-        """End what this worker does, in a thread of its own, since it cannot go on without another."""
-        self._lost_error = error
-        self._was_lost.set()
-        if self.interruption is not None:
+    def _break_off(self) -> None:
+        """Let what this worker waits for return, since it cannot go on without another; in a thread of its own."""
+        error = self.peers.error
+        if self.interruption is not None and error is not None:
             self.interruption.fail(error)
         else:
             self._close_session()
 
     @contextmanager
-    def _together(self) -> Iterator[None]:
-        """Tell the others of an error that ends this worker, or raise what they have told if it follows from that."""
+    def _telling_others(self) -> Iterator[None]:
+        """Tell the others of an error that ends this worker before it trains."""
         try:
             yield
-        except Exception as error:
-            lost = self._loss_behind(error)
-            if lost is None:
-                self.peers.report_failure(f"{type(error).__name__}: {error}")
-            self.peers.close()
-            if lost is None or lost is error:
-                raise
-            raise lost from error
-        except BaseException:
+        except BaseException as error:
+            self.peers.report_failure(f"{type(error).__name__}: {error}")
             self.peers.close()
             raise
 
-    def _loss_behind(self, error: Exception) -> ClusterError | None:
-        """Return the loss of another worker from which an error follows, if it may and there is one."""
-        if not _may_come_from_others(error) and not self._was_lost.is_set():
-            return None
-        # TensorFlow may notice that a connection has ended before those are asked who know who has gone.
-        self._was_lost.wait(self._waits.heartbeat_secs + 1)
+    def _end_if_asked(self, interruption: Interruption, trigger_step: Callable[[], None] | None = None) -> None:
+        """End after the step after which all workers do: who is asked to end says so, and makes one more."""
+        request: BaseException | None = None
         try:
-            self.peers.check()
-        except ClusterError as lost:
-            return lost
-        return None
+            super()._end_if_asked(interruption, trigger_step)
+        except (StopTraining, Interrupted) as error:
+            if self.peers.size == 1:
+                raise
+            request = error
+        if self._notes is not None and self._notes.told:
+            raise self._request or request or _requested(self._notes.told)
+        if request is not None and self._request is None:
+            self._request = request
+            if self.end_signal.told is not None:
+                is_signal = isinstance(request, Interrupted)
+                self.end_signal.say(self.sess, EndSignal.SIGNAL if is_signal else EndSignal.STOP)
+
+    def _may_be_interrupted(self, interruption: Interruption) -> bool:
+        # A step that was not begun is not left out either, since the others wait in it.
+        return interruption.is_late if self.peers.size > 1 else super()._may_be_interrupted(interruption)
 
 
 @check_arguments
@@ -383,10 +405,16 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
 
         def make_builder(group: WorkerGroup) -> GraphBuilder:
             return MultiWorkerReplicatedBuilder(
-                gpus, group, average=average, reducer=reducer, exchange=exchange, tower_building=tower_building
+                gpus,
+                group,
+                average=average,
+                reducer=reducer,
+                exchange=exchange,
+                end_signal=self.end_signal,
+                tower_building=tower_building,
             )
 
-        self._settings = {"average": average, "the reducer": reducer.name, "the exchange": exchange}
+        self._settings = {"average": average, "the reducer": reducer.name, "the exchange": repr(exchange)}
         super().__init__(make_builder, cluster, waits=waits, precision=precision, compile=compile)
 
     def _facts(self) -> dict[str, Any]:
@@ -394,19 +422,38 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
 
 
 class StepNotes(Callback):
-    """Tell the other workers, without waiting for them, which step this one begins.
+    """Tell the other workers which step this one begins, without waiting for them, and hear if one wants to end.
+
+    Where several steps are one run, nobody ends before the epoch does.
 
     Args:
         peers: the workers.
+        end_signal: what is heard.
+
+    Attributes:
+        told: what was heard in the last step; 0 for nothing.
     """
 
     _chief_only = False
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, end_signal: EndSignal) -> None:
         self._peers = peers
+        self._request = None if end_signal.told is None else tf.train.SessionRunArgs(end_signal.told)
+        self.told = 0.0
 
-    def _before_run(self, ctx: tf.train.SessionRunContext) -> None:
+    def _setup_graph(self) -> None:
+        if self.trainer.steps_per_call > 1:
+            self._request = None
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        if ctx.original_args.fetches is not self.trainer.train_op:
+            return None
         self._peers.note_step(self.global_step + self.trainer.num_coming)
+        return self._request
+
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
+        if values.results is not None:
+            self.told = float(values.results)
 
     def _with_several_steps(self) -> WithSteps:
         return WithSteps()
@@ -430,19 +477,28 @@ class CopyBeforeEpoch(Callback):
         self.trainer.sess.run(self.op)
 
 
-class _StoppedTogether(StopTraining):
-    """Another worker has asked for the end of training."""
+def _of_all(kind: type[Any], reason: str) -> BaseException:
+    """Return what ends training on all workers, none of which has to be told."""
+    request: BaseException = kind(reason)
+    request.is_of_all = True  # type: ignore[attr-defined]
+    return request
+
+
+def _requested(told: float) -> BaseException:
+    """Return what ends training here because of what other workers have said."""
+    if told >= EndSignal.SIGNAL:
+        return _of_all(Interrupted, "another worker was told to end by a signal")
+    return _of_all(StopTraining, "another worker has asked for it")
+
+
+def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:
+    """Return what kind of variable each is, by name."""
+    trained = {variable.op.name for variable in tf.trainable_variables()}
+    return {
+        v.op.name: f"{v.dtype.base_dtype.name} {v.shape}{', trained' if v.op.name in trained else ''}"
+        for v in variables
+    }
 
 
 def _resolved(cluster: ClusterTask | ClusterRank | None, waits: WaitLimits) -> ClusterMember:
     return resolve_cluster(cluster, timeout_secs=waits.timeout_secs)
-
-
-def _may_come_from_others(error: BaseException | None) -> bool:
-    """Tell whether an error may follow from the loss of another process: of a connection, or in an exchange."""
-    while error is not None and not isinstance(error, tf.errors.OpError):
-        error = error.__cause__
-    if error is None:
-        return False
-    connection = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.InternalError)
-    return isinstance(error, connection) or any(scope in error.message for scope in ("exchange_", "copy_variables"))

@@ -6,7 +6,7 @@ calls one and the callbacks around it. Trainers are made inside the graph that t
 
 import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -406,17 +406,26 @@ class Trainer(metaclass=InOwnGraph):
         loop, trigger_step = self.loop, self._callbacks.bound("trigger_step")
         session, calls = self.hooked_sess, self._calls
         make_steps = self._make_step if calls is None else partial(self._make_steps, calls)
-        interruption.check()
+        self._end_if_asked(interruption)
         while not loop.epoch_finished:
             session.has_begun = False
             self._in_step = True
             num_made = make_steps()
             self._in_step = False
-            if num_made:
-                trigger_step()
-            interruption.check()
-            if self.hooked_sess.should_stop():
-                raise StopTraining("a callback requested it")
+            self._end_if_asked(interruption, trigger_step if num_made else None)
+
+    def _end_if_asked(self, interruption: Interruption, trigger_step: Callable[[], None] | None = None) -> None:
+        """Raise what ends training between two steps, if a callback or a signal asks for it.
+
+        Args:
+            interruption: knows of signals.
+            trigger_step: triggers the callbacks of the step that was made; None if none was.
+        """
+        if trigger_step is not None:
+            trigger_step()
+        interruption.check()
+        if self.hooked_sess.should_stop():
+            raise StopTraining("a callback requested it")
 
     def _make_step(self) -> int:
         self.run_step()
