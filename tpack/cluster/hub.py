@@ -14,6 +14,7 @@ What goes wrong first is told to all, once; nothing is exchanged after that.
 """
 
 import contextlib
+import math
 import selectors
 import socket
 import threading
@@ -149,7 +150,7 @@ class Hub:
         try:
             looked_at = time.monotonic()
             while not self._is_over():
-                ready = self._selector.select(self._limits.beat_secs / 2)
+                ready = self._selector.select(self._wait_secs())
                 self._forgive(time.monotonic() - looked_at)
                 for key, _ in ready:
                     self._take(key)
@@ -187,6 +188,14 @@ class Hub:
             return False
         is_open = any(worker.channel.fileno() >= 0 for worker in self._training.values())
         return not is_open or time.monotonic() > self._close_by
+
+    def _wait_secs(self) -> float:
+        """Return how long nothing need be looked at."""
+        due = [] if self._close_by is None else [self._close_by]
+        if not self._has_failed:
+            due += [] if self._is_complete else [self._deadline]
+            due += [] if self._exchange is None else [self._exchange.deadline]
+        return max(min(self._limits.beat_secs / 2, min(due, default=math.inf) - time.monotonic()), 0.0)
 
     def _take(self, key: selectors.SelectorKey) -> None:
         if key.fileobj is self._listener:

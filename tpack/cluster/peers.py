@@ -63,6 +63,17 @@ class Peers:
         self._turn = threading.Lock()
         self._is_closed = False
 
+    def wait_until_complete(self) -> None:
+        """Wait until all workers are connected.
+
+        Raises:
+            PeerLostError: Not all came; the message names those that are missing.
+        """
+        # Worker 0 says who is missing, and may have begun later than this one.
+        if self._line is not None and not self._line.wait_until_heard("complete", 2 * self._limits.timeout_secs):
+            self.check()
+            raise PeerLostError("worker 0 did not say that all have come", (0,))
+
     def gather(self, topic: str, value: Any, *, timeout_secs: float | None = None) -> list[Any]:
         """Give a value to all workers, and return the values of all, by rank.
 
@@ -276,14 +287,10 @@ def connect_peers(
     if point is None:
         raise ConfigError(f"nothing says where worker 0 listens: wanted a member that resolve_cluster made; {member}")
     hub = Hub(point, limits) if rank == 0 else None
+    connection = _come(point, rank, limits.timeout_secs) if hub is None else hub.start()
+    peers = Peers(Line(connection, size, limits), rank, size, limits, hub=hub)
     try:
-        connection = hub.start() if hub is not None else _come(point, rank, limits.timeout_secs)
-        line = Line(connection, size, limits)
-        peers = Peers(line, rank, size, limits, hub=hub)
-        # Worker 0 says who is missing, and may have begun later than this one.
-        if not line.wait_until_heard("complete", 2 * limits.timeout_secs):
-            peers.check()
-            raise PeerLostError(f"worker 0 at {point.master} did not say that all have come", (0,))
+        peers.wait_until_complete()
     except BaseException:
         peers.close()
         raise
