@@ -8,16 +8,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.dataflow.state import StatelessError
-from tpack.errors import CallbackError, CheckpointError
+from tpack.errors import CallbackError, CheckpointError, ClusterError
 from tpack.older_names.table import names_of
 from tpack.tfutils.checkpoint import CheckpointSeries, reason_of
-from tpack.tfutils.train_state import TrainState, prune_train_states, write_data_state, write_train_state
+from tpack.tfutils.train_state import (
+    TrainState,
+    prune_train_states,
+    workers_state,
+    write_data_state,
+    write_train_state,
+)
+from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_local_path, check_number
@@ -25,6 +32,10 @@ from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import why_not_written
 
 __getattr__ = names_of(__name__)
+
+_State: TypeAlias = dict[str, Any] | None
+_LAST_WAIT_SECS = 30.0
+"""How long one that is interrupted waits for the others to tell where they are in the data."""
 
 
 @check_arguments
@@ -40,6 +51,9 @@ class ModelSaver(Callback):
     knows where training was. When training is interrupted by a signal, the last steps are saved too. The limit of
     checkpoints holds over restarts: those of a former run in the same directory count.
 
+    Where several workers train, the chief saves, and the position in the data is that of each: all workers take part,
+    so the callback is to be triggered at the same steps in all.
+
     The graph itself is written once, before training, as ``graph-<time>.meta``.
 
     Args:
@@ -54,6 +68,7 @@ class ModelSaver(Callback):
         ConfigError: A number is negative.
     """
 
+    _chief_only = False
     saves_training = True
 
     def __init__(
@@ -78,8 +93,11 @@ class ModelSaver(Callback):
         self._series: CheckpointSeries
         self._said_stateless = False
         self._first_step: int | None = None
+        self._saved_step: int | None = None
 
     def _setup_graph(self) -> None:
+        if not self.trainer.is_chief:
+            return
         self._claim = claim_checkpoint_dir(self, self._given_dir)
         # The saver's ops stay in the name scope that TensorFlow's own tools expect.
         with tf.name_scope(None):
@@ -89,7 +107,8 @@ class ModelSaver(Callback):
 
     def _before_train(self) -> None:
         self._first_step = self.global_step
-        self._write_meta_graph()
+        if self.trainer.is_chief:
+            self._write_meta_graph()
 
     def _write_meta_graph(self) -> None:
         path = os.path.join(self._claim.directory, f"graph-{time.strftime('%m%d-%H%M%S')}.meta")
@@ -105,16 +124,24 @@ class ModelSaver(Callback):
 
     def _after_train(self) -> None:
         # Without a step there is nothing to save; and some data only have a position when they have begun.
-        if self.trainer.interrupted and self.global_step not in (self._first_step, self._series.saved_step):
+        if self.trainer.interrupted and self.global_step not in (self._first_step, self._saved_step):
             self._save()
-        self._claim.release()
+        if self.trainer.is_chief:
+            self._claim.release()
 
     def _save(self) -> None:
         step = self.global_step
+        if self.trainer.is_chief:
+            self._write(step)
+        else:
+            self._data_states()
+        self._saved_step = step
+
+    def _write(self, step: int) -> None:
         prefix = self._series.prefix(step)
         remembered = self.trainer.prepare_save()
         try:
-            write_data_state(prefix, self._data_state(), step)
+            write_data_state(prefix, self._data_states(), step)
             write_train_state(prefix, TrainState(*self._position(), step, remembered))
             self._series.save(self.trainer.sess, step)
             prune_train_states(self._claim.directory)
@@ -123,16 +150,45 @@ class ModelSaver(Callback):
             raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {why}") from error
         logger.info(f"Model saved to {prefix}.")
 
-    def _data_state(self) -> dict[str, Any] | None:
-        """Return the position in the data, None if there is none."""
+    def _data_states(self) -> _State:
+        """Return the position in the data, that of each worker if there are several; None if there is none."""
+        state, reason = self._data_state()
+        peers = self.trainer.peers
+        if peers is not None and peers.size > 1:
+            state, reason = self._state_of_all(peers, state, reason)
+        if reason and not self._said_stateless:
+            logger.info(f"Checkpoints do not hold a position in the data, which begin anew on a restart: {reason}")
+            self._said_stateless = True
+        return state
+
+    def _data_state(self) -> tuple[_State, str]:
+        """Return the position in the data of this process; None if there is none, and why not if that is to be told."""
         source = self.trainer.input_source
         try:
-            return None if source is None else source.data_state()
+            return None if source is None else source.data_state(), ""
         except StatelessError as error:
-            if not self._said_stateless:
-                logger.info(f"Checkpoints do not hold a position in the data, which begin anew on a restart: {error}")
-                self._said_stateless = True
-            return None
+            return None, str(error)
+
+    def _state_of_all(
+        self, peers: Peers, state: dict[str, Any] | None, reason: str
+    ) -> tuple[dict[str, Any] | None, str]:
+        """Return the positions of all workers as one; None, and why, if one has none or is at another step."""
+        try:
+            # One that was not interrupted as the others were does not come.
+            limit = _LAST_WAIT_SECS if self.trainer.interrupted else None
+            told = peers.gather("the position in the data", [self.global_step, state, reason], timeout_secs=limit)
+        except ClusterError as error:
+            if not self.trainer.interrupted:
+                raise
+            return None, f"not all workers could tell theirs: {error}"
+        steps, states, reasons = zip(*told, strict=True)
+        if len(set(steps)) > 1:
+            return None, f"the workers are at different steps: {', '.join(map(str, steps))}"
+        lacking = [rank for rank, each in enumerate(states) if each is None]
+        if lacking:
+            first = lacking[0]
+            return None, reasons[first] and f"worker {first}: {reasons[first]}"
+        return workers_state(states), ""
 
     def _position(self) -> tuple[int, int]:
         """Return the epoch in which a run that resumes begins, and how many of its steps are finished."""

@@ -77,6 +77,8 @@ class ShardData(ProxyDataFlow):
         self._place: tuple[int, int] | None = None
         # Whether only the end of the pass is left.
         self._passes: Passes[bool] = Passes(False)
+        # In all passes: by it workers are told apart that have not taken the same.
+        self._num_taken = 0
         if rank is not None and size is not None:
             self.take_place(rank, size)
 
@@ -89,6 +91,11 @@ class ShardData(ProxyDataFlow):
     def size(self) -> int:
         """The number of workers."""
         return self._known_place()[1]
+
+    @property
+    def num_taken(self) -> int:
+        """How many points this worker has taken, in all passes."""
+        return self._num_taken
 
     def take_place(self, rank: int, size: int) -> None:
         """Be the share of another worker, or of one among another number of workers; between two iterations.
@@ -132,6 +139,7 @@ class ShardData(ProxyDataFlow):
         with same_in_all_processes(self.seed):
             super().reset_state()
         self._passes.reset()
+        self._num_taken = 0
 
     def __iter__(self) -> Iterator[Any]:
         """Begin a pass.
@@ -146,16 +154,20 @@ class ShardData(ProxyDataFlow):
             dealt.append(read)
             if len(dealt) == size:
                 mine, dealt = dealt[rank], []
+                self._num_taken += 1
                 yield mine()
         last = self._of_remainder(dealt, rank, size)
         if last is not None:
             one.value = True
+            self._num_taken += 1
             yield last()
         self._passes.end(one)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position in the wrapped flow, after a whole round, and how many points a round has."""
-        return make_state(self, ds=self.ds.state_dict(), is_over=self._passes.value, size=self.size)
+        return make_state(
+            self, ds=self.ds.state_dict(), is_over=self._passes.value, size=self.size, taken=self._num_taken
+        )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position.
@@ -163,8 +175,8 @@ class ShardData(ProxyDataFlow):
         Raises:
             InputError: The state is of another kind of flow, or of another number of workers; nothing was changed.
         """
-        saved = StateReader(self, state, "ds", "is_over", "size")
-        is_over, size = saved.flag("is_over"), saved.count("size")
+        saved = StateReader(self, state, "ds", "is_over", "size", "taken")
+        is_over, size, taken = saved.flag("is_over"), saved.count("size"), saved.count("taken")
         if size != self.size:
             raise InputError(
                 f"ShardData got the position of one among {size} workers, and this is one among {self.size}: the rest "
@@ -172,6 +184,7 @@ class ShardData(ProxyDataFlow):
             )
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to(is_over)
+        self._num_taken = taken
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass."""
@@ -225,7 +238,7 @@ def shard_files(
     Example:
         ``MapData(shard_files(glob.glob("/data/*.png")), lambda point: [imageio.imread(point[0])])``
     """
-    names = sorted(map(os.fspath, files))
+    names = sorted(os.fspath(file) for file in files)
     if not names or len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})[:3]
         raise ConfigError(f"shard_files got {f'{twice} more than once' if names else 'no file'}: wanted names of files")
@@ -245,11 +258,17 @@ def place_by_environment() -> tuple[int, int]:
     return (0, 1) if place is None else (place.rank, place.size)
 
 
+def flows_in(ds: DataFlow) -> Iterator[DataFlow]:
+    """Yield a flow, and those that it wraps."""
+    yield ds
+    for flow in [ds.ds] if isinstance(ds, ProxyDataFlow) else getattr(ds, "df_lists", getattr(ds, "flows", ())):
+        if isinstance(flow, DataFlow):
+            yield from flows_in(flow)
+
+
 def shards_in(ds: DataFlow) -> list[ShardData]:
     """Return the shards in a flow: itself, or those that it wraps."""
-    inner = [ds.ds] if isinstance(ds, ProxyDataFlow) else getattr(ds, "df_lists", getattr(ds, "flows", ()))
-    below = [shard for flow in inner if isinstance(flow, DataFlow) for shard in shards_in(flow)]
-    return [ds, *below] if isinstance(ds, ShardData) else below
+    return [flow for flow in flows_in(ds) if isinstance(flow, ShardData)]
 
 
 def _check_length(length: int | None, size: int, remainder: str) -> None:
@@ -265,9 +284,8 @@ def _check_length(length: int | None, size: int, remainder: str) -> None:
 
 def _readers(ds: DataFlow) -> Iterator[Reader]:
     """Begin a pass, and yield of each point a function that returns it; one that is not called may never be read."""
-    kind = type(ds)
     # Who reads its points in a way of its own knows best how: files that are read in order, for example.
-    if isinstance(ds, IndexedDataFlow) and (kind._points, kind.__iter__) == _PLAIN:
+    if isinstance(ds, IndexedDataFlow) and (type(ds)._points, type(ds).__iter__) == _PLAIN:
         yield from ds.unread()
         return
     for point in ds:

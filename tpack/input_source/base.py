@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, CallbackFactory
+from tpack.dataflow.base import DataFlow
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataPointError, InputError
 from tpack.input_source.component import Component, Misfit
@@ -156,6 +157,27 @@ class InputSource:
             InputError: It is no such state, or the source was set up before.
         """
         raise StatelessError(f"the data of {self} have no position to go to")
+
+    def deal_data_states(self, states: Sequence[dict[str, Any]], rank: int, size: int) -> None:
+        """Let the data begin where former workers stopped, one of new ones here; to be called before `setup`.
+
+        Args:
+            states: what `data_state` returned in each of them, by rank.
+            rank: the number of this worker.
+            size: how many there are now.
+
+        Raises:
+            StatelessError: The data of this source have no position, or cannot be dealt out anew.
+            InputError: These are no such states, or the source was set up before.
+        """
+        if len(states) != size:
+            raise StatelessError(f"the data of {self} cannot be dealt out anew")
+        self.load_data_state(states[rank])
+
+    @property
+    def dataflow(self) -> DataFlow | None:
+        """The dataflow that the data come from, if they come from one."""
+        return None
 
     def mark_prefetched(self, num_times: int) -> None:
         """Count the last data that were taken out of this source as prefetched: no step has used them yet.

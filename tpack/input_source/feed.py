@@ -38,7 +38,7 @@ class FeedInput(ResumableInput):
 
     def __init__(self, ds: DataFlow, infinite: bool = True) -> None:
         self.ds = ds
-        self._infinite = infinite
+        self._infinite = self._is_repeated = infinite
         self._specs: Sequence[tf.TensorSpec] = ()
         self._callback: _FeedCallback
 
@@ -57,6 +57,11 @@ class FeedInput(ResumableInput):
 
     def _reset_state(self) -> None:
         self._callback.restart()
+
+    @property
+    def dataflow(self) -> DataFlow:
+        """The dataflow."""
+        return self.ds
 
     def samples(self) -> tuple[int | None, int | None]:
         """Return what the dataflow says, if it makes batches."""

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
+from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 from tpack.input_source.base import InputSource
 from tpack.input_source.tensors import build_or_reuse_placeholder
@@ -43,6 +44,15 @@ class ProxyInput(InputSource):
     def load_data_state(self, state: dict[str, Any]) -> None:
         """Send the inner source to a position."""
         self.input.load_data_state(state)
+
+    def deal_data_states(self, states: Sequence[dict[str, Any]], rank: int, size: int) -> None:
+        """Send the inner source to where former workers stopped."""
+        self.input.deal_data_states(states, rank, size)
+
+    @property
+    def dataflow(self) -> DataFlow | None:
+        """The dataflow of the inner source."""
+        return self.input.dataflow
 
     def mark_prefetched(self, num_times: int) -> None:
         """Pass it on to the inner source."""

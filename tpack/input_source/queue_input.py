@@ -54,6 +54,11 @@ class QueueInput(ResumableInput, FeedfreeInput):
         self._thread_owner: EnqueueCallback
         self._taker: DataTaker
 
+    @property
+    def dataflow(self) -> DataFlow:
+        """The dataflow."""
+        return self.ds
+
     def samples(self) -> tuple[int | None, int | None]:
         """Return what the dataflow says, if it makes batches."""
         return samples_of(self.ds)

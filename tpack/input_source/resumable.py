@@ -7,8 +7,10 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.dataflow.base import DataFlow
+from tpack.dataflow.deal import deal_anew
 from tpack.dataflow.position import Position
-from tpack.dataflow.state import StateReader, make_state
+from tpack.dataflow.repeat import RepeatedData
+from tpack.dataflow.state import StatelessError, StateReader, make_state
 from tpack.errors import InputError
 from tpack.input_source.base import InputSource
 from tpack.input_source.component import DataPointChecker
@@ -24,6 +26,7 @@ class ResumableInput(InputSource):
     _start: Position | None = None
     _stream: DataPointStream | None = None
     _num_prefetched = 0
+    _is_repeated = True
 
     def data_state(self) -> dict[str, Any] | None:
         """Return the position right after the last data point that a finished step used; no step may be running.
@@ -50,11 +53,38 @@ class ResumableInput(InputSource):
         Raises:
             InputError: It is no such state, or the source was set up before.
         """
+        self._start = self._position_in(state)
+
+    def deal_data_states(self, states: Sequence[dict[str, Any]], rank: int, size: int) -> None:
+        """Let the data begin where former workers stopped, one of new ones here; to be called before `setup`.
+
+        As many workers as there were go on each from its own position; else `ShardData` deals the rest out anew.
+
+        Args:
+            states: what `data_state` returned in each of them, by rank.
+            rank: the number of this worker.
+            size: how many there are now.
+
+        Raises:
+            StatelessError: The dataflow cannot be dealt out anew.
+            InputError: These are no such states, the dataflow is another one, or the source was set up before.
+        """
+        positions = [self._position_in(state) for state in states]
+        if len(positions) == size:
+            self._start = positions[rank]
+            return
+        if self.dataflow is None:
+            raise StatelessError(f"the data of {self} are no dataflow, and cannot be dealt out anew")
+        # As the stream iterates it.
+        ds = RepeatedData(self.dataflow, -1) if self._is_repeated else self.dataflow
+        self._start = deal_anew(ds, positions, rank, size)
+
+    def _position_in(self, state: dict[str, Any]) -> Position:
         if self.setup_done():
             raise InputError(f"{self} was set up before: load the state of its data first")
         start = Position({})
         saved = StateReader(start, state, "state", "skipped")
-        self._start = replace(start, state=saved["state"], skipped=saved.count("skipped"))
+        return replace(start, state=saved["state"], skipped=saved.count("skipped"))
 
     def mark_prefetched(self, num_times: int) -> None:
         """Count the last data that were taken out as prefetched: they wait somewhere between here and the step.

@@ -12,16 +12,18 @@ for a state.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tpack.errors import CheckpointError, ConfigError, InputError
-from tpack.utils.checks import check_instance
+from tpack.utils.checks import check_instance, shown
 from tpack.utils.fs import atomic_write, leftover_of
 from tpack.utils.serialize import dumps, loads, seal, seal_json, unseal, unseal_json
 
 _SUFFIX = ".train_state.json"
 _DATA_SUFFIX = ".data_state.msgpack"
+_WORKERS = "workers"
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,23 @@ def write_data_state(prefix: str, state: object, global_step: int) -> None:
     content = seal(dumps({"global_step": global_step, "state": state}))
     with atomic_write(path, "wb") as file:
         file.write(content)
+
+
+def workers_state(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the positions of several workers as one state."""
+    return {_WORKERS: list(states)}
+
+
+def states_of_workers(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the position of each worker in a state that was read; that of a single process is the only one.
+
+    Raises:
+        InputError: It is said to be of several workers, and does not hold their positions.
+    """
+    states = state[_WORKERS] if isinstance(state, dict) and _WORKERS in state else [state]
+    if not isinstance(states, list) or not states or not all(isinstance(each, dict) for each in states):
+        raise InputError(f"{shown(state)} does not hold the positions of workers: wanted a list of states")
+    return states
 
 
 def read_data_state(prefix: str, global_step: int) -> Any:

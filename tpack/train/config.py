@@ -105,6 +105,8 @@ class TrainConfig:
         self.check_cost = check_cost
         self.steps_per_call = check_count(self, "steps_per_call", steps_per_call)
         self.callback_states: dict[str, Any] = {}
+        # Where the workers of the run that is resumed were in the data, by rank.
+        self.data_states: list[dict[str, Any]] = []
         if starting_epoch > max_epoch:
             raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")
 
@@ -124,6 +126,7 @@ class TrainConfig:
             "starting_epoch": self.starting_epoch,
             "starting_step": self.starting_step,
             "callback_states": self.callback_states,
+            "data_states": self.data_states,
         }
 
     def begin_at(self, start: Mapping[str, Any]) -> None:
@@ -134,6 +137,7 @@ class TrainConfig:
         """
         self.starting_epoch, self.starting_step = start["starting_epoch"], start["starting_step"]
         self.callback_states = dict(start["callback_states"])
+        self.data_states = list(start["data_states"])
 
     def _size_of_data(self, num_towers: int = 1) -> int:
         try:

@@ -11,6 +11,7 @@ from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig
 from tpack.train.interruption import ended_by_signals
+from tpack.train.resume import resume_data, share_data
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
@@ -41,8 +42,10 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     trainer.check_is_new()
     signature = model.get_input_signature()
     devices = trainer.devices if isinstance(trainer, BuilderTrainer) else ("",)
+    share_data(config, trainer.peers)
     config.fit_to_towers(len(devices))
     trainer.follow_chief(config)
+    resume_data(config, trainer.peers)
     logger.info(describe_epoch(config.data, len(devices), config.steps_per_epoch))
     with trainer.graph.as_default():
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)

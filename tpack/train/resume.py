@@ -1,9 +1,11 @@
-"""Go on where an earlier run in the same log directory stopped."""
+"""Go on where an earlier run in the same log directory stopped, with as many workers or with others."""
 
 import os
 from typing import Any
 
 from tpack.callbacks.base import Callback
+from tpack.dataflow.base import length_or_none
+from tpack.dataflow.shard import place_by_environment, shards_in
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CheckpointError, ConfigError, InputError
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint
@@ -14,9 +16,11 @@ from tpack.tfutils.train_state import (
     data_state_path,
     read_data_state,
     read_train_state,
+    states_of_workers,
     train_state_path,
 )
 from tpack.train.config import TrainConfig
+from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.dir_lock import DirectoryClaim
@@ -34,6 +38,10 @@ class AutoResumeTrainConfig(TrainConfig):
     the same sequence. Where the position of a flow cannot be told, the data begin anew, and the log says so. The
     dataflow must be built as in the earlier run; one that is not ends training with an `InputError` before the first
     step.
+
+    A checkpoint has the positions of all workers. As many as there were go on each from its own; another number of
+    workers is dealt the rest of the epoch anew by `ShardData`, and the steps of the epoch that are finished are counted
+    in theirs, unless ``steps_per_epoch`` was given.
 
     Args:
         always_resume: also resume when ``session_init`` or ``starting_epoch`` is given.
@@ -54,6 +62,7 @@ class AutoResumeTrainConfig(TrainConfig):
     """
 
     _resumed_step: int | None = None
+    _finished_steps = 0
 
     def __init__(
         self,
@@ -94,6 +103,16 @@ class AutoResumeTrainConfig(TrainConfig):
             finished_epochs, self.starting_step = divmod(self._resumed_step, self.steps_per_epoch)
             self.starting_epoch = finished_epochs + 1
 
+    def count_steps_of(self, num_workers: int) -> None:
+        """Count the finished steps of the epoch in those of another number of workers, if an epoch is a pass.
+
+        Args:
+            num_workers: how many there are now.
+        """
+        former = len(self.data_states)
+        if former not in (0, num_workers) and self._steps_of_pass is not None:
+            self.starting_step = -(-self._finished_steps * former // num_workers)
+
     def _state_of(self, prefix: str) -> TrainState:
         """Return where a checkpoint stands."""
         reader = CheckpointReader(prefix)
@@ -113,6 +132,7 @@ class AutoResumeTrainConfig(TrainConfig):
         self.callback_states = state.callbacks
         # Where all steps of an epoch are finished, what callbacks do at its end is not: then it would be the next one.
         self.starting_epoch, self.starting_step = state.epoch_num, min(state.local_step, self.steps_per_epoch)
+        self._finished_steps = state.local_step
         where = f"epoch {self.starting_epoch}, after {self.starting_step} of its steps"
         logger.info(f"Resuming from {prefix}, global step {state.global_step}: training goes on in {where}.")
         if self.starting_epoch > self.max_epoch:
@@ -124,7 +144,10 @@ class AutoResumeTrainConfig(TrainConfig):
             logger.info(f"There is no position in the data beside {os.path.basename(prefix)}: the data begin anew.")
             return
         try:
-            self.data.load_data_state(state)
+            self.data_states = states_of_workers(state)
+            # Several workers go on when they know of each other, in `resume_data`.
+            if len(self.data_states) == 1 and place_by_environment()[1] == 1:
+                self.data.load_data_state(self.data_states[0])
         except StatelessError as error:
             logger.warning(f"The data begin anew: {error}.")
         except InputError as error:
@@ -138,6 +161,67 @@ class AutoResumeTrainConfig(TrainConfig):
         )
         self._resumed_step = step
         return TrainState(step // self.steps_per_epoch + 1, step % self.steps_per_epoch, step)
+
+
+def share_data(config: TrainConfig, peers: Peers | None) -> None:
+    """Let the data of one of several workers be its share, before it is asked how many there are.
+
+    Args:
+        config: its training.
+        peers: the workers; None where there is only this process.
+
+    Raises:
+        ConfigError: A `ShardData` is that of another worker, or the data cannot be dealt out evenly.
+    """
+    rank, size = (0, 1) if peers is None else (peers.rank, peers.size)
+    if isinstance(config, AutoResumeTrainConfig):
+        config.count_steps_of(size)
+    if size == 1:
+        return
+    ds = config.data.dataflow
+    shards = [] if ds is None else shards_in(ds)
+    for shard in shards:
+        shard.be_of(rank, size)
+        length = length_or_none(shard.ds)
+        if shard.remainder == "keep" and (length is None or length % size):
+            raise ConfigError(
+                f"ShardData(remainder='keep') gives the first of {size} workers more of {length} data points: wanted "
+                "'wrap', 'drop' or 'error' in training, where all make the same steps"
+            )
+    if rank == 0 and not shards:
+        logger.warning(
+            f"Each of the {size} workers reads all data, since there is no ShardData in them: an epoch of all is "
+            f"{size} times as long as one pass, unless each has data of its own."
+        )
+
+
+def resume_data(config: TrainConfig, peers: Peers | None) -> None:
+    """Let the data go on where the workers of an earlier run stopped, if there were or are several.
+
+    Args:
+        config: the training, which knows where they stopped.
+        peers: the workers of today; None where there is only this process.
+
+    Raises:
+        InputError: The dataflow is not that of the earlier run.
+        ConfigError: The data cannot be dealt out to so many workers.
+    """
+    rank, size = (0, 1) if peers is None else (peers.rank, peers.size)
+    former = len(config.data_states)
+    if former == 0 or (former == 1 and size == 1):
+        return
+    try:
+        config.data.deal_data_states(config.data_states, rank, size)
+    except StatelessError as error:
+        logger.warning(f"The data begin anew: {error}.")
+    except InputError as error:
+        raise InputError(
+            f"the data cannot go on where those of the {former} workers of the earlier run stopped: {error}. Build the "
+            "dataflow as in that run, or let the data begin anew: AutoResumeTrainConfig(resume_data=False)"
+        ) from error
+    else:
+        if former != size:
+            logger.info(f"What {former} workers have left of the data is dealt out to {size}.")
 
 
 class KeepClaim(Callback):
