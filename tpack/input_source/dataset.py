@@ -33,7 +33,7 @@ from tpack.input_source.stream import DataPointStream, check_dataflow, describe,
 from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.checks import check_count, shown
 
 # How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
 _NUM_AHEAD = 8
@@ -63,16 +63,33 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         dataset: a dataset of the current graph or of eager mode, a function that makes one, or a DataFlow, which is
             repeated for ever. An element is a tuple in the order of the signature, a dict with its names as keys, or a
             single tensor.
+        batch_size: how many elements of a dataset to put into a batch for a tower; None where they are batches.
+        repeat: whether a dataset begins again when it ends.
+
+    Attributes:
+        batch_size: may be changed before `setup`.
 
     Raises:
         WrongTypeError: It is something else.
-        ConfigError: In `setup`, the function returned something else, or the dataset is of another graph, or one of
-            eager mode that cannot be brought into a graph.
+        ConfigError: ``batch_size`` is less than 1, or is given with a DataFlow; in `setup`, the function returned
+            something else, or the dataset is of another graph, or it is of eager mode and cannot be brought into one.
         DataPointError: In `setup`, the elements do not fit the signature.
     """
 
-    def __init__(self, dataset: tf.compat.v2.data.Dataset | Callable[[], tf.data.Dataset] | DataFlow) -> None:
+    def __init__(
+        self,
+        dataset: tf.compat.v2.data.Dataset | Callable[[], tf.data.Dataset] | DataFlow,
+        *,
+        batch_size: int | None = None,
+        repeat: bool = False,
+    ) -> None:
+        if batch_size is not None:
+            check_count(self, "batch_size", batch_size)
+            if isinstance(dataset, DataFlow):
+                raise ConfigError(f"TFDatasetInput got batch_size={batch_size} and a DataFlow: batch it by BatchData")
         self._source = dataset
+        self.batch_size = batch_size
+        self._is_repeated = repeat
         self._iterator: tf.data.Iterator
         self._elements: _StreamElements | None = None
         self._taker: DataTaker
@@ -105,8 +122,10 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         return self._source if isinstance(self._source, DataFlow) else None
 
     def samples(self) -> tuple[int | None, int | None]:
-        """Return what a DataFlow says, if it makes batches."""
-        return samples_of(self._source) if isinstance(self._source, DataFlow) else (None, None)
+        """Return what a DataFlow says, if it makes batches; of a dataset what is put into batches here."""
+        if isinstance(self._source, DataFlow):
+            return samples_of(self._source)
+        return self.batch_size, None if self.batch_size is None else _cardinality(self._source)
 
     def load_data_state(self, state: dict[str, Any]) -> None:
         """Let a DataFlow begin at a position; see `ResumableInput`.
@@ -142,6 +161,10 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
             raise ConfigError(f"{self} got a dataset function that returned {shown(dataset)}: wanted a tf.data.Dataset")
         if is_eager(dataset):
             dataset = _brought_into_graph(dataset, str(self))
+        if self.batch_size is not None:
+            dataset = dataset.batch(self.batch_size, drop_remainder=True)
+        if self._is_repeated:
+            dataset = dataset.repeat()
         parts = _parts(dataset.element_spec, [spec.name for spec in signature])
         return dataset if parts is None else _with_checked_shapes(dataset, parts, signature)
 
@@ -168,7 +191,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         if isinstance(self._source, DataFlow):
             return len(self._source)
         size = _cardinality(self._source)
-        return super()._size() if size is None else size
+        return super()._size() if size is None else size // (self.batch_size or 1)
 
     def _num_used(self) -> int:
         return self._taker.num_taken() - self._num_prefetched

@@ -1,0 +1,126 @@
+"""What people have as data, as an input source: arrays, lists, datasets and loaders of other libraries, functions."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.dataflow.adapters import as_dataflow
+from tpack.dataflow.arrays import DataFromArrays, is_array
+from tpack.dataflow.base import DataFlow
+from tpack.dataflow.batch import BatchData
+from tpack.dataflow.sources import DataFromGenerator, DataFromList
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.input_source.base import InputSource
+from tpack.input_source.dataset import TFDatasetInput
+from tpack.input_source.queue_input import QueueInput
+from tpack.input_source.stream import samples_of
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, shown
+
+_WANTED = (
+    "a DataFlow, arrays such as (x, y), a list of data points, a tf.data.Dataset or a function that makes one, a "
+    "generator function, or a dataset or loader that can be iterated again and again"
+)
+
+
+@check_arguments
+class GivenData:
+    """Data as they were given, and the input source that takes them to the graph.
+
+    Arrays and lists come in a new random order on each pass; everything else in the order that it has. All of it is
+    repeated for ever.
+
+    Args:
+        data: a DataFlow; arrays of one length, in a tuple or by name in a dict; a list of data points; a
+            ``tf.data.Dataset``, or a function that makes one; a generator function; or what `AdaptedData` takes, such
+            as a Hugging Face ``Dataset``, a PyTorch ``DataLoader`` or a grain loader.
+        batch_size: how many examples a step takes, over all towers, where the data are examples. None where each is
+            what one tower takes in a step.
+
+    Attributes:
+        source: the input source.
+
+    Raises:
+        WrongTypeError: The data are something else.
+        ConfigError: They are arrays, and there is no batch size; or they make batches themselves, and there is one.
+    """
+
+    def __init__(self, data: Any, batch_size: int | None = None) -> None:
+        self._batch_size = None if batch_size is None else check_count(self, "batch_size", batch_size)
+        # What makes the batches of a tower, if something here does.
+        self._batches: BatchData | TFDatasetInput | None = None
+        self.source = self._source_of(data)
+
+    def fit_to_towers(self, num_towers: int) -> None:
+        """Deal the examples of a step out to the towers; before the source is set up.
+
+        Args:
+            num_towers: K.
+
+        Raises:
+            ConfigError: They cannot be dealt out evenly.
+        """
+        if self._batches is None or self._batch_size is None:
+            return
+        share, rest = divmod(self._batch_size, num_towers)
+        if rest:
+            raise ConfigError(
+                f"batch_size={self._batch_size} is how many examples a step takes over all towers, and {num_towers} "
+                f"towers cannot share them evenly: wanted a multiple of {num_towers}"
+            )
+        self._batches.batch_size = share
+
+    def _source_of(self, data: Any) -> InputSource:
+        makes_dataset = _is_function(data) and not _is_generator_function(data)
+        if isinstance(data, tf.compat.v2.data.Dataset) or makes_dataset:
+            source = TFDatasetInput(data, batch_size=self._batch_size, repeat=True)
+            self._batches = source
+            return source
+        flow = self._flow_of(data)
+        if self._batch_size is None:
+            return QueueInput(flow)
+        self._batches = BatchData(flow, self._batch_size)
+        return QueueInput(self._batches)
+
+    def _flow_of(self, data: Any) -> DataFlow:
+        own = samples_of(data)[0] if isinstance(data, DataFlow) else getattr(data, "batch_size", None)
+        if self._batch_size is not None and isinstance(own, int):
+            raise ConfigError(
+                f"batch_size={self._batch_size} was given, and the {type(data).__name__} makes batches of {own} "
+                "itself: leave one of the two out. What it makes is what one tower takes in a step"
+            )
+        if isinstance(data, DataFlow):
+            return data
+        if _are_arrays(data):
+            if self._batch_size is None:
+                raise ConfigError(
+                    f"the data are arrays, {shown(data)}, and their rows are examples: say how many of them a step "
+                    "takes, over all towers, by batch_size"
+                )
+            return DataFromArrays(data)
+        if isinstance(data, list):
+            return DataFromList(data)
+        if _is_generator_function(data):
+            return DataFromGenerator(data)
+        try:
+            return as_dataflow(data)
+        except WrongTypeError as error:
+            raise WrongTypeError(f"the data are {shown(data)}: wanted {_WANTED}") from error
+
+
+def _is_function(data: Any) -> bool:
+    return callable(data) and not (isinstance(data, type) or hasattr(data, "__iter__") or hasattr(data, "__getitem__"))
+
+
+def _is_generator_function(data: Any) -> bool:
+    return _is_function(data) and inspect.isgeneratorfunction(inspect.unwrap(getattr(data, "func", data)))
+
+
+def _are_arrays(data: Any) -> bool:
+    if isinstance(data, Mapping):
+        return bool(data) and all(map(is_array, data.values()))
+    if isinstance(data, Sequence) and not isinstance(data, list):
+        return len(data) > 0 and all(map(is_array, data))
+    return is_array(data) and not hasattr(data, "__getitems__")
