@@ -184,10 +184,12 @@ class ParameterServerBuilder(DataParallelBuilder):
             tensorpack's trainer of the same name, whose workers are asynchronous; the token queues of
             ``tf.train.SyncReplicasOptimizer``.
         """
-        with self._placement.scope(), self._reading():
-            towers = build_towers(
-                grad_fn, self.devices, [False] * len(self.devices), tower_building=self._tower_building
-            )
+        with self._placement.scope():
+            # An optimizer's variables are not cached: it reads what it has just written.
+            with self._reading():
+                towers = build_towers(
+                    grad_fn, self.devices, [False] * len(self.devices), tower_building=self._tower_building
+                )
             pairs = average_in_worker(align_shared_gradients(towers.outputs))
             optimizer = check_optimizer(optimizer_fn())
             if self._options.is_synchronous:

@@ -131,12 +131,16 @@ class MultiWorkerTrainer(BuilderTrainer):
         self._has_differing_seed = False
         with self._telling_others():
             run = self.peers.broadcast("the name of the run", uuid.uuid4().hex)
-            is_alone = self.peers.size == 1
-            self.group = WorkerGroup(("",), 0, run) if is_alone else WorkerGroup.of_member(self.member, run)
+            self.group = WorkerGroup(("",), 0, run) if self.is_alone else WorkerGroup.of_member(self.member, run)
             super().__init__(make_builder(self.group), precision=precision, compile=compile)
 
     def _check_processes(self) -> None:
         """Be one of several processes."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other process to train with."""
+        return self.peers.size == 1
 
     def follow_chief(self, config: TrainConfig) -> None:
         """Let a config begin where the chief's does, which has looked for checkpoints, and draw other numbers than it.
@@ -182,28 +186,36 @@ class MultiWorkerTrainer(BuilderTrainer):
             super().setup_graph(input_signature, input, get_cost_fn, get_opt_fn)
             with self.graph.as_default():
                 get_global_step_var()
-                variables = tf.global_variables()
+                variables = self._variables_of_all()
                 facts = {**program(), **self._facts(), "variables": _kinds(variables)}
             check_agreement(self.peers, facts)
-            self._shared = list(variables)
+            self._shared = variables
 
     def _facts(self) -> dict[str, Any]:
         """Return the settings that all workers must share, besides the program and the variables."""
         return {"the trainer": type(self).__name__, "towers": len(self.devices), "precision": repr(self.precision)}
 
+    def _variables_of_all(self) -> list[tf.Variable]:
+        """Return the variables that all workers have when the graph was set up."""
+        return list(tf.global_variables())
+
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
-        self._copy_to_all = CopyBeforeEpoch()
         callbacks = super()._setup_graph(grad_fn, optimizer_fn)
-        if self.peers.size == 1:
-            return callbacks
-        self._notes = StepNotes(self.peers, self.end_signal)
-        return [self._notes, self._copy_to_all, *callbacks]
+        return callbacks if self.is_alone else [*self._callbacks_of_several(), *callbacks]
+
+    def _callbacks_of_several(self) -> list[Callback]:
+        """Return what is to be done in each of several workers."""
+        self._notes, self._copy_to_all = StepNotes(self.peers, self.end_signal), CopyBeforeEpoch()
+        return [self._notes, self._copy_to_all]
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
         """Do as `Trainer.setup_callbacks`, and let variables that callbacks have made on all workers be shared."""
         super().setup_callbacks(callbacks, monitors)
-        if self.peers.size == 1:
-            return
+        if not self.is_alone:
+            self._share_values()
+
+    def _share_values(self) -> None:
+        """Let all workers begin with the values that worker 0 has, and each epoch too."""
         with self.graph.as_default():
             made = _kinds(tf.global_variables())
             of_all = self.peers.gather("the variables of callbacks", made)
@@ -228,7 +240,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             DeviceError: The session lacks a device that the graph asks for.
             CheckpointError: What is to be restored is missing, damaged or of other shapes.
         """
-        if self.peers.size == 1:
+        if self.is_alone:
             super().initialize(session_creator, session_init)
             return
         loop = self.loop
@@ -269,7 +281,7 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _fixed_executor(self) -> str:
         # Another process than the one that asks runs the kernels, as far as TensorFlow is concerned.
-        return "pool" if self.peers.size > 1 else super()._fixed_executor()
+        return super()._fixed_executor() if self.is_alone else "pool"
 
     def train(self, *args: Any, **kwargs: Any) -> None:
         """Do as `Trainer.train`, on all workers together, and end what they have in common.
@@ -305,7 +317,7 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _meet(self, epoch_num: int, request: BaseException | None) -> None:
         """Wait for all before an epoch, and end with those that want to."""
-        if self.peers.size == 1:
+        if self.is_alone:
             return
         said = None if request is None else [isinstance(request, Interrupted), str(request) or "no reason given"]
         told = self.peers.gather(f"the beginning of epoch {epoch_num}", said, timeout_secs=_LONG_SECS)
@@ -346,7 +358,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         try:
             super()._end_if_asked(interruption, trigger_step)
         except (StopTraining, Interrupted) as error:
-            if self.peers.size == 1:
+            if self.is_alone:
                 raise
             request = error
         if self._notes is not None and self._notes.told:
@@ -359,7 +371,7 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _may_be_interrupted(self, interruption: Interruption) -> bool:
         # A step that was not begun is not left out either, since the others wait in it.
-        return interruption.is_late if self.peers.size > 1 else super()._may_be_interrupted(interruption)
+        return super()._may_be_interrupted(interruption) if self.is_alone else interruption.is_late
 
 
 @check_arguments
