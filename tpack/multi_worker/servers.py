@@ -209,5 +209,5 @@ class WorkerSessionCreator(NewSessionCreator):
         server = start_server(self.member, num_cpu_devices=required_cpu_devices(graph), config=config)
         check_devices_present(graph, server.devices)
         self._before_connecting()
-        place_in_task(graph.get_operations(), server.device, f"graph_{uuid.uuid4().hex}")
+        place_in_task(graph.get_operations(), server.device, f"graph-{uuid.uuid4().hex}")
         return tf.Session(server.target, graph=graph, config=config)
