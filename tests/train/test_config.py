@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -49,7 +50,10 @@ def test_a_session_config_reaches_the_session_creator():
     ("kwargs", "message"),
     [
         ({"model": 3}, "TrainConfig got model=3: wanted a ModelDescBase"),
-        ({"dataflow": [1]}, "^TrainConfig got dataflow="),
+        ({"dataflow": 1}, r"^the data are 1: wanted a DataFlow, arrays such as \(x, y\), a list"),
+        ({"dataflow": (np.ones(3),)}, "their rows are examples: say how many .* by batch_size"),
+        ({"batch_size": 0}, "batch_size=0: wanted an integer of at least 1"),
+        ({"dataflow": None, "data": line_input(), "batch_size": 2}, "TensorInput has batches of its own"),
         ({"dataflow": None, "data": [1]}, "^TrainConfig got data="),
         ({"dataflow": None}, "got both or neither"),
         ({"data": line_input()}, "got both or neither"),
@@ -76,3 +80,12 @@ def test_a_callback_twice_is_an_error_before_any_graph_exists():
     callback = CallbackFactory()
     with pytest.raises(ConfigError, match="CallbackFactory.* is there twice"):
         config(callbacks=[callback], extra_callbacks=[callback])
+
+
+def test_examples_are_dealt_out_to_the_towers():
+    made = TrainConfig(model=Line(), dataflow=(np.ones([10, 3]), np.ones(10)), batch_size=4)
+    assert made.steps_per_epoch == 2
+    made.fit_to_towers(2)
+    assert (made.dataflow.batch_size, made.steps_per_epoch) == (2, 2)
+    with pytest.raises(ConfigError, match="batch_size=4 is how many .* 3 towers cannot share them evenly"):
+        made.fit_to_towers(3)

@@ -17,7 +17,7 @@ from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.base import InputSource
-from tpack.input_source.queue_input import QueueInput
+from tpack.input_source.given import GivenData
 from tpack.older_names.table import names_of
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
@@ -33,7 +33,9 @@ class TrainConfig:
     """What is trained, on what data, for how long, and what happens around the steps.
 
     Args:
-        dataflow: a `DataFlow`, which a `QueueInput` takes to the graph.
+        dataflow: a `DataFlow`, which a `QueueInput` takes to the graph; or other data as `GivenData` takes them:
+            arrays such as ``(x, y)``, a list, a ``tf.data.Dataset`` or a function that makes one, a generator function,
+            a Hugging Face ``Dataset``, a PyTorch ``DataLoader``, a grain loader.
         data: an `InputSource`, in place of ``dataflow``.
         model: a `ModelDesc`.
         callbacks: the user's callbacks.
@@ -49,15 +51,20 @@ class TrainConfig:
         check_cost: end training with a `NumericsError` when the cost, in the last step of an epoch, or a trainable
             variable is NaN or infinite; False trains on.
         steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.calls`.
+        batch_size: how many examples a step takes, over all towers, where ``dataflow`` has examples; None where each
+            of its points is what one tower takes in a step.
 
     Raises:
         ConfigError: An argument is of the wrong type, two exclude each other, a callback is there twice, or
             ``steps_per_epoch`` is not given and the data does not know its size.
+
+    Example:
+        TrainConfig(model=Model(), dataflow=(images, labels), batch_size=64, max_epoch=10)
     """
 
     def __init__(
         self,
-        dataflow: DataFlow | None = None,
+        dataflow: Any = None,
         data: InputSource | None = None,
         model: ModelDescBase | None = None,
         callbacks: Sequence[Callback] | None = None,
@@ -72,10 +79,10 @@ class TrainConfig:
         *,
         check_cost: bool = True,
         steps_per_call: int = 1,
+        batch_size: int | None = None,
     ) -> None:
         for name, value, kind, wanted in (
             ("model", model, ModelDescBase, None),
-            ("dataflow", dataflow, DataFlow, "a DataFlow; as_dataflow makes one"),
             ("data", data, InputSource, "an InputSource, such as QueueInput(dataflow)"),
             ("session_config", session_config, tf.ConfigProto, "a tf.ConfigProto"),
         ):
@@ -87,8 +94,8 @@ class TrainConfig:
         if session_creator is not None and session_config is not None:
             raise ConfigError("session_config is for the default session creator: give it to your own one instead")
         self.model = model
-        self.dataflow = dataflow
-        self.data = _input_source(dataflow, data)
+        self._given, self.data = _source(dataflow, data, batch_size)
+        self.dataflow = dataflow if isinstance(dataflow, DataFlow) else self.data.dataflow
         extra_callbacks = DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks
         monitors = DEFAULT_MONITORS() if monitors is None else monitors
         self.callbacks = check_instances(self, "callbacks", () if callbacks is None else callbacks, Callback)
@@ -115,7 +122,12 @@ class TrainConfig:
 
         Args:
             num_towers: K.
+
+        Raises:
+            ConfigError: ``batch_size`` examples cannot be dealt out to them evenly.
         """
+        if self._given is not None:
+            self._given.fit_to_towers(num_towers)
         if self._steps_of_pass is not None and self.steps_per_epoch == self._steps_of_pass:
             self.steps_per_epoch = self._steps_of_pass = self._size_of_data(num_towers)
         self.starting_step = min(self.starting_step, self.steps_per_epoch)
@@ -157,12 +169,18 @@ def DEFAULT_MONITORS() -> list[MonitorBase]:
     return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
 
 
-def _input_source(dataflow: DataFlow | None, data: InputSource | None) -> InputSource:
-    if dataflow is not None and data is None:
-        return QueueInput(dataflow)
-    if data is not None and dataflow is None:
-        return data
-    raise ConfigError("give either dataflow, a DataFlow, or data, an InputSource; got both or neither")
+def _source(
+    dataflow: Any, data: InputSource | None, batch_size: int | None
+) -> tuple[GivenData, InputSource] | tuple[None, InputSource]:
+    """Return the input source, and the data that it was made of, if they are not one already."""
+    if (dataflow is None) == (data is None):
+        raise ConfigError("give either dataflow, such as a DataFlow, or data, an InputSource; got both or neither")
+    if data is None:
+        given = GivenData(dataflow, batch_size)
+        return given, given.source
+    if batch_size is not None:
+        raise ConfigError(f"batch_size={batch_size} is for dataflow: {type(data).__name__} has batches of its own")
+    return None, data
 
 
 def _check_no_repetition(callbacks: Sequence[Callback]) -> None:
