@@ -18,8 +18,8 @@ LINES = [
     ("from tensorflow.python.layers.core import Dense", "from tpack.tf1.layers import Dense"),
     ("from tensorflow.python.ops import math_ops", "from tensorflow.python.ops import math_ops"),
     ("from tensorflow.core.framework import summary_pb2", "from tensorflow.core.framework import summary_pb2"),
-    ("import tensorpack.tfutils.symbolic_functions as sf", "import tpack.tfutils.symbolic_functions as sf"),
-    ("from tensorpack import *", "from tpack import *"),
+    ("import tensorpack.tfutils.symbolic_functions as sf", "import tensorpack.tfutils.symbolic_functions as sf"),
+    ("from tensorpack import *", "from tensorpack import *"),
     ("x = y.tostring()", "x = y.tobytes()"),
     ("for k in d.iteritems(): pass", "for k in d.items(): pass"),
 ]

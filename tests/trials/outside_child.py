@@ -66,6 +66,7 @@ def main(result: str, max_steps: str, seconds: str, folder: str, *command: str) 
     # The line that an owner writes below the import, as with `tensorflow.compat.v1`: eager mode and other things that
     # TensorFlow 2 does of itself are switched off.
     tf.disable_v2_behavior()
+    tpack.install_as_tensorpack()
     outcome.counter.install()
     os.chdir(folder)
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != ROOT]

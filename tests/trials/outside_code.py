@@ -4,9 +4,10 @@
 
 A folder is a checkout of a public repository, and its name ends on the repository's: ``dcgan`` will not do,
 ``carpedm20+DCGAN-tensorflow`` will. What is run of it, on which made-up data and for how many steps, is said by its
-recipes, in the modules of `RECIPES`. Each program runs in a copy of
-the folder, of which `tests.trials.outside_rewriting` changes the import lines; what numpy and Python themselves took
-away is put back by `tests.trials.outside_stand_ins`. Where the machine lets it, the program has no network.
+recipes, in the modules of `RECIPES`. Each program runs in a copy of the folder, of which
+`tests.trials.outside_rewriting` changes the import lines of TensorFlow; those of tensorpack stay, and give tpack. What
+numpy and Python themselves took away is put back by `tests.trials.outside_stand_ins`. Where the machine lets it, the
+program has no network.
 
 Nothing of that code is part of tpack: this only names it.
 """

@@ -30,10 +30,6 @@ IMPORTS = [
     (r"^(\s*)from tensorflow\.contrib\.(\w+)\.python\.[\w.]+ import ", r"\1from tpack.tf1.contrib.\2 import "),
     (rf"^(\s*)import tensorflow\.{KEPT}([\w.]+) as (\w+)", r"\1import tpack.tf1.\2 as \3"),
     (rf"^(\s*)from tensorflow\.{KEPT}([\w.]+) import ", r"\1from tpack.tf1.\2 import "),
-    (r"^(\s*)import tensorpack as (\w+)", r"\1import tpack as \2"),
-    (r"^(\s*)import tensorpack\.([\w.]+) as (\w+)", r"\1import tpack.\2 as \3"),
-    (r"^(\s*)import tensorpack\s*(#.*)?$", r"\1import tpack as tensorpack"),
-    (r"^(\s*)from tensorpack(\.[\w.]+)? import ", r"\1from tpack\2 import "),
 ]
 TAKEN_AWAY = [
     (r"\.tostring\(\)", ".tobytes()"),
