@@ -94,6 +94,8 @@ class TrainConfig:
         if session_creator is not None and session_config is not None:
             raise ConfigError("session_config is for the default session creator: give it to your own one instead")
         self.model = model
+        self._given: GivenData | None
+        self.data: InputSource
         self._given, self.data = _source(dataflow, data, batch_size)
         self.dataflow = dataflow if isinstance(dataflow, DataFlow) else self.data.dataflow
         extra_callbacks = DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks
@@ -169,9 +171,7 @@ def DEFAULT_MONITORS() -> list[MonitorBase]:
     return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
 
 
-def _source(
-    dataflow: Any, data: InputSource | None, batch_size: int | None
-) -> tuple[GivenData, InputSource] | tuple[None, InputSource]:
+def _source(dataflow: Any, data: InputSource | None, batch_size: int | None) -> tuple[GivenData | None, InputSource]:
     """Return the input source, and the data that it was made of, if they are not one already."""
     if (dataflow is None) == (data is None):
         raise ConfigError("give either dataflow, such as a DataFlow, or data, an InputSource; got both or neither")
