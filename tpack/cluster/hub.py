@@ -252,6 +252,10 @@ class Hub:
     def _check_is_missing(self, rank: int, purpose: str) -> None:
         with self._lock:
             is_there = rank in self._workers or any(rank == other for other, _ in self._came)
+            known = self._workers.get(rank)
+        if purpose == "line" and known is not None and known.ended_at_step is not None:
+            # It has ended in order and begins a training anew, while others still leave the one before.
+            raise Refusal("again")
         if purpose == "meeting":
             raise Refusal(
                 f"the {self._point.size} workers of this job have met already, worker {rank} among them: it comes "
