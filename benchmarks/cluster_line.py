@@ -1,0 +1,60 @@
+"""How a process of a row hears what it is to do and says what it has measured: lines of JSON, without TensorFlow or tpack.
+
+It is apart, so that the interpreter of another framework can import it.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+MARK = "> "
+
+
+def place():
+    """Return the rank, the addresses and the other arguments of this process, as a `Row` has started it."""
+    rank, addresses, *others = sys.argv[1:]
+    return int(rank), addresses.split(","), others
+
+
+def requests():
+    """Return what the parent asks for, one after the other, until it is gone."""
+    return map(json.loads, sys.stdin)
+
+
+def say(value):
+    """Write one value to the parent."""
+    print("\n" + MARK + json.dumps(value), flush=True)
+
+
+def wire_bytes():
+    """Return how many bytes the loopback interface has carried since the machine started; None if nobody counts."""
+    try:
+        lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    counts = {name.strip(): values.split() for name, _, values in (line.partition(":") for line in lines)}
+    return int(counts["lo"][0])
+
+
+class Span:
+    """The time and the bytes on the wire from here on."""
+
+    def __init__(self):
+        self._bytes = wire_bytes()
+        self._start = time.perf_counter()
+
+    def over(self, steps):
+        """Return the seconds and the bytes of one of so many steps."""
+        secs = time.perf_counter() - self._start
+        return [secs / steps, None if self._bytes is None else (wire_bytes() - self._bytes) / steps]
+
+
+def serve_rounds(step, steps):
+    """Make a round for each request: one step after which all processes are there, and those that are measured."""
+    for _ in requests():
+        step()
+        span = Span()
+        for _ in range(steps):
+            step()
+        say(span.over(steps))
