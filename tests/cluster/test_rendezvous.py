@@ -257,24 +257,6 @@ def in_host():
     return threading.current_thread().name == "rendezvous"
 
 
-@pytest.mark.parametrize(
-    ("peer", "here", "expected"),
-    [
-        ("127.0.0.1", "127.0.0.1", True),
-        ("10.0.0.1", "10.0.0.1", True),
-        ("::1", "::1", True),
-        ("10.0.0.2", "10.0.0.1", False),
-    ],
-)
-def test_the_same_machine_is_known(peer, here, expected):
-    assert handshake.is_on_this_machine(peer, here) == expected
-
-
-def test_a_short_secret_is_refused():
-    with pytest.raises(ConfigError, match="TPACK_CLUSTER_SECRET has 6 characters: wanted at least 16, .*openssl rand"):
-        MeetingPoint("a:1", 2, "", "secret")
-
-
 def test_a_port_in_use_and_a_foreign_address_are_told_of():
     with socket.create_server(("127.0.0.1", 0)) as other:
         error = outcome(MeetingPoint(f"127.0.0.1:{other.getsockname()[1]}", 2), 0)

@@ -58,7 +58,7 @@ def together(peers: list[Peers], function: Callable[[Peers], Any]) -> list[Any]:
 @contextmanager
 def joined(size: int = SIZE, num_ps: int = 0, **limits: float) -> Iterator[list[Peers]]:
     """Give the peers of a cluster, all in this process; closed at the end."""
-    limits = {"heartbeat_secs": LONG, "timeout_secs": LONG, **limits}
+    limits = {"heartbeat_secs": LONG, "straggler_secs": LONG, "timeout_secs": LONG, **limits}
     with PortReservation() as reservation:
         point = MeetingPoint(f"127.0.0.1:{reservation.port}", size, "job", SECRET, LONG)
         members = [member_of(point, rank, num_ps) for rank in range(size + num_ps)]

@@ -137,7 +137,9 @@ class Channel:
             if len(self._unread) < end:
                 break
             header = json.loads(self._unread[_SIZES.size : _SIZES.size + header_size])
-            found.append(Message(dict(header), bytes(self._unread[_SIZES.size + header_size : end])))
+            if not isinstance(header, dict):
+                raise ValueError("a message whose header is no object")
+            found.append(Message(header, bytes(self._unread[_SIZES.size + header_size : end])))
             del self._unread[:end]
         return found
 

@@ -189,7 +189,8 @@ def check_newcomer(connection: socket.socket, point: MeetingPoint, told: dict[st
     if said["size"] != point.size:
         raise Refusal(f"it was told of {said['size']} workers, and worker 0 of {point.size}")
     # Parameter servers are numbered after the workers.
-    if said["rank"] not in range(point.size) and (said["for"] != "watch" or said["rank"] < point.size):
+    is_worker = said["rank"] in range(point.size)
+    if is_worker == (said["for"] == "watch") or said["rank"] < 0:
         raise Refusal(f"its rank is {said['rank']!r}: wanted 0 to {point.size - 1}")
     return dict(said)
 

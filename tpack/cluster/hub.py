@@ -285,12 +285,10 @@ class Hub:
     def _hear(self, rank: int) -> None:
         worker = self._workers[rank]
         try:
-            messages = worker.channel.receive()
-        except (EOFError, OSError, ValueError) as error:
+            for message in worker.channel.receive():
+                self._do(rank, worker, message)
+        except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
             self._let_go(rank, error)
-            return
-        for message in messages:
-            self._do(rank, worker, message)
 
     def _let_go(self, rank: int, error: Exception) -> None:
         worker = self._workers[rank]
@@ -453,6 +451,8 @@ class Hub:
         if not slow:
             # All are in one step: those are slow that others wait for, and who do not wait for anybody themselves.
             slow = {rank for worker in here.values() for rank in worker.waits_for if rank in here}
+            # What each waits for comes a little later than its step.
+            late -= self._limits.heartbeat_secs
             slow = {rank for rank in slow if not here[rank].waits_for and here[rank].step_at < late}
             others = "wait for it"
         if slow and self._exchange is None:

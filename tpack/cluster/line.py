@@ -127,7 +127,7 @@ class Line:
                     self._channel.send({"do": "beat", "step": self.step})
                     self._look_at_step()
                 self._channel.flush()
-            except (EOFError, OSError, ValueError) as error:
+            except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
                 self._lose_worker_0(error)
                 return
             if time.monotonic() > looked_at + self._limits.heartbeat_secs / 2:

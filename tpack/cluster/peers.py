@@ -262,7 +262,7 @@ def connect_peers(
     Args:
         member: this process. One that is alone is connected to nobody.
         heartbeat_secs: after how long of silence a worker is taken for lost. One that is killed is found at once.
-        straggler_secs: after how long a worker that others wait for is named in the log.
+        straggler_secs: after how long a worker that others wait for is named in the log; at least `heartbeat_secs`.
         timeout_secs: how long each waits for the others, here and in each exchange.
 
     Raises:
@@ -274,7 +274,7 @@ def connect_peers(
     """
     limits = Limits(
         check_number("connect_peers", "heartbeat_secs", heartbeat_secs, 0, is_low_allowed=False),
-        check_number("connect_peers", "straggler_secs", straggler_secs, 0, is_low_allowed=False),
+        check_number("connect_peers", "straggler_secs", straggler_secs, heartbeat_secs),
         check_number("connect_peers", "timeout_secs", timeout_secs, 0, is_low_allowed=False),
         LARGEST_VALUE_BYTES,
     )
