@@ -6,7 +6,7 @@ what may be asked of such an object, so that code below can name its type withou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeAlias
 
@@ -81,6 +81,15 @@ class Monitors(Protocol):
     def put_event(self, evt: Event) -> None:
         """Report an event."""
 
+    def hold_back(self, names: Iterable[str]) -> None:
+        """Keep scalars of some names, for who takes them and reports in their place."""
+
+    def take_held(self) -> dict[str, float]:
+        """Return the last value of each scalar that was held back since the last call."""
+
+    def put_merged(self, name: str, number: float) -> None:
+        """Report a number, also under a name that is held back."""
+
     def get_latest(self, name: str) -> float:
         """Return the last value of a scalar; `CallbackError` if there is none."""
 
@@ -139,6 +148,10 @@ class Trainer(Counters, Protocol):
     @property
     def train_op(self) -> Fetches:
         """What one step runs."""
+
+    @property
+    def costs(self) -> Sequence[Any]:
+        """The scalars that the train op minimises."""
 
     @property
     def sess(self) -> Session:

@@ -1,4 +1,6 @@
 import io
+import json
+import os
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -7,6 +9,7 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks import progress
 from tpack.callbacks.base import Callback
 from tpack.callbacks.progress import ProgressBar
+from tpack.utils.progress import LINE_VARIABLE, open_launcher_line
 
 
 class FakeTime:
@@ -96,3 +99,41 @@ def test_bar_is_closed_when_an_epoch_breaks_off(graph, bars, clock):
     with pytest.raises(OSError, match="stop here"):
         FakeTrainer().train([bar, Break()])
     assert bar._bar is None
+
+
+def test_a_launcher_is_told_of_steps_and_cost_and_gets_the_bar(graph, clock, monkeypatch):
+    class Costly(FakeTrainer):
+        costs = (tf.constant(0.125), tf.constant(9.0))
+
+    read_end, write_end, line = open_launcher_line()
+    monkeypatch.setenv(LINE_VARIABLE, line)
+    bar = ProgressBar()
+    Costly().train([Tick(clock), bar], steps_per_epoch=3, epochs=(1, 2))
+    told = [json.loads(text) for text in os.read(read_end, 1 << 16).splitlines()]
+    for end in (read_end, write_end):
+        os.close(end)
+    progress = [each["progress"] for each in told if "progress" in each]
+    steps = [(each["epoch"], each["step"]) for each in progress]
+    assert list(dict.fromkeys(steps)) == [(epoch, step) for epoch in (1, 2) for step in range(4)]
+    assert progress[-1] == {
+        "epoch": 2,
+        "epochs": 2,
+        "step": 3,
+        "steps": 3,
+        "secs": 1.5,
+        "speed": 2.0,
+        "values": {"cost": "0.125"},
+    }
+    # The bar itself is drawn as in a file: at the beginning and the end of an epoch, and once a minute.
+    assert [each["bar"].split("|")[2].split("[")[0].strip() for each in told if "bar" in each] == ["0/3", "3/3"] * 2
+
+
+def test_names_are_told_in_place_of_the_cost(graph, clock, monkeypatch):
+    read_end, write_end, line = open_launcher_line()
+    monkeypatch.setenv(LINE_VARIABLE, line)
+    tf.constant(0.5, name="accuracy")
+    FakeTrainer().train([Tick(clock), ProgressBar(["accuracy"])], steps_per_epoch=2, epochs=(1, 1))
+    told = [json.loads(text) for text in os.read(read_end, 1 << 16).splitlines()]
+    for end in (read_end, write_end):
+        os.close(end)
+    assert [each["progress"]["values"] for each in told if "progress" in each][-1] == {"accuracy": "0.5"}

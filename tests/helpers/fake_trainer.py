@@ -46,6 +46,7 @@ class FakeTrainer:
 
     is_chief = True
     peers: Any = None
+    costs: Any = ()
     num_coming = 1
     input_source: Any = None
     # None of its steps ever hangs.

@@ -17,7 +17,7 @@ from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_number
-from tpack.utils.progress import get_tqdm, get_tqdm_kwargs
+from tpack.utils.progress import JOB_REFRESH_SECS, get_tqdm, get_tqdm_kwargs, launcher_line
 from tpack.utils.timer import humanize_time_delta
 
 
@@ -28,6 +28,9 @@ class ProgressBar(Callback):
     It costs a step one look at the clock: the bar is drawn, and the tensors it shows are fetched, only when its refresh
     interval has passed.
 
+    Under a launcher that shows one bar for all processes, as ``tpack launch`` does on a terminal, the bar goes into the
+    file of the process, and the launcher is told how far this process is, with its cost if there are no names.
+
     Args:
         names: names of scalar tensors whose values are shown behind the bar.
     """
@@ -37,19 +40,32 @@ class ProgressBar(Callback):
         self._labels = [op_and_tensor_name(name)[0].rsplit("/", 1)[-1] for name in names]
         self._fetches: list[tf.Tensor] | None = None
         self._bar: Any = None
+        self._line = launcher_line()
         self._interval = 0.0
+        self._began_at = 0.0
         self._due_at = 0.0
         self._got_values = False
 
     def _setup_graph(self) -> None:
         if self._names:
             self._fetches = self.get_tensors_maybe_in_tower(self._names)
+        elif self._line is not None and self.trainer.costs:
+            self._labels, self._fetches = ["cost"], [self.trainer.costs[0]]
 
     def _before_epoch(self) -> None:
-        self._interval = get_tqdm_kwargs()["mininterval"]
-        # The bar is told of new steps only when it is to be drawn, so it need not look at the clock itself.
-        self._bar = get_tqdm(total=self.trainer.steps_per_epoch, initial=self.local_step, mininterval=0, miniters=1)
-        self._due_at = time.perf_counter() + self._interval
+        own_interval = get_tqdm_kwargs()["mininterval"]
+        is_told = self._line is not None
+        self._interval = JOB_REFRESH_SECS if is_told else own_interval
+        # The bar is told of new steps only when it is to be drawn, so it need not look at the clock itself; unless the
+        # launcher is told more often than that.
+        interval = own_interval if is_told else 0
+        self._bar = get_tqdm(
+            total=self.trainer.steps_per_epoch, initial=self.local_step, mininterval=interval, miniters=1
+        )
+        self._began_at = time.perf_counter()
+        self._due_at = self._began_at + self._interval
+        self._values: dict[str, str] = {}
+        self._tell()
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> list[tf.Tensor] | None:
         is_last = self.coming_step == self.trainer.steps_per_epoch
@@ -59,7 +75,9 @@ class ProgressBar(Callback):
         if values.results is not None:
             self._got_values = True
             shown = zip(self._labels, values.results, strict=True)
-            self._bar.set_postfix_str(", ".join(f"{name}={_brief(value)}" for name, value in shown), refresh=False)
+            self._values = {name: _brief(value) for name, value in shown}
+            text = ", ".join(f"{name}={value}" for name, value in self._values.items())
+            self._bar.set_postfix_str(text, refresh=False)
 
     def _trigger_step(self) -> None:
         # A bar with values waits for them, so that what is drawn belongs together.
@@ -73,6 +91,24 @@ class ProgressBar(Callback):
 
     def _draw(self) -> None:
         self._bar.update(self.local_step - self._bar.n)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell a launcher how far this process is, if one wants to know."""
+        if self._line is None:
+            return
+        secs = time.perf_counter() - self._began_at
+        done = self.local_step - self._bar.initial
+        progress = {
+            "epoch": self.epoch_num,
+            "epochs": self.trainer.max_epoch,
+            "step": self.local_step,
+            "steps": self.trainer.steps_per_epoch,
+            "secs": secs,
+            "speed": done / secs if secs else 0.0,
+            "values": self._values,
+        }
+        self._line.tell(progress)
 
     def _after_epoch(self) -> None:
         self._draw()
@@ -90,7 +126,7 @@ class ProgressBar(Callback):
     def implements(self, hook: str) -> bool:
         """Tell whether ``hook`` does anything; without names nothing is fetched."""
         if hook in ("before_run", "after_run"):
-            return bool(self._names)
+            return bool(self._names or self._fetches)
         return super().implements(hook)
 
 

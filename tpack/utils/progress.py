@@ -2,11 +2,20 @@
 
 On a terminal a bar is redrawn twice a second. In a file or a pipe each drawing is a line that stays, so there is one a
 minute.
+
+A launcher that shows one bar for all processes of a job gives each a pipe, a `LauncherLine`, and says so in the
+variable `LINE_VARIABLE`. A process tells by it how far it is, and draws its own bars into it, which the launcher writes
+into the process's file. What a launcher does not read at once is dropped: progress is never worth a wait.
 """
 
+import functools
 import importlib
+import json
 import os
+import re
+import stat
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tpack.errors import ConfigError
@@ -15,6 +24,15 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 __all__ = ["get_tqdm", "get_tqdm_kwargs"]
+
+LINE_VARIABLE = "TPACK_LAUNCH_PROGRESS"
+"""The descriptor of the line to the launcher, and the number of its pipe: descriptors of that number may be others."""
+
+JOB_REFRESH_SECS = 0.5
+"""How often a process tells its launcher how far it is."""
+
+# What a pipe takes in one piece or not at all is 4,096 bytes; a letter is up to six.
+_LONGEST_BAR = 600
 
 # As tqdm's own, but always with steps a second, also below one.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]"
@@ -28,7 +46,8 @@ def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
     Raises:
         ConfigError: The environment variable is no positive number.
     """
-    stream = kwargs.get("file") or sys.stderr
+    line = launcher_line()
+    stream = kwargs.get("file") or line or sys.stderr
     is_terminal = stream is not None and stream.isatty()
     interval = _refresh_secs(0.5 if is_terminal else 60.0)
     defaults = {
@@ -36,6 +55,7 @@ def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
         "bar_format": _BAR,
         "mininterval": interval,
         "maxinterval": max(10.0, interval),
+        **({} if line is None else {"file": line}),
     }
     return {**defaults, **kwargs}
 
@@ -45,6 +65,98 @@ def get_tqdm(*args: Any, **kwargs: Any) -> "tqdm":
     # Imported here, since it takes longer to import than a data flow, and many processes never draw a bar.
     bar: tqdm = importlib.import_module("tqdm").tqdm(*args, **get_tqdm_kwargs(**kwargs))
     return bar
+
+
+class LauncherLine:
+    """The way to a launcher that shows one bar for all of its processes; for ``tqdm``, a file that bars go into.
+
+    Args:
+        descriptor: of the pipe, which does not block.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def tell(self, progress: Mapping[str, Any]) -> None:
+        """Say how far this process is.
+
+        Args:
+            progress: ``epoch`` of ``epochs``, ``step`` of ``steps`` in it, the ``secs`` that it has taken so far, its
+                ``speed`` in steps a second, and what is shown behind, ``values``: {name: text}.
+        """
+        self._send({"progress": dict(progress)})
+
+    def write(self, text: str) -> None:
+        """Send a drawing of a bar; what only ends or clears a line is left out."""
+        if drawn := text.strip():
+            self._send({"bar": drawn[:_LONGEST_BAR]})
+
+    def flush(self) -> None:
+        """Do nothing: each drawing has been sent."""
+
+    def isatty(self) -> bool:
+        """Return False: each drawing is a line that stays."""
+        return False
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        try:
+            os.write(self._descriptor, json.dumps(message).encode() + b"\n")
+        except (BlockingIOError, BrokenPipeError):
+            # The launcher is busy, or gone.
+            return
+
+
+def launcher_line() -> LauncherLine | None:
+    """Return the line to a launcher that shows one bar for all of its processes, if there is one."""
+    found = re.fullmatch(r"(\d+):(\d+)", os.environ.get(LINE_VARIABLE, ""), re.ASCII)
+    return None if found is None else _line(int(found[1]), int(found[2]))
+
+
+@functools.lru_cache(maxsize=1)
+def _line(descriptor: int, inode: int) -> LauncherLine | None:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    # A program that this process's parent has started has the variable and not the pipe.
+    return LauncherLine(descriptor) if stat.S_ISFIFO(status.st_mode) and status.st_ino == inode else None
+
+
+def open_launcher_line() -> tuple[int, int, str]:
+    """Make a line, in the launcher.
+
+    Returns:
+        The end that is read, the end that a process is to have under the same number, and what `LINE_VARIABLE` is to
+        say.
+    """
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    os.set_blocking(write_end, False)
+    return read_end, write_end, f"{write_end}:{os.fstat(write_end).st_ino}"
+
+
+def job_bar(progress: Mapping[str, Any], num_columns: int, label: str = "") -> str:
+    """Return the bar of a job, as `LauncherLine.tell` has told of it.
+
+    Args:
+        progress: what was told.
+        num_columns: how long it may be.
+        label: what stands behind the epoch.
+    """
+    values = [f"{name}={value}" for name, value in progress["values"].items()]
+    text: str = importlib.import_module("tqdm").tqdm.format_meter(
+        n=progress["step"],
+        total=progress["steps"],
+        elapsed=progress["secs"],
+        rate=progress["speed"] or None,
+        ncols=num_columns,
+        prefix=f"epoch {progress['epoch']}/{progress['epochs']}{label}",
+        postfix=", ".join(values),
+        bar_format=_BAR,
+    )
+    return text[:num_columns]
 
 
 def _refresh_secs(default: float) -> float:

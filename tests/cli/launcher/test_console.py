@@ -1,6 +1,7 @@
 """Output on the terminal and in files."""
 
 import io
+import json
 import os
 import threading
 
@@ -76,3 +77,54 @@ def test_a_terminal_that_is_gone_or_knows_few_letters_is_no_failure(tmp_path, te
     console.close()
     assert (tmp_path / "rank0.log").read_text(encoding="utf-8") == "größer\n"
     assert os.listdir(tmp_path) == ["rank0.log"]
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal, of no known size."""
+
+    def isatty(self):
+        return True
+
+
+def told(step, epoch=1, speed=1.0):
+    progress = {"epoch": epoch, "epochs": 2, "step": step, "steps": 50, "secs": 1.0, "speed": speed, "values": {}}
+    return json.dumps({"progress": progress})
+
+
+def test_the_bar_is_that_of_the_last_worker_which_is_named_if_it_is_behind(tmp_path):
+    terminal = Terminal()
+    console = Console(str(tmp_path), (terminal, terminal))
+    assert console.shows_progress
+    console.take_progress(PLAN[0], told(10))
+    console.take_progress(PLAN[1], told(8))
+    # A parameter server trains nothing.
+    console.take_progress(PLAN[2], told(1))
+    console.take_progress(PLAN[1], told(9))
+    console.take_progress(PLAN[0], told(1, epoch=2))
+    console.take_progress(PLAN[1], told(50))
+    console.begin(1)
+    console.take_progress(PLAN[1], told(20))
+    console.take_progress(PLAN[0], json.dumps({"bar": "my own"}))
+    console.close()
+    last = [line.rpartition("\r")[2] for line in terminal.getvalue().splitlines()]
+    assert last[-1].startswith("epoch 1/2:  40%|")
+    assert (tmp_path / "rank0.log").read_text() == "my own\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "label"),
+    [
+        (told(10), told(9), "epoch 1/2:"),
+        (told(10), told(7), "epoch 1/2, rank 1 is behind:"),
+        (told(10, speed=2.0), told(7), "epoch 1/2:"),
+        (told(5, epoch=2), told(50), "epoch 1/2, rank 1 is behind:"),
+        (told(1, epoch=2), told(50), "epoch 1/2:"),
+    ],
+)
+def test_who_is_behind_the_others_is_named(tmp_path, first, second, label):
+    terminal = Terminal()
+    console = Console(str(tmp_path), (io.StringIO(), terminal))
+    console.take_progress(PLAN[0], first)
+    console.take_progress(PLAN[1], second)
+    console.close()
+    assert terminal.getvalue().splitlines()[-1].rpartition("\r")[2].startswith(label)

@@ -25,14 +25,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tpack.cli.launcher.descendants import adopt_orphans, descendants, die_with_parent, end_all, reap_orphans
 from tpack.cluster.ports import PortReservation
+from tpack.utils.progress import LINE_VARIABLE, open_launcher_line
 
 ORPHAN_SECS = 5.0
 """How long processes have to end by themselves when the launcher is gone."""
+
+PROGRESS = 3
+"""The number of the stream by which a process tells how far it is, beside standard output and error."""
 
 _SWEEP_SECS = 2.0
 _LONGEST_LINE = 1 << 16
@@ -120,11 +124,12 @@ class Agent:
         self._reservations = [PortReservation(host) for _ in range(count)]
         self._report(ports=[reservation.port for reservation in self._reservations])
 
-    def _do_start(self, processes: list[dict[str, Any]], directory: str) -> None:
+    def _do_start(self, processes: list[dict[str, Any]], directory: str, shows_progress: bool = False) -> None:
         self._was_started = True
         for told in processes:
             try:
-                self._start(told["rank"], told["command"], told["environment"], directory)
+                with self._line_of(told["rank"], shows_progress) as (descriptors, line):
+                    self._start({**told, "environment": {**told["environment"], **line}}, directory, descriptors)
             except OSError as error:
                 self._report(rank=told["rank"], failed=f"cannot be started in {directory}: {error}")
 
@@ -151,25 +156,41 @@ class Agent:
 
     # Processes.
 
-    def _start(self, rank: int, command: list[str], environment: Mapping[str, str], directory: str) -> None:
+    @contextlib.contextmanager
+    def _line_of(self, rank: int, shows_progress: bool) -> Iterator[tuple[tuple[int, ...], dict[str, str]]]:
+        """Give a process a way to tell how far it is: the descriptors that it is to have, and its variables."""
+        if not shows_progress:
+            yield (), {}
+            return
+        read_end, write_end, text = open_launcher_line()
+        self._listen(read_end, _Stream(rank, PROGRESS))
+        try:
+            yield (write_end,), {LINE_VARIABLE: text}
+        finally:
+            os.close(write_end)
+
+    def _start(self, told: Mapping[str, Any], directory: str, descriptors: tuple[int, ...]) -> None:
         process = subprocess.Popen(
-            command,
+            told["command"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=directory,
-            env={**os.environ, **environment},
+            env={**os.environ, **told["environment"]},
             start_new_session=True,
+            pass_fds=descriptors,
             # There is one thread only, so that nothing can be locked in the child.
             preexec_fn=functools.partial(die_with_parent, os.getpid()),
         )
-        self._processes[rank] = process
-        self._running.add(rank)
+        self._processes[told["rank"]] = process
+        self._running.add(told["rank"])
         for number, pipe in ((1, process.stdout), (2, process.stderr)):
-            descriptor = pipe.fileno() if pipe is not None else -1
-            os.set_blocking(descriptor, False)
-            self._streams[descriptor] = _Stream(rank, number)
-            self._selector.register(descriptor, selectors.EVENT_READ, functools.partial(self._read, descriptor))
+            self._listen(pipe.fileno() if pipe is not None else -1, _Stream(told["rank"], number))
+
+    def _listen(self, descriptor: int, stream: "_Stream") -> None:
+        os.set_blocking(descriptor, False)
+        self._streams[descriptor] = stream
+        self._selector.register(descriptor, selectors.EVENT_READ, functools.partial(self._read, descriptor))
 
     def _read(self, descriptor: int) -> bool:
         """Pass on what can be read of an output; return whether more may come."""
@@ -184,6 +205,8 @@ class Agent:
             if descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
             del self._streams[descriptor]
+            if stream.number == PROGRESS:
+                os.close(descriptor)
         return bool(data)
 
     def _read_rest(self, rank: int | None = None) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tpack.cli.launcher.agent import PROGRESS
 from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.link import Link, Machines, ReachedMachines
 from tpack.cli.launcher.plan import Host, Process, environment_of
@@ -235,12 +236,15 @@ class Attempt:
                 for process in self._of(link.host)
             ]
             link.running = {process.rank for process in self._of(link.host)}
-            link.order("start", processes=told, directory=self._job.directory)
+            shows_progress = self._console.shows_progress
+            link.order("start", processes=told, directory=self._job.directory, shows_progress=shows_progress)
 
     def _receive(self, link: Link) -> None:
         for report in link.receive():
             if "ports" in report:
                 link.ports = report["ports"]
+            elif report.get("stream") == PROGRESS:
+                self._console.take_progress(self._plan[report["rank"]], report["text"])
             elif "text" in report:
                 self._console.put(self._plan[report["rank"]], report["stream"], report["text"])
                 if accused := lost_by(report["text"]):
