@@ -1,5 +1,6 @@
 """The module that is used as a logger: levels, the caller's place, and the file in the run's directory."""
 
+import json
 import logging
 import os
 import subprocess
@@ -9,6 +10,7 @@ import types
 import pytest
 
 from tests.helpers.source import ROOT
+from tpack.cluster.environment import find_in_environment
 from tpack.errors import ConfigError
 from tpack.utils import logger
 
@@ -236,3 +238,45 @@ def test_full_disk_is_said_once_and_without_a_traceback(tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.count("log.log cannot be written ([Errno 28] No space left on device): it lacks lines.") == 1
     assert "Traceback" not in said
+
+
+ADDRESSES = ["a:1", "b:2", "c:3"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "suffix"),
+    [
+        ({}, ""),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, ""),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, "-rank1"),
+        ({"RANK": "1", "WORLD_SIZE": "many"}, ""),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4"}, "-rank3"),
+        ({"SLURM_PROCID": "3", "SLURM_NTASKS": "4"}, ""),
+        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, "-rank1"),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "-rank1"),
+        ({"TF_CONFIG": json.dumps({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}})}, ""),
+        *(
+            ({"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})}, suffix)
+            for cluster, job, index, suffix in [
+                ({"worker": ADDRESSES}, "worker", 0, ""),
+                ({"worker": ADDRESSES}, "worker", 2, "-rank2"),
+                ({"chief": ["d:1"], "worker": ADDRESSES}, "chief", 0, ""),
+                ({"chief": ["d:1"], "worker": ADDRESSES}, "worker", 0, "-rank1"),
+                ({"chief": ["d:1"], "ps": ADDRESSES}, "ps", 1, "-ps1"),
+                ({"chief": ["d:1"], "worker": ADDRESSES}, "evaluator", 0, "-evaluator0"),
+            ]
+        ),
+    ],
+)
+def test_each_process_of_several_has_a_directory_of_its_own(tmp_path, monkeypatch, environment, suffix):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    logger.set_logger_dir(tmp_path / "log")
+    try:
+        assert logger.get_logger_dir() == f"{tmp_path}/log{suffix}"
+    finally:
+        logger.close_logger_dir()
+    if suffix:
+        place = find_in_environment(environment).place
+        job, number = getattr(place, "job", "worker"), getattr(place, "rank", 0)
+        assert suffix == (f"-rank{number}" if job in ("chief", "worker") else f"-{job}{place.index}")

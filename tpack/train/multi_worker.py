@@ -5,6 +5,8 @@ about to train, begin with the values of worker 0, which alone restores a checkp
 waiting in a step for one that is lost, failed or was told to end.
 """
 
+import functools
+import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -115,7 +117,9 @@ class MultiWorkerTrainer(BuilderTrainer):
         compile: Compile = None,
     ) -> None:
         waits = waits or WaitLimits()
-        self.member = cluster if isinstance(cluster, ClusterMember) else _resolved(cluster, waits)
+        if cluster is None:
+            cluster = _place_of(os.getpid())
+        self.member = cluster if isinstance(cluster, ClusterMember) else resolve_cluster(cluster)
         if self.member.rank is None:
             raise ConfigError(f"{type(self).__name__} is for those that train, and {self.member}")
         self.peers = connect_peers(
@@ -512,5 +516,7 @@ def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:
     }
 
 
-def _resolved(cluster: ClusterTask | ClusterRank | None, waits: WaitLimits) -> ClusterMember:
-    return resolve_cluster(cluster, timeout_secs=waits.timeout_secs)
+@functools.cache
+def _place_of(pid: int) -> ClusterMember:
+    """Return the place of this process, which is found out once: workers meet, and nobody can come a second time."""
+    return resolve_cluster()

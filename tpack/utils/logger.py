@@ -13,6 +13,7 @@ a colour, so that the message stands out; in a file and in a pipe there are no e
 """
 
 import functools
+import json
 import logging
 import os
 import shlex
@@ -20,7 +21,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
 from tpack.errors import ConfigError
@@ -48,6 +49,13 @@ __all__ = [
 LOG_FILE = "log.log"
 # What may be done with a log directory that has content, under its names.
 _ACTIONS = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
+# Who a process is and how many there are, in the order in which `tpack.cluster` asks launchers' variables.
+_RANKS_AND_SIZES = (
+    ("RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
 _GREEN, _YELLOW, _RED = "\033[32m", "\033[33m", "\033[31;1m"
 _RESET = "\033[0m"
 _LOCK = threading.RLock()
@@ -111,6 +119,10 @@ def get_logger_dir() -> str | None:
 def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -> None:
     """Set the directory of the run, where the log file, checkpoints and statistics go.
 
+    Of several processes that were launched together, each has one of its own, so that none writes over another's files:
+    the chief the one that is given, the others that with ``-rank1`` and so on behind its name, and a parameter server
+    or an evaluator that with ``-ps0`` or ``-evaluator0``.
+
     Called again, it moves the log to the new directory. Called again with the directory that is already set and no
     action, it changes nothing: the content is this run's own.
 
@@ -127,7 +139,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
             machine, or would be moved or deleted while another process trains in it.
     """
     _check_action(action)
-    path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname))
+    path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + suffix_of_process(os.environ)
     with _LOCK:
         if action is None and path == _directory.path and os.path.isdir(path):
             return
@@ -232,6 +244,34 @@ def prepare_log_dir(dirname: str, action: str | None = None) -> str:
         dirname = _make_room(dirname, _ACTIONS[action])
     os.makedirs(dirname, exist_ok=True)
     return dirname
+
+
+def suffix_of_process(environment: Mapping[str, str]) -> str:
+    """Return what is added to the name of this process's log directory, as its launcher numbers the processes.
+
+    What cannot be read adds nothing here; `tpack.cluster` says what is wrong with it when workers look for each other.
+
+    Args:
+        environment: the variables of the process.
+    """
+    try:
+        config = json.loads(environment.get("TF_CONFIG") or "{}")
+        cluster, task = config.get("cluster") or {}, config.get("task") or {}
+        if sum(map(len, cluster.values())) > 1:
+            return _suffix_of_task(cluster, str(task["type"]), int(task.get("index", 0)))
+        for rank, size in _RANKS_AND_SIZES:
+            if rank in environment and int(environment.get(size, 1)) > 1:
+                return f"-rank{int(environment[rank])}" if int(environment[rank]) else ""
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return ""
+    return ""
+
+
+def _suffix_of_task(cluster: Mapping[str, Sized], job: str, index: int) -> str:
+    if job not in ("chief", "master", "worker"):
+        return f"-{job}{index}"
+    rank = index + (sum(len(cluster.get(first, ())) for first in ("chief", "master")) if job == "worker" else 0)
+    return f"-rank{rank}" if rank else ""
 
 
 def _check_action(action: str | None) -> None:
