@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import signal
+import time
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import OPTIMIZERS, STEPS, TOWER_BATCH, batches, build_cost
 from tpack.callbacks.base import Callback
+from tpack.callbacks.run_op import RunUpdateOps
+from tpack.errors import StopTraining, TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
 from tpack.tfutils.graph_lookup import get_global_step_var
@@ -94,3 +98,117 @@ def digest(values: dict[str, np.ndarray]) -> str:
     for name in sorted(values):
         told.update(name.encode() + np.ascontiguousarray(values[name]).tobytes())
     return told.hexdigest()
+
+
+class Slope(ModelDesc):
+    """Fits y = w * x, with a variable that is not trained and one that only some workers have."""
+
+    def __init__(self, extra: str = "", factor: float = 1.0) -> None:
+        self._extra = extra
+        self._factor = factor
+
+    def inputs(self) -> list[Any]:
+        return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
+
+    def build_graph(self, x: Any, y: Any) -> Any:
+        w = tf.get_variable("w", [3], initializer=tf.random_normal_initializer())
+        if self._extra:
+            tf.get_variable(self._extra, [2])
+        seen = tf.get_variable("seen", [], initializer=tf.zeros_initializer(), trainable=False)
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, seen.assign_add(tf.reduce_mean(x)))
+        return tf.reduce_mean(tf.square(tf.reduce_sum(w) * x - y) * self._factor, name="cost")
+
+    def optimizer(self) -> Any:
+        rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
+        return tf.train.MomentumOptimizer(rate, 0.9)
+
+
+def points_of(rank: int) -> TensorInput:
+    """Return the points of a worker, other ones than those of the others."""
+    x = np.linspace(-1, 1, 4, dtype="float32") * (rank + 1) + 0.25
+    return TensorInput(lambda: [tf.constant(x), tf.constant(3 * x)], size=6)
+
+
+def train_slope(model: ModelDesc, trainer: Any, config: Any = TrainConfig, **settings: Any) -> dict[str, np.ndarray]:
+    """Train a `Slope` for two epochs; return the values of all variables."""
+    values = Values()
+    settings = {"steps_per_epoch": 3, "max_epoch": 2, **settings}
+    callbacks = [*settings.pop("callbacks", ()), values]
+    extra = [RunUpdateOps()]
+    given = config(
+        model=model,
+        data=points_of(trainer.peers.rank),
+        callbacks=callbacks,
+        extra_callbacks=extra,
+        monitors=[],
+        **settings,
+    )
+    launch_train_with_config(given, trainer)
+    return values.values
+
+
+def outcome(function: Any, *arguments: Any, **options: Any) -> Any:
+    """Call a function in a graph of its own; return what it returns, or the words of tpack's error."""
+    try:
+        with tf.Graph().as_default():
+            return function(*arguments, **options)
+    except TpackError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+class StopAt(Callback):
+    """Ends training on one worker, in a step or at the end of an epoch."""
+
+    _chief_only = False
+
+    def __init__(self, rank: int, step: int, in_step: bool) -> None:
+        self._at = (rank, step, in_step)
+
+    def _stop(self, in_step: bool) -> None:
+        if (self.trainer.peers.rank, self.global_step, in_step) == self._at:
+            raise StopTraining("the test wants it")
+
+    def _trigger_step(self) -> None:
+        self._stop(True)
+
+    def _trigger_epoch(self) -> None:
+        self._stop(False)
+
+
+class SignalAt(StopAt):
+    """Sends a worker a signal, in a step."""
+
+    def _stop(self, in_step: bool) -> None:
+        if (self.trainer.peers.rank, self.global_step, in_step) == self._at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def trainer(towers: int = 1, **options: Any) -> MultiWorkerTrainerReplicated:
+    """Return a trainer."""
+    return MultiWorkerTrainerReplicated(towers, **options)
+
+
+def features() -> dict[str, Any]:
+    """Train in several ways, one after the other, and return what came of each."""
+    rank, _ = place()
+    found: dict[str, Any] = {}
+
+    def case(name: str, function: Any) -> None:
+        start = time.time()
+        found[name] = outcome(function)
+        print("CASE", name, round(time.time() - start, 2), flush=True)
+
+    case("two towers", lambda: train_slope(Slope(), trainer(2)))
+    case("plain", lambda: train_slope(Slope(), trainer()))
+    case("other variables", lambda: train_slope(Slope("own" if rank else ""), trainer()))
+    case("other steps", lambda: train_slope(Slope(), trainer(), max_epoch=2 + rank))
+    case("other reducer", lambda: train_slope(Slope(), trainer(2, mode=["ring", "shuffle"][rank])))
+    case("stop in a step", lambda: train_slope(Slope(), trainer(), callbacks=[StopAt(1, 1, True)]))
+    case("stop in the last step", lambda: train_slope(Slope(), trainer(), callbacks=[StopAt(1, 3, True)]))
+    case("stop after an epoch", lambda: train_slope(Slope(), trainer(), callbacks=[StopAt(0, 3, False)]))
+    case("several steps", lambda: train_slope(Slope(), trainer(2), steps_per_call=3))
+    case("sum", lambda: train_slope(Slope(), trainer(1, average=False)))
+    case("bfloat16", lambda: train_slope(Slope(), trainer(1, wire_dtype="bfloat16")))
+    case("compiled", lambda: train_slope(Slope(), trainer(1, compile="xla")))
+    case("overflow", lambda: train_slope(Slope(factor=[1.0, 1e30][rank]), trainer(1, precision="float16")))
+    return found

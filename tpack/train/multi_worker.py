@@ -92,7 +92,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         cluster: the place of this process; None is found out by `resolve_cluster`, as is one that is not yet a member.
         waits: how long workers wait for each other.
         precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`; None where there are several workers, whose servers have no XLA.
 
     Attributes:
         member: the place of this process.
@@ -122,6 +122,11 @@ class MultiWorkerTrainer(BuilderTrainer):
         self.member = cluster if isinstance(cluster, ClusterMember) else resolve_cluster(cluster)
         if self.member.rank is None:
             raise ConfigError(f"{type(self).__name__} is for those that train, and {self.member}")
+        if compile is not None and self.member.num_workers > 1:
+            raise ConfigError(
+                f"compile is {compile!r}, and XLA cannot compile what runs on a server of TensorFlow, as in several "
+                "workers: wanted compile=None"
+            )
         self.peers = connect_peers(
             self.member,
             heartbeat_secs=waits.heartbeat_secs,
@@ -393,7 +398,7 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         cluster: the place of this process; None is found out by `resolve_cluster`.
         waits: how long workers wait for each other.
         precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`.
+        compile: see `SingleCostTrainer`; None where there are several workers, whose servers have no XLA.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
