@@ -1,14 +1,15 @@
 """Variables that lie on parameter servers, and the builder of workers that share them.
 
 Each worker builds a graph of its own, in which the shared variables lie on tasks of the job ``ps`` and everything else
-in the worker's own task. Graphs of several workers mean the same variable where it has the same name and lies in the same
-container on the same task; so they are placed alike in each, by a rule that looks at nothing but the variables.
+in the worker's own task. Graphs of several workers mean the same variable where it has the same name and lies in the
+same container on the same task; so they are placed alike in each, by a rule that looks at nothing but the variables.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import tensorflow.compat.v1 as tf
 
@@ -17,7 +18,9 @@ from tpack.copying.towers import TowerBuilding
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import DataParallelBuilder, align_shared_gradients, build_towers
-from tpack.multi_worker.gradient_queues import GradientQueues
+from tpack.multi_worker.gradient_queues import apply_once
+from tpack.multi_worker.progress import Progress
+from tpack.multi_worker.replicated import EndSignal
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
 from tpack.tfutils.optimizer_clone import check_optimizer
@@ -27,7 +30,6 @@ from tpack.types import GradsAndVars
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_choice
 
-CACHING_DEVICES = ("cpu", "gpu", None)
 _HERE = "/device:CPU:0"
 
 
@@ -37,21 +39,20 @@ class ServerPlacement:
     Args:
         member: this process.
         run: what sets this training apart from others that were on the same servers: the name of its container.
-        only: names of variables that are shared; None shares all that TensorFlow counts as global.
 
     Raises:
         ConfigError: The cluster has no parameter server.
     """
 
-    def __init__(self, member: ClusterMember, run: str, *, only: Sequence[str] | None = None) -> None:
+    def __init__(self, member: ClusterMember, run: str) -> None:
         addresses = member.cluster.get("ps", ())
         if not addresses:
             raise ConfigError(f"there is no parameter server to keep the variables: {member}. Start one: launch --ps 1")
         self.member = member
         self.run = run
-        self._only = None if only is None else frozenset(only)
         self.load = LeastLoaded([f"/job:ps/task:{index}/device:CPU:0" for index in range(len(addresses))])
         self._is_open = False
+        self._is_settled = False
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -66,35 +67,33 @@ class ServerPlacement:
         finally:
             self._is_open = False
 
-    @contextmanager
-    def not_shared(self) -> Iterator[None]:
-        """Leave the variables that are created in this block to whoever creates them."""
-        was_open, self._is_open = self._is_open, False
-        try:
-            yield
-        finally:
-            self._is_open = was_open
+    def settle(self) -> None:
+        """Place what comes from now on by its name alone: what workers have beside the model need not be the same."""
+        self._is_settled = True
 
     def take(self, size_bytes: int) -> str:
         """Return the server with the fewest bytes, after adding some to it."""
         return self.load.take(size_bytes)
 
+    def is_shared(self, variable: tf.Variable) -> bool:
+        """Tell whether a variable lies on a server."""
+        return tf.DeviceSpec.from_string(variable.device).job == "ps"
+
+    def _choose(self, name: str | None) -> str:
+        if not self._is_settled:
+            return self.load.take(0)
+        return self.load.devices[crc32((name or "").encode()) % len(self.load.devices)]
+
     def _create(self, creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
-        if not self._is_open or not self._is_shared(kwargs):
+        if not _will_be_global(kwargs):
             return creator(**kwargs)
         if "use_resource" in kwargs:
             # Only resource variables can be told apart by a container, and read in part.
             kwargs["use_resource"] = True
-        with tf.device(self.load.take(0)):
+        with tf.device(self._choose(kwargs.get("name"))):
             variable = creator(**kwargs)
         self._count(variable)
         return variable
-
-    def _is_shared(self, kwargs: dict[str, Any]) -> bool:
-        collections = kwargs.get("collections")
-        if collections is not None and tf.GraphKeys.GLOBAL_VARIABLES not in collections:
-            return False
-        return self._only is None or kwargs.get("name") in self._only
 
     def _count(self, variable: tf.Variable) -> None:
         """Count a variable where it lies, which is beside another one if it is an optimizer's."""
@@ -107,10 +106,9 @@ class ServerPlacement:
 @check_arguments
 @dataclass(frozen=True)
 class SharingOptions:
-    """How workers share variables.
+    """How workers read shared variables, and which are cut.
 
     Args:
-        is_synchronous: average the gradients of all workers, and apply them once; else each worker applies its own.
         caching_device: where a worker keeps what it has read in a step: ``"cpu"``, ``"gpu"``, or None to read a
             variable wherever it is used.
         partitioner: cuts large variables into parts, each of which lies on some server, as TensorFlow's
@@ -120,7 +118,6 @@ class SharingOptions:
         ConfigError: There is no such device.
     """
 
-    is_synchronous: bool = False
     caching_device: str | None = "cpu"
     partitioner: Callable[..., Sequence[int]] | None = None
 
@@ -133,13 +130,15 @@ class SharingOptions:
 class ParameterServerBuilder(DataParallelBuilder):
     """Lets workers share variables that lie on parameter servers, balanced by bytes.
 
-    The K towers of a worker average their gradients first. Then the worker applies them by itself; or, where training is
-    synchronous, worker 0 does so once for all workers. An embedding's gradient is sent as the rows that were used.
+    The K towers of a worker average their gradients first. Then the worker applies them by itself; or, where training
+    is synchronous, worker 0 does so once for all workers. An embedding's gradient is sent as the rows that were used.
 
     Args:
         towers: how many towers each worker has, or the numbers of their GPUs.
         placement: where the variables lie.
-        options: how they are shared.
+        end_signal: by which a worker tells the others that it wants to end.
+        options: how variables are shared and read.
+        progress: counts the steps of asynchronous workers; None lets workers train synchronously.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
@@ -151,13 +150,17 @@ class ParameterServerBuilder(DataParallelBuilder):
         self,
         towers: int | Sequence[int],
         placement: ServerPlacement,
-        options: SharingOptions | None = None,
         *,
+        end_signal: EndSignal,
+        options: SharingOptions | None = None,
+        progress: Progress | None = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         super().__init__(towers, tower_building=tower_building)
         self._placement = placement
+        self._end_signal = end_signal
         self._options = options or SharingOptions()
+        self._progress = progress
 
     def build(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> BuildResult:
         """Build the towers of this worker and what it does for the others.
@@ -190,12 +193,14 @@ class ParameterServerBuilder(DataParallelBuilder):
                 towers = build_towers(
                     grad_fn, self.devices, [False] * len(self.devices), tower_building=self._tower_building
                 )
+            self._placement.settle()
             pairs = average_in_worker(align_shared_gradients(towers.outputs))
             optimizer = check_optimizer(optimizer_fn())
-            if self._options.is_synchronous:
-                train_op = apply_once(pairs, optimizer, self._placement.member)
+            if self._progress is None:
+                train_op = apply_once(pairs, optimizer, self._placement.member, self._end_signal)
             else:
-                train_op = optimizer.apply_gradients(pairs, name="train_op")
+                update = optimizer.apply_gradients(pairs, name="apply_gradients")
+                train_op = self._progress.build(update, self._end_signal)
         return BuildResult(train_op, towers.contexts)
 
     @contextmanager
@@ -224,6 +229,12 @@ class ParameterServerBuilder(DataParallelBuilder):
         return lightest
 
 
+def _will_be_global(kwargs: dict[str, Any]) -> bool:
+    """Tell whether a creator's arguments put the variable into GLOBAL_VARIABLES, as TensorFlow does by default."""
+    collections = kwargs.get("collections")
+    return collections is None or tf.GraphKeys.GLOBAL_VARIABLES in collections
+
+
 def average_in_worker(tower_grads: Sequence[GradsAndVars]) -> GradsAndVars:
     """Average the gradients of a worker's towers on its CPU, before they leave it.
 
@@ -247,34 +258,3 @@ def average_in_worker(tower_grads: Sequence[GradsAndVars]) -> GradsAndVars:
         return [
             (sum_column(column, ReduceOp.MEAN), variable) for column, variable in zip(columns, variables, strict=True)
         ]
-
-
-def apply_once(
-    pairs: GradsAndVars,
-    optimizer: tf.train.Optimizer,
-    member: ClusterMember,
-    *,
-    after: Callable[[], Sequence[tf.Operation]] = tuple,
-) -> tf.Operation:
-    """Average the gradients of all workers on the servers, apply them once, and let all workers go on.
-
-    Args:
-        pairs: this worker's gradients, of variables on parameter servers.
-        optimizer: worker 0's applies them.
-        member: this process.
-        after: builds what a worker does when the variables have been updated, before its step is over.
-
-    Returns:
-        One step of this worker.
-    """
-    queues = GradientQueues(member)
-    sent = queues.send(pairs)
-    if member.is_chief:
-        update = optimizer.apply_gradients(queues.averaged(pairs), name="apply_gradients")
-        with tf.control_dependencies([update]):
-            released = queues.release()
-    else:
-        released = queues.wait()
-    with tf.control_dependencies([released]):
-        rest = after()
-    return tf.group(*sent, released, *rest, name="train_op")

@@ -119,6 +119,19 @@ def start_server(
     return running
 
 
+def use_server(member: ClusterMember, server: tf.train.Server) -> WorkerServer:
+    """Take a server that a script has started for the one of this process.
+
+    Args:
+        member: the place of this process.
+        server: runs at the member's address.
+    """
+    config = server.server_def.default_session_config
+    key = (os.getpid(), str(member.address))
+    _SERVERS[key] = WorkerServer(member, server, max(1, config.device_count.get("CPU", 1)))
+    return _SERVERS[key]
+
+
 def _started(member: ClusterMember, num_cpu_devices: int, config: tf.ConfigProto) -> WorkerServer:
     """Start a server."""
     jobs = {job: list(addresses) for job, addresses in member.cluster.items() if job != "evaluator"}

@@ -10,6 +10,7 @@ from tpack.older_names.trainers import with_cost_attribute
 from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig
+from tpack.train.distributed import DistributedTrainer
 from tpack.train.interruption import ended_by_signals
 from tpack.train.resume import resume_data, share_data
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
@@ -26,6 +27,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     staged on the devices as well. Unless ``steps_per_epoch`` was given, an epoch is one pass of all towers over the
     data; the log says how many samples a step has and how many passes an epoch is.
 
+    In a process that is a parameter server, nothing is trained: it serves until the workers have ended.
+
     Args:
         config: what is trained, and how.
         trainer: decides on which devices and how gradients are reduced.
@@ -40,6 +43,9 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     """
     model = check_instance("launch_train_with_config", "config.model", config.model, ModelDesc)
     trainer.check_is_new()
+    if isinstance(trainer, DistributedTrainer) and trainer.serves:
+        trainer.join()
+        return
     signature = model.get_input_signature()
     devices = trainer.devices if isinstance(trainer, BuilderTrainer) else ("",)
     share_data(config, trainer.peers)
