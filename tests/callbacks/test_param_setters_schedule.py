@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tests.helpers.log_lines import captured_log
-from tpack.callbacks.param_setters import _Schedule
+from tpack.callbacks.param_setters import _Points
 from tpack.errors import ConfigError
 
 
 def test_steps_hold_until_the_next_point():
-    schedule = _Schedule([(30, 0.01), (10, 0.1)])
+    schedule = _Points([(30, 0.01), (10, 0.1)])
     assert [schedule.value_at(k) for k in (0, 9, 10, 11, 29, 30, 1000)] == [None, None, 0.1, 0.1, 0.1, 0.01, 0.01]
     assert [schedule.change_at(k) for k in (9, 10, 11, 30, 31)] == [None, 0.1, None, 0.01, None]
 
@@ -17,7 +17,7 @@ def test_steps_hold_until_the_next_point():
 def test_lines_are_numpys_between_the_points(rng):
     points = sorted(rng.choice(200, 8, replace=False).tolist())
     values = rng.normal(size=8).tolist()
-    schedule = _Schedule(zip(points, values, strict=True), "linear")
+    schedule = _Points(zip(points, values, strict=True), "linear")
     inside = range(points[0], points[-1] + 1)
     np.testing.assert_allclose([schedule.value_at(k) for k in inside], np.interp(inside, points, values), rtol=1e-12)
     assert [schedule.change_at(k) for k in inside] == [schedule.value_at(k) for k in inside]
@@ -46,11 +46,11 @@ def test_lines_are_numpys_between_the_points(rng):
 )
 def test_what_is_no_schedule_is_an_error(points, interp, message):
     with pytest.raises(ConfigError, match=message):
-        _Schedule(points, interp)
+        _Points(points, interp)
 
 
 def test_points_are_taken_as_tensorpack_took_them():
     with captured_log() as lines:
-        schedule = _Schedule([("25", 1e-5), (2.5, 0.1), (4.0, "0.2")])
+        schedule = _Points([("25", 1e-5), (2.5, 0.1), (4.0, "0.2")])
     assert [schedule.change_at(point) for point in (2, 3, 4, 25)] == [0.1, None, 0.2, 1e-5]
     assert lines == ["The point 2.5 of a schedule is taken to be 2."]

@@ -13,6 +13,7 @@ from tpack.callbacks.param_setters import ScheduledHyperParamSetter
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.errors import ConfigError
+from tpack.schedules import Constant, Cosine, Linear, Step, WarmUp
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.tfutils.sessinit import SmartInit
 from tpack.train.trainer import Trainer
@@ -31,11 +32,11 @@ class Watch(Callback):
         self.seen.append(self.target.rate)
 
 
-def values_seen(epochs, steps_per_epoch=2, start=7.0, **options):
+def values_seen(epochs, steps_per_epoch=2, start=7.0, schedule=SCHEDULE, **options):
     """Train and return the value that each step saw."""
     target = SimpleNamespace(rate=start)
     watch = Watch(target)
-    setter = ScheduledHyperParamSetter(ObjAttrParam(target, "rate"), SCHEDULE, **options)
+    setter = ScheduledHyperParamSetter(ObjAttrParam(target, "rate"), schedule, **options)
     first_step = (epochs[0] - 1) * steps_per_epoch
     with tf.Graph().as_default():
         FakeTrainer().train([setter, watch], epochs=epochs, steps_per_epoch=steps_per_epoch, global_step=first_step)
@@ -55,6 +56,21 @@ def test_lines_are_followed_between_points():
     expected = [7.0, 7.0, *np.interp([2, 3, 4, 5, 6], *zip(*SCHEDULE, strict=True)), 0.2]
     np.testing.assert_allclose(values_seen((1, 8), steps_per_epoch=1, interp="linear"), expected)
     np.testing.assert_allclose(values_seen((1, 4), step_based=True, interp="linear"), expected)
+
+
+@pytest.mark.parametrize(
+    "schedule", [WarmUp(Linear(0.8, 0, 4), 2).then(Constant(5)), Step(0.1, {3: 0.2, 6: 0.3}), Cosine(1, 0, 5)], ids=str
+)
+def test_schedules_are_followed_from_anywhere(schedule):
+    wanted = [schedule.value_at(point) for point in range(10)]
+    assert values_seen((1, 10), 1, schedule=schedule) == wanted
+    assert values_seen((1, 5), step_based=True, schedule=schedule) == wanted
+    assert values_seen((4, 10), 1, schedule=schedule) == wanted[3:]
+
+
+def test_what_is_for_pairs_is_refused_with_a_schedule():
+    with pytest.raises(ConfigError, match=r"got interp='linear', which is for pairs, and Constant\(value=1"):
+        ScheduledHyperParamSetter("rate", Constant(1), interp="linear")
 
 
 @pytest.mark.parametrize("step_based", [False, True])

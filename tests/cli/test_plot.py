@@ -43,3 +43,25 @@ def test_what_cannot_be_drawn_is_told(runs, capsys, monkeypatch, arguments, mess
     assert main(["plot", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert sorted(path.name for path in runs.iterdir()) == ["a", "b"]
+
+
+def test_schedules_are_drawn(tmp_path, capsys):
+    out = tmp_path / "rate.svg"
+    schedules = ["WarmUp(Cosine(0.1, 0, 85), 5)", "Step(0.1, {30: 0.01, 60: 0.001})", "Constant(0.05)"]
+    assert main(["plot", *(part for each in schedules for part in ("--schedule", each)), "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}: 3 schedule(s)\n"
+    assert out.read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "wanted directories of runs, or --schedule; got neither"),
+        (["a", "--schedule", "Constant(1)"], "got both"),
+        (["--schedule", "exit()"], "there is no exit"),
+    ],
+)
+def test_one_of_runs_and_schedules_is_drawn(tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["plot", *arguments]) == 2
+    assert message in capsys.readouterr().err

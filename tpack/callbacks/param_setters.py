@@ -20,6 +20,7 @@ from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.hyper_param import GraphVarParam, HyperParam
 from tpack.callbacks.statistics import Direction, StatisticReader, former_values, mode_of
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
+from tpack.schedules import Schedule
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import (
@@ -197,8 +198,8 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     Args:
         param: a `HyperParam`, or the name of a variable in the graph.
-        schedule: (epoch or step, value) pairs. Numbers may be written as text, such as ``"25"``; of a point between two
-            epochs or steps, such as 2.5, the earlier one counts.
+        schedule: a `Schedule` of `tpack.schedules`, or (epoch or step, value) pairs. Numbers may be written as text,
+            such as ``"25"``; of a point between two epochs or steps, such as 2.5, the earlier one counts.
         interp: ``"linear"`` to set a value of a straight line at every epoch or step between two points.
         step_based: the schedule is in (global) steps.
         set_at_beginning: before training set what holds there; else set something only if that very epoch or step is
@@ -206,23 +207,27 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         enable: set to False to leave the hyper-parameter alone, and still report it.
 
     Raises:
-        ConfigError: the schedule is empty, has a point twice, or cannot be read.
+        ConfigError: the schedule is empty, has a point twice, or cannot be read; or it is a `Schedule`, and ``interp``
+            is given.
 
     Example:
-        ``ScheduledHyperParamSetter("learning_rate", [(0, 0.1), (30, 0.01), (60, 0.001)])``
+        ``ScheduledHyperParamSetter("learning_rate", [(0, 0.1), (30, 0.01), (60, 0.001)])``, or
+        ``ScheduledHyperParamSetter("learning_rate", WarmUp(Cosine(0.1, 0, 85), 5))``
     """
 
     def __init__(
         self,
         param: HyperParam | str,
-        schedule: Iterable[tuple[float | str, float]],
+        schedule: Schedule | Iterable[tuple[float | str, float]],
         interp: str | None = None,
         step_based: bool = False,
         set_at_beginning: bool = True,
         *,
         enable: bool = True,
     ) -> None:
-        self._schedule = _Schedule(schedule, interp)
+        if isinstance(schedule, Schedule) and interp is not None:
+            raise ConfigError(f"{type(self).__name__} got interp={interp!r}, which is for pairs, and {schedule!r}")
+        self._schedule = schedule if isinstance(schedule, Schedule) else _Points(schedule, interp)
         super().__init__(param, enable=enable)
         self._counts_steps = step_based
         self._sets_at_beginning = set_at_beginning
@@ -346,7 +351,7 @@ def _brief(value: object) -> str:
     return f"{array.item():.6g}" if array.ndim == 0 and array.dtype.kind in "biuf" else str(value)
 
 
-class _Schedule:
+class _Points:
     """Values at points of time, and between them.
 
     Args:

@@ -1,4 +1,4 @@
-"""``tpack plot``: draw the curves of one or several runs from what they wrote to ``stats.json``.
+"""``tpack plot``: draw the curves of one or several runs from what they wrote to ``stats.json``, or a schedule.
 
 There is one panel for each statistic and one colour for each run. The figure is made without ``pyplot``, so that no
 backend is chosen for the process and no window can open. What reads the statistics is imported when the command runs:
@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from tpack.errors import ConfigError
+from tpack.schedules import Schedule, parse_schedule
 from tpack.utils.fs import atomic_write
 from tpack.utils.optional import import_optional
 
@@ -33,6 +34,8 @@ _INK, _FAINT = "#333333", "#D9D9D9"
 _PANEL_INCHES = (4.2, 2.7)
 _MAX_COLUMNS = 3
 _MAX_MARKED_POINTS = 40
+_SCHEDULE = "value"
+_POINTS_OF_SCHEDULE = 400
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -42,7 +45,14 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         help="draw the curves of runs",
         description="Draw the statistics of one or several runs, a panel for each statistic and a colour for each run.",
     )
-    parser.add_argument("directories", nargs="+", metavar="DIR", help="log directories, or stats.json files")
+    parser.add_argument("directories", nargs="*", metavar="DIR", help="log directories, or stats.json files")
+    parser.add_argument(
+        "--schedule",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="draw a schedule instead, such as 'WarmUp(Cosine(0.1, 0, 85), 5)'; may be given several times",
+    )
     parser.add_argument("--stats", nargs="+", default=[], metavar="NAME", help="which; all that change unless given")
     parser.add_argument(
         "--axis", choices=sorted(_AXES), default="epoch", help="what to draw over (default: %(default)s)"
@@ -63,19 +73,51 @@ def run(options: argparse.Namespace) -> str:
         What was written, as text.
 
     Raises:
-        ConfigError: A directory has no statistics, there is no statistic of a name, or the file's format is unknown.
+        ConfigError: A directory has no statistics, there is no statistic of a name, the file's format is unknown, or
+            a schedule cannot be read.
         CallbackError: A file of statistics is damaged.
         DependencyError: matplotlib is not installed.
     """
-    file_format = os.path.splitext(options.out)[1].lower()
-    if file_format not in _FORMATS:
-        raise ConfigError(f"wanted a file that ends in one of {', '.join(_FORMATS)}, got {options.out!r}")
-    runs = _read_runs(options.directories)
-    stats = _choose_stats(runs, options.stats)
+    check_format(options.out)
+    if bool(options.directories) == bool(options.schedule):
+        raise ConfigError(
+            "wanted directories of runs, or --schedule; got " + ("both" if options.schedule else "neither")
+        )
+    if options.schedule:
+        runs, stats, told = _schedules(options.schedule, options.axis), [_SCHEDULE], "schedule(s)"
+    else:
+        runs = _read_runs(options.directories)
+        stats = _choose_stats(runs, options.stats)
+        told = f"statistic(s) of {len(runs)} run(s)"
     figure = _draw(runs, stats, options.axis)
-    with atomic_write(options.out, "wb") as file:
-        figure.savefig(file, format=file_format[1:], dpi=_DOTS_PER_INCH)
-    return f"{options.out}: {len(stats)} statistic(s) of {len(runs)} run(s)\n"
+    save_figure(figure, options.out)
+    return f"{options.out}: {len(runs if options.schedule else stats)} {told}\n"
+
+
+def check_format(path: str) -> str:
+    """Return the format that a picture is written in, by the end of its file's name.
+
+    Raises:
+        ConfigError: There is no such format.
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in _FORMATS:
+        raise ConfigError(f"wanted a file that ends in one of {', '.join(_FORMATS)}, got {path!r}")
+    return suffix[1:]
+
+
+def save_figure(figure: Any, path: str) -> None:
+    """Write a picture to a file, which is whole or not there.
+
+    Args:
+        figure: a ``matplotlib.figure.Figure``.
+        path: the file.
+
+    Raises:
+        ConfigError: There is no such format.
+    """
+    with atomic_write(path, "wb") as file:
+        figure.savefig(file, format=check_format(path), dpi=_DOTS_PER_INCH)
 
 
 @dataclass(frozen=True)
@@ -124,6 +166,23 @@ def _read_runs(paths: Sequence[str]) -> list[_Run]:
             raise ConfigError(f"wanted the directory of a run, with statistics in {writer.FILENAME}: {path} has none")
         runs.append(_Run(label, entries))
     return runs
+
+
+def _schedules(texts: Sequence[str], axis: str) -> list[_Run]:
+    """Return schedules as runs that have one statistic."""
+    schedules = [parse_schedule(text) for text in texts]
+    end = 1.05 * max(schedule.length for schedule in schedules) or 1.0
+    points = sorted({*(end * k / _POINTS_OF_SCHEDULE for k in range(_POINTS_OF_SCHEDULE + 1)), *_jumps(schedules)})
+    return [
+        _Run(text, [{_AXES[axis]: point, _SCHEDULE: schedule.value_at(point)} for point in points])
+        for text, schedule in zip(texts, schedules, strict=True)
+    ]
+
+
+def _jumps(schedules: Sequence[Schedule]) -> list[float]:
+    """Return both sides of where a value jumps, as far as whole epochs or steps show it."""
+    last = math.ceil(max(schedule.length for schedule in schedules))
+    return [float(k) - side for k in range(1, last + 1) for side in (1e-6, 0.0)] if last <= _POINTS_OF_SCHEDULE else []
 
 
 def _labels(directories: Sequence[str]) -> list[str]:
