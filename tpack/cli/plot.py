@@ -32,6 +32,7 @@ _STYLES = ("-", "--", ":", "-.")
 
 _INK, _FAINT = "#333333", "#D9D9D9"
 _PANEL_INCHES = (4.2, 2.7)
+_MARK_INCHES, _LETTER_INCHES = 0.6, 0.085
 _MAX_COLUMNS = 3
 _MAX_MARKED_POINTS = 40
 _SCHEDULE = "value"
@@ -241,8 +242,10 @@ def _draw(runs: Sequence[_Run], stats: Sequence[str], axis: str) -> Any:
     figure_class = import_optional("matplotlib.figure", "plot").Figure
     columns = min(len(stats), _MAX_COLUMNS)
     rows = -(-len(stats) // columns)
-    legend_inches = 0.45 if len(runs) > 1 else 0.0
-    size = (columns * _PANEL_INCHES[0], rows * _PANEL_INCHES[1] + legend_inches)
+    width = columns * _PANEL_INCHES[0]
+    names_beside = _names_beside(runs, width)
+    legend_inches = 0.25 + 0.2 * -(-len(runs) // names_beside) if len(runs) > 1 else 0.0
+    size = (width, rows * _PANEL_INCHES[1] + legend_inches)
     figure = figure_class(figsize=size, layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.09, h_pad=0.07)
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -252,8 +255,14 @@ def _draw(runs: Sequence[_Run], stats: Sequence[str], axis: str) -> Any:
             panel.set_xlabel(axis, color=_INK, fontsize=9)
     for panel in panels[len(stats) :]:
         panel.set_axis_off()
-    _name_runs(figure, runs)
+    _name_runs(figure, runs, names_beside)
     return figure
+
+
+def _names_beside(runs: Sequence[_Run], width_inches: float) -> int:
+    """Return how many names of runs stand beside each other above the panels."""
+    longest = max(len(run.label) for run in runs)
+    return max(1, min(len(runs), int(width_inches / (_MARK_INCHES + _LETTER_INCHES * longest))))
 
 
 def _draw_panel(panel: Any, runs: Sequence[_Run], stat: str, axis: str) -> None:
@@ -282,12 +291,12 @@ def _draw_panel(panel: Any, runs: Sequence[_Run], stat: str, axis: str) -> None:
         spine.set_color(_FAINT)
 
 
-def _name_runs(figure: Any, runs: Sequence[_Run]) -> None:
+def _name_runs(figure: Any, runs: Sequence[_Run], names_beside: int) -> None:
     """Say whose curves these are: a title for one run, a legend above the panels for several."""
     if len(runs) == 1:
         figure.suptitle(runs[0].label, fontsize=11, color=_INK, x=0.01, ha="left")
         return
     # With an underscore in front, matplotlib would leave a run out.
     handles, names = figure.axes[0].get_lines(), [f" {run.label}" for run in runs]
-    columns = min(len(runs), 4)
-    figure.legend(handles, names, loc="outside upper left", ncols=columns, frameon=False, fontsize=9, labelcolor=_INK)
+    place: dict[str, Any] = {"loc": "outside upper left", "ncols": names_beside}
+    figure.legend(handles, names, **place, frameon=False, fontsize=9, labelcolor=_INK)
