@@ -47,6 +47,7 @@ from tpack.callbacks import InferenceRunnerBase as InferenceRunnerBase
 from tpack.callbacks import JSONWriter as JSONWriter
 from tpack.callbacks import MaxSaver as MaxSaver
 from tpack.callbacks import MergeAllSummaries as MergeAllSummaries
+from tpack.callbacks import MergeScalars as MergeScalars
 from tpack.callbacks import MinSaver as MinSaver
 from tpack.callbacks import ModelSaver as ModelSaver
 from tpack.callbacks import MonitorBase as MonitorBase
@@ -63,11 +64,13 @@ from tpack.callbacks import RunOp as RunOp
 from tpack.callbacks import RunUpdateOps as RunUpdateOps
 from tpack.callbacks import ScalarPrinter as ScalarPrinter
 from tpack.callbacks import ScalarStats as ScalarStats
+from tpack.callbacks import ScaleWithWorkers as ScaleWithWorkers
 from tpack.callbacks import ScheduledHyperParamSetter as ScheduledHyperParamSetter
 from tpack.callbacks import SendMonitorData as SendMonitorData
 from tpack.callbacks import SendStat as SendStat
 from tpack.callbacks import SessionRunTimeout as SessionRunTimeout
 from tpack.callbacks import SimpleMovingAverage as SimpleMovingAverage
+from tpack.callbacks import SlowestWorker as SlowestWorker
 from tpack.callbacks import StartProcOrThread as StartProcOrThread
 from tpack.callbacks import StatMonitorParamSetter as StatMonitorParamSetter
 from tpack.callbacks import TensorPrinter as TensorPrinter

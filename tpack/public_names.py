@@ -94,7 +94,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Callbacks: hyperparameters and averages": {
         "callbacks": (
             "EMA GraphVarParam HumanHyperParamSetter HyperParam HyperParamSetter HyperParamSetterWithFunc "
-            "ObjAttrParam ScheduledHyperParamSetter SimpleMovingAverage StatMonitorParamSetter"
+            "ObjAttrParam ScaleWithWorkers ScheduledHyperParamSetter SimpleMovingAverage StatMonitorParamSetter"
         ),
     },
     "Callbacks: looking at tensors and at the machine": {
@@ -106,8 +106,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Callbacks: summaries and monitors": {
         "callbacks": (
-            "JSONWriter MergeAllSummaries MonitorBase Monitors MovingAverageSummary ScalarPrinter SendMonitorData "
-            "SendStat TFEventWriter"
+            "JSONWriter MergeAllSummaries MergeScalars MonitorBase Monitors MovingAverageSummary ScalarPrinter "
+            "SendMonitorData SendStat SlowestWorker TFEventWriter"
         ),
     },
     "Prediction": {

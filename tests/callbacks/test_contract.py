@@ -17,7 +17,7 @@ from tpack.callbacks.gpu import GPUMemoryTracker, GPUUtilizationTracker
 from tpack.callbacks.graph_profiler import GraphProfiler
 from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.hooks import HookToCallback
-from tpack.callbacks.hyper_param import ObjAttrParam
+from tpack.callbacks.hyper_param import ObjAttrParam, ScaleWithWorkers
 from tpack.callbacks.inference.inferencers import BinaryClassificationStats, ClassificationError, ScalarStats
 from tpack.callbacks.inference.runners import DataParallelInferenceRunner, InferenceRunner
 from tpack.callbacks.memory import HostMemoryTracker, PeakMemoryTracker
@@ -25,6 +25,7 @@ from tpack.callbacks.min_max_saver import MaxSaver, MinSaver
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
 from tpack.callbacks.monitors.json_writer import JSONWriter
+from tpack.callbacks.monitors.merging import MergeScalars, SlowestWorker
 from tpack.callbacks.monitors.writers import ScalarPrinter, SendMonitorData, TFEventWriter
 from tpack.callbacks.param_setters import (
     HumanHyperParamSetter,
@@ -94,6 +95,7 @@ MEMBERS = {
     "InferenceRunner": lambda: InferenceRunner(validation(), [ClassificationError(), ScalarStats("score")]),
     "JSONWriter": JSONWriter,
     "MaxSaver": lambda: MaxSaver("reported"),
+    "MergeScalars": lambda: MergeScalars({"reported": "mean"}),
     "MergeAllSummaries": lambda: MergeAllSummaries(period=2),
     "MergeAllSummaries alone": lambda: MergeAllSummaries(run_alone=True),
     "MinSaver": lambda: MinSaver("reported"),
@@ -115,7 +117,9 @@ MEMBERS = {
     "SendMonitorData": lambda: SendMonitorData("true {reported}", "reported"),
     "SendStat": lambda: SendStat("true {reported}", "reported"),
     "SessionRunTimeout": lambda: SessionRunTimeout(60000),
+    "ScaleWithWorkers": lambda: ScaleWithWorkers(some_param(), "linear"),
     "SimpleMovingAverage": lambda: SimpleMovingAverage(["w_twice"], 2),
+    "SlowestWorker": SlowestWorker,
     "StartProcOrThread": lambda: StartProcOrThread(StoppableThread(target=int)),
     "StatMonitorParamSetter": lambda: StatMonitorParamSetter(some_param(), "reported", abs, 0, 1),
     "TFEventWriter": TFEventWriter,

@@ -36,6 +36,7 @@ __getattr__, __dir__, __all__ = attach(
             "GraphVarParam",
             "HyperParam",
             "ObjAttrParam",
+            "ScaleWithWorkers",
         ),
         "inference.inferencers": (
             "BinaryClassificationStats",
@@ -59,6 +60,10 @@ __getattr__, __dir__, __all__ = attach(
         "monitors.base": ("MonitorBase",),
         "monitors.group": ("Monitors",),
         "monitors.json_writer": ("JSONWriter",),
+        "monitors.merging": (
+            "MergeScalars",
+            "SlowestWorker",
+        ),
         "monitors.writers": (
             "ScalarPrinter",
             "SendMonitorData",

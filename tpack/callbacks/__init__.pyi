@@ -17,6 +17,7 @@ from tpack.callbacks.hooks import HookToCallback as HookToCallback
 from tpack.callbacks.hyper_param import GraphVarParam as GraphVarParam
 from tpack.callbacks.hyper_param import HyperParam as HyperParam
 from tpack.callbacks.hyper_param import ObjAttrParam as ObjAttrParam
+from tpack.callbacks.hyper_param import ScaleWithWorkers as ScaleWithWorkers
 from tpack.callbacks.inference.inferencers import BinaryClassificationStats as BinaryClassificationStats
 from tpack.callbacks.inference.inferencers import ClassificationError as ClassificationError
 from tpack.callbacks.inference.inferencers import Inferencer as Inferencer
@@ -31,6 +32,8 @@ from tpack.callbacks.min_max_saver import MinSaver as MinSaver
 from tpack.callbacks.monitors.base import MonitorBase as MonitorBase
 from tpack.callbacks.monitors.group import Monitors as Monitors
 from tpack.callbacks.monitors.json_writer import JSONWriter as JSONWriter
+from tpack.callbacks.monitors.merging import MergeScalars as MergeScalars
+from tpack.callbacks.monitors.merging import SlowestWorker as SlowestWorker
 from tpack.callbacks.monitors.writers import ScalarPrinter as ScalarPrinter
 from tpack.callbacks.monitors.writers import SendMonitorData as SendMonitorData
 from tpack.callbacks.monitors.writers import TFEventWriter as TFEventWriter

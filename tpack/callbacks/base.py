@@ -82,6 +82,7 @@ class Callback:
     One object serves one training: being set up twice is an error.
 
     Attributes:
+        merges_statistics: the callback changes what others give to the monitors, so it is triggered after those.
         reads_statistics: the callback reads what others give to the monitors, so it is triggered after all of them.
         saves_training: the callback saves what it finds, so it is triggered after all others; those that choose by a
             statistic, which they read, come before those that save where training stands.
@@ -93,6 +94,7 @@ class Callback:
     _chief_only = True
     _name_scope = ""
     _trainer: Trainer | None = None
+    merges_statistics = False
     reads_statistics = False
     saves_training = False
     adds_variables = False

@@ -53,6 +53,7 @@ class Callbacks(Callback):
     def __init__(self, cbs: Iterable[Callback]) -> None:
         self.cbs = list(_flatten(check_instances(self, "cbs", cbs, Callback)))
         _check_no_repetition(self.all_callbacks())
+        self.merges_statistics = any(cb.merges_statistics for cb in self.cbs)
         self.reads_statistics = any(cb.reads_statistics for cb in self.cbs)
         self.saves_training = any(cb.saves_training for cb in self.cbs)
         self.adds_variables = any(cb.adds_variables for cb in self.cbs)
@@ -230,6 +231,7 @@ class ProxyCallback(Callback):
 
     def __init__(self, cb: Callback) -> None:
         self.cb = cb
+        self.merges_statistics = cb.merges_statistics
         self.reads_statistics = cb.reads_statistics
         self.saves_training = cb.saves_training
         self.adds_variables = cb.adds_variables
@@ -302,9 +304,12 @@ def numbered(names: Iterable[str]) -> Iterator[str]:
         yield name if counts[name] == 1 else f"{name} ({counts[name]})"
 
 
-def _phase(cb: Callback) -> tuple[bool, bool]:
-    """Return a callback's place among the others: it reports, reads, saves what a statistic chose, or saves all."""
-    return cb.saves_training, cb.reads_statistics != cb.saves_training
+def _phase(cb: Callback) -> tuple[bool, bool, bool]:
+    """Return a callback's place among the others.
+
+    It reports, merges what was reported, reads, saves what a statistic chose, or saves all.
+    """
+    return cb.saves_training, cb.reads_statistics != cb.saves_training, cb.merges_statistics
 
 
 def _flatten(cbs: Iterable[Callback]) -> Iterator[Callback]:

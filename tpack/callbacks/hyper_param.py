@@ -3,26 +3,33 @@
 It is an attribute of a Python object, or a variable of the graph such as a learning rate. A replicated trainer gives
 every tower variables of its own and keeps them equal by applying the same updates to all: who sets one of them in the
 middle of an epoch has to set all.
+
+Where several workers train, a step has more samples, and a learning rate is to follow: by which rule, only the user
+knows. `ScaleWithWorkers` holds to it, also when another number of workers goes on with a run.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
-from tpack.callbacks.base import training_towers
+from tpack.callbacks.base import Callback, training_towers
 from tpack.compat import make_callable
-from tpack.errors import CallbackError
+from tpack.errors import CallbackError, ConfigError
 from tpack.tower.names import op_and_tensor_name
 from tpack.tower.recorder import pair_variables
 from tpack.types import Trainer
+from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, check_instance, shown
 
 
 class HyperParam(ABC):
@@ -178,6 +185,142 @@ class GraphVarParam(HyperParam):
     def readable_name(self) -> str:
         """The variable's name."""
         return self._name
+
+
+_RULES: dict[str, Callable[[float], float]] = {"linear": float, "sqrt": math.sqrt}
+
+
+@check_arguments
+class ScaleWithWorkers(Callback):
+    """Scale a hyper-parameter, such as a learning rate, by the number of workers.
+
+    The value that the script gives is meant for ``base_workers``; with W workers it is that times ``rule(W /
+    base_workers)``, from before the first step on. A run that is resumed by another number of workers goes on with what
+    the hyper-parameter was, scaled anew. By how much a variable is scaled is saved with it.
+
+    Callbacks that set the hyper-parameter speak of ``base_workers`` too if they are given `param` in its place. One
+    that is given its name sets it as it says, unscaled.
+
+    Args:
+        param: a `HyperParam`, or the name of a variable in the graph.
+        rule: ``"linear"``: W times the samples, W times the rate; ``"sqrt"``: its square root; or a function of the
+            ratio W / base_workers.
+        base_workers: the number of workers that the value is meant for.
+
+    Attributes:
+        param: the hyper-parameter as it is for ``base_workers``.
+
+    Creates:
+        A scalar variable ``<name>/scale_of_workers``, in GLOBAL_VARIABLES, if the hyper-parameter is a variable.
+
+    Raises:
+        ConfigError: The rule is none of these, or it returns what is not positive and finite; there is no worker.
+
+    Example:
+        ``rate = ScaleWithWorkers("learning_rate", "linear", base_workers=4)`` and then
+        ``callbacks=[rate, ScheduledHyperParamSetter(rate.param, [(1, 0.1), (30, 0.01)])]``
+    """
+
+    _chief_only = False
+    adds_variables = True
+
+    def __init__(
+        self,
+        param: HyperParam | str,
+        rule: str | Callable[[float], float],
+        *,
+        base_workers: int = 1,
+    ) -> None:
+        self._inner = GraphVarParam(param) if isinstance(param, str) else param
+        check_instance(self, "param", self._inner, HyperParam, "a HyperParam or the name of a variable")
+        function = rule if callable(rule) else _RULES.get(rule)
+        if function is None:
+            raise ConfigError(f"ScaleWithWorkers got rule={shown(rule)}: wanted 'linear', 'sqrt' or a function")
+        self._rule = function
+        self._base_workers = check_count(self, "base_workers", base_workers)
+        self.param: HyperParam = _ScaledParam(self)
+        self._saved_scale: GraphVarParam | None = None
+        self._scale: float | None = None
+
+    @property
+    def inner(self) -> HyperParam:
+        """The hyper-parameter as it is."""
+        return self._inner
+
+    def scale(self) -> float:
+        """Return by how much the hyper-parameter is scaled, after scaling it if nobody has done so in this run.
+
+        Raises:
+            CallbackError: The callback is in no training.
+            ConfigError: The rule returned what is not positive and finite.
+        """
+        if self._scale is None:
+            self._scale = self._wanted_scale()
+            former = 1.0 if self._saved_scale is None else float(self._saved_scale.get_value())
+            # What is saved has fewer digits.
+            if not math.isclose(former, self._scale, rel_tol=1e-6):
+                value = np.asarray(self._inner.get_value())
+                self._inner.set_value(value * (self._scale / former))
+                logger.info(f"{self._inner.readable_name} is scaled by {self._scale / former:.6g}, as {self} says.")
+            if self._saved_scale is not None:
+                self._saved_scale.set_value(self._scale)
+        return self._scale
+
+    def _wanted_scale(self) -> float:
+        peers = self.trainer.peers
+        ratio = (1 if peers is None else peers.size) / self._base_workers
+        scale = self._rule(ratio)
+        if not isinstance(scale, Real) or isinstance(scale, bool) or not 0 < scale < math.inf:
+            raise ConfigError(f"the rule of {self} returned {shown(scale)} for {ratio:g}: wanted a positive number")
+        return float(scale)
+
+    def _setup_graph(self) -> None:
+        self._inner.setup(self.trainer)
+        if isinstance(self._inner, GraphVarParam):
+            name = f"{self._inner.readable_name}/scale_of_workers"
+            tf.get_variable(name, initializer=1.0, trainable=False, use_resource=True)
+            self._saved_scale = GraphVarParam(name)
+            self._saved_scale.setup_graph()
+
+    def _before_train(self) -> None:
+        self.scale()
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self._inner.readable_name})"
+
+
+class _ScaledParam(HyperParam):
+    """A hyper-parameter as it is for the base number of workers.
+
+    Args:
+        owner: scales it.
+    """
+
+    def __init__(self, owner: ScaleWithWorkers) -> None:
+        self._owner = owner
+
+    def setup_graph(self) -> None:
+        """Find out whether somebody scales it.
+
+        Raises:
+            CallbackError: The one who does is not among the callbacks.
+        """
+        if self._owner._trainer is None:
+            raise CallbackError(f"{self} is given to a callback, and {self._owner} is not: it has to be there too")
+
+    def set_value(self, value: ArrayLike) -> None:
+        """Set the hyper-parameter to a scaled value."""
+        self._owner.inner.set_value(np.asarray(value) * self._owner.scale())
+
+    def get_value(self) -> Any:
+        """Return what the hyper-parameter is, without the scale."""
+        scale = self._owner.scale()
+        return self._owner.inner.get_value() / scale
+
+    @property
+    def readable_name(self) -> str:
+        """The name of the hyper-parameter itself: the log and the statistics say what it is for ``base_workers``."""
+        return self._owner.inner.readable_name
 
 
 def _copies_of(trainer: Trainer, variable: tf.Variable) -> list[tf.Variable]:

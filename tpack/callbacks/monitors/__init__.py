@@ -8,6 +8,10 @@ __getattr__, __dir__, __all__ = attach(
         "base": ("MonitorBase",),
         "group": ("Monitors",),
         "json_writer": ("JSONWriter",),
+        "merging": (
+            "MergeScalars",
+            "SlowestWorker",
+        ),
         "writers": (
             "ScalarPrinter",
             "SendMonitorData",

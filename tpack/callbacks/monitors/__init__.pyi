@@ -3,6 +3,8 @@
 from tpack.callbacks.monitors.base import MonitorBase as MonitorBase
 from tpack.callbacks.monitors.group import Monitors as Monitors
 from tpack.callbacks.monitors.json_writer import JSONWriter as JSONWriter
+from tpack.callbacks.monitors.merging import MergeScalars as MergeScalars
+from tpack.callbacks.monitors.merging import SlowestWorker as SlowestWorker
 from tpack.callbacks.monitors.writers import ScalarPrinter as ScalarPrinter
 from tpack.callbacks.monitors.writers import SendMonitorData as SendMonitorData
 from tpack.callbacks.monitors.writers import TFEventWriter as TFEventWriter

@@ -43,7 +43,18 @@ class Monitors(ProxyCallback):
         self.monitors = check_instances(self, "monitors", monitors, MonitorBase)
         self._history = _ScalarHistory()
         self._receivers = [*self.monitors, self._history]
+        self._held_names: set[str] = set()
+        self._held: dict[str, float] = {}
         super().__init__(Callbacks(self._receivers))
+
+    def hold_back(self, names: Iterable[str]) -> None:
+        """Keep scalars of some names from now on, for who calls `take_held` and reports in their place."""
+        self._held_names.update(names)
+
+    def take_held(self) -> dict[str, float]:
+        """Return the last value of each scalar that was held back since the last call."""
+        held, self._held = self._held, {}
+        return held
 
     def put_scalar(self, name: str, val: SupportsFloat) -> None:
         """Report a number.
@@ -52,6 +63,13 @@ class Monitors(ProxyCallback):
             CallbackError: ``val`` is not one number.
         """
         number = _as_number(name, val)
+        if name in self._held_names:
+            self._held[name] = number
+        else:
+            self.put_merged(name, number)
+
+    def put_merged(self, name: str, number: float) -> None:
+        """Report a number, also under a name that is held back."""
         summary = create_scalar_summary(name, number)
         for receiver in self._receivers:
             receiver.process_scalar(name, number)
@@ -83,11 +101,21 @@ class Monitors(ProxyCallback):
         summary = tf.Summary.FromString(summary if isinstance(summary, bytes) else summary.SerializeToString())
         for value in summary.value:
             value.tag = _TOWER_PREFIX.sub("", value.tag)
+        self._hold_back_of(summary)
+        for value in summary.value:
             if value.WhichOneof("value") == "simple_value":
                 for receiver in self._receivers:
                     receiver.process_scalar(value.tag, float(value.simple_value))
         for receiver in self._receivers:
             receiver.process_summary(summary)
+
+    def _hold_back_of(self, summary: tf.Summary) -> None:
+        """Take the scalars that are held back out of a summary."""
+        held = [value for value in summary.value if value.tag in self._held_names]
+        for value in held:
+            if value.WhichOneof("value") == "simple_value":
+                self._held[value.tag] = float(value.simple_value)
+                summary.value.remove(value)
 
     def put_event(self, evt: tf.Event) -> None:
         """Report a `tf.Event`; its step and time are set to now."""
