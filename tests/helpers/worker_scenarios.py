@@ -1,9 +1,7 @@
 """What workers do in tests: functions that `tests.helpers.worker_job` calls in each process."""
 
-import hashlib
 import os
 import signal
-import time
 from typing import Any
 
 import numpy as np
@@ -12,14 +10,18 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.equivalence import OPTIMIZERS, STEPS, TOWER_BATCH, batches, build_cost
 from tpack.callbacks.base import Callback
 from tpack.callbacks.run_op import RunUpdateOps
+from tpack.callbacks.saver import ModelSaver
 from tpack.errors import StopTraining, TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
 from tpack.tfutils.graph_lookup import get_global_step_var
+from tpack.tfutils.sesscreate import ReuseSessionCreator
 from tpack.tower.context import current_tower_context
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
-from tpack.train.multi_worker import MultiWorkerTrainerReplicated
+from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
+from tpack.train.resume import AutoResumeTrainConfig
+from tpack.utils import logger
 
 KEYS = ("x", "p", "ids", "y")
 
@@ -42,16 +44,27 @@ class Equivalence(ModelDesc):
 
 
 class Values(Callback):
-    """Keeps the values of all variables at the end of each epoch."""
+    """Keeps the values of all variables before training and at the end of each epoch."""
 
     _chief_only = False
 
     def __init__(self) -> None:
+        self.start: dict[str, np.ndarray] = {}
         self.values: dict[str, np.ndarray] = {}
+        self.steps = 0
+
+    def _before_train(self) -> None:
+        self.start = self._now()
 
     def _trigger_epoch(self) -> None:
+        self.values = self._now()
+
+    def _after_train(self) -> None:
+        self.steps = self.global_step
+
+    def _now(self) -> dict[str, np.ndarray]:
         variables = [*tf.global_variables(), *tf.local_variables()]
-        self.values = {v.op.name: value for v, value in zip(variables, self.trainer.sess.run(variables), strict=True)}
+        return {v.op.name: value for v, value in zip(variables, self.trainer.sess.run(variables), strict=True)}
 
 
 def place() -> tuple[int, int]:
@@ -92,14 +105,6 @@ def train_equivalence(towers: int, optimizers: list[str], size: int, **options: 
     return found
 
 
-def digest(values: dict[str, np.ndarray]) -> str:
-    """Return what tells values apart that differ in any bit."""
-    told = hashlib.sha256()
-    for name in sorted(values):
-        told.update(name.encode() + np.ascontiguousarray(values[name]).tobytes())
-    return told.hexdigest()
-
-
 class Slope(ModelDesc):
     """Fits y = w * x, with a variable that is not trained and one that only some workers have."""
 
@@ -125,12 +130,12 @@ class Slope(ModelDesc):
 
 def points_of(rank: int) -> TensorInput:
     """Return the points of a worker, other ones than those of the others."""
-    x = np.linspace(-1, 1, 4, dtype="float32") * (rank + 1) + 0.25
+    x = (np.linspace(-1, 1, 4, dtype="float32") + 0.25) * (rank + 1)
     return TensorInput(lambda: [tf.constant(x), tf.constant(3 * x)], size=6)
 
 
-def train_slope(model: ModelDesc, trainer: Any, config: Any = TrainConfig, **settings: Any) -> dict[str, np.ndarray]:
-    """Train a `Slope` for two epochs; return the values of all variables."""
+def train_slope(model: ModelDesc, trainer: Any, config: Any = TrainConfig, **settings: Any) -> Values:
+    """Train a `Slope` for two epochs; return what was kept of it."""
     values = Values()
     settings = {"steps_per_epoch": 3, "max_epoch": 2, **settings}
     callbacks = [*settings.pop("callbacks", ()), values]
@@ -144,14 +149,14 @@ def train_slope(model: ModelDesc, trainer: Any, config: Any = TrainConfig, **set
         **settings,
     )
     launch_train_with_config(given, trainer)
-    return values.values
+    return values
 
 
-def outcome(function: Any, *arguments: Any, **options: Any) -> Any:
-    """Call a function in a graph of its own; return what it returns, or the words of tpack's error."""
+def outcome(function: Any) -> Any:
+    """Call a function in a graph of its own; return the values that it kept, or the words of tpack's error."""
     try:
         with tf.Graph().as_default():
-            return function(*arguments, **options)
+            return function().values
     except TpackError as error:
         return f"{type(error).__name__}: {error}"
 
@@ -194,21 +199,54 @@ def features() -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def case(name: str, function: Any) -> None:
-        start = time.time()
         found[name] = outcome(function)
-        print("CASE", name, round(time.time() - start, 2), flush=True)
+
+    def steps(callback: Callback) -> int:
+        with tf.Graph().as_default():
+            return train_slope(Slope(), trainer(), callbacks=[callback]).steps
 
     case("two towers", lambda: train_slope(Slope(), trainer(2)))
     case("plain", lambda: train_slope(Slope(), trainer()))
     case("other variables", lambda: train_slope(Slope("own" if rank else ""), trainer()))
     case("other steps", lambda: train_slope(Slope(), trainer(), max_epoch=2 + rank))
-    case("other reducer", lambda: train_slope(Slope(), trainer(2, mode=["ring", "shuffle"][rank])))
-    case("stop in a step", lambda: train_slope(Slope(), trainer(), callbacks=[StopAt(1, 1, True)]))
-    case("stop in the last step", lambda: train_slope(Slope(), trainer(), callbacks=[StopAt(1, 3, True)]))
-    case("stop after an epoch", lambda: train_slope(Slope(), trainer(), callbacks=[StopAt(0, 3, False)]))
+    case("other reducer", lambda: train_slope(Slope(), trainer(2, mode=["pscpu", "xring"][rank])))
+    found["stop in a step"] = steps(StopAt(1, 1, True))
+    found["stop in the last step"] = steps(StopAt(1, 3, True))
+    found["stop after an epoch"] = steps(StopAt(0, 3, False))
     case("several steps", lambda: train_slope(Slope(), trainer(2), steps_per_call=3))
+    case("other session", lambda: train_slope(Slope(), trainer(), session_creator=ReuseSessionCreator(tf.Session())))
     case("sum", lambda: train_slope(Slope(), trainer(1, average=False)))
     case("bfloat16", lambda: train_slope(Slope(), trainer(1, wire_dtype="bfloat16")))
     case("compiled", lambda: train_slope(Slope(), trainer(1, compile="xla")))
     case("overflow", lambda: train_slope(Slope(factor=[1.0, 1e30][rank]), trainer(1, precision="float16")))
     return found
+
+
+class FailAt(StopAt):
+    """Fails on a worker, or kills it, in a step."""
+
+    def __init__(self, rank: int, step: int, how: str) -> None:
+        super().__init__(rank, step, True)
+        self._how = how
+
+    def _stop(self, in_step: bool) -> None:
+        if (self.trainer.peers.rank, self.global_step, in_step) == self._at:
+            if self._how == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise RuntimeError("the test wants a failure")
+
+
+def resume(max_epoch: int, towers: int = 1, at: Any = None, how: str = "") -> dict[str, Any]:
+    """Train in a log directory, going on from what is there; end, if it is wanted, in a step on a worker."""
+    logger.set_logger_dir("log", action="k")
+    callbacks: list[Callback] = [ModelSaver()]
+    if how == "signal":
+        callbacks.append(SignalAt(*at, True))
+    elif how:
+        callbacks.append(FailAt(*at, how))
+    waits = WaitLimits(heartbeat_secs=3.0)
+    kept = train_slope(
+        Slope(), trainer(towers, waits=waits), AutoResumeTrainConfig, max_epoch=max_epoch, callbacks=callbacks
+    )
+    directory = logger.get_logger_dir() or ""
+    return {"start": kept.start, "values": kept.values, "directory": directory, "files": os.listdir(directory)}
