@@ -2,6 +2,7 @@
 
 import functools
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -9,6 +10,12 @@ from tpack.copying.python_state import PythonState
 from tpack.copying.regions import NotAlike
 
 NUMBERS = {"calls": 0}
+
+
+def _of_tpack(kind):
+    """Return a class or function as one that tpack defines."""
+    kind.__module__ = "tpack.train.somewhere"
+    return kind
 
 
 class Model:
@@ -89,3 +96,43 @@ def test_other_changes_are_refused(graph, change, message):
     change(model)
     with pytest.raises(NotAlike, match=message):
         state.note_changes()
+
+
+def test_what_tpack_keeps_is_looked_at_too_but_for_what_repeats_itself(graph):
+    class Notes:
+        def __init__(self):
+            self.tensors, self.names = [], []
+
+        def note(self):
+            self.names.append("a name")
+
+    notes, costs = _of_tpack(Notes)(), []
+
+    def build():
+        notes.tensors.append(tf.ones([]))
+        costs.append(tf.ones([]))
+
+    state = PythonState(_of_tpack(build))
+    build()
+    state.note_changes()
+    state.replay(lambda kept: kept)
+    assert notes.tensors[0] is notes.tensors[1]
+    assert costs[0] is costs[1]
+    for repeated in ([], [notes.note]):
+        state = PythonState(_of_tpack(lambda: notes.note()))
+        notes.note()
+        if repeated:
+            state.note_changes(repeated)
+            state.replay(lambda kept: kept)
+        else:
+            with pytest.raises(NotAlike, match=r"adds to Notes.names str values"):
+                state.note_changes()
+    assert len(notes.names) == 2
+
+
+def test_more_objects_than_can_be_looked_at_are_refused(graph):
+    things = [[] for _ in range(20_001)]
+    numbers = [np.zeros(()) for _ in range(20_001)]
+    PythonState(lambda: numbers)
+    with pytest.raises(NotAlike, match="more than 20000 objects, such as things"):
+        PythonState(lambda: things)

@@ -7,7 +7,7 @@ from tpack.copying.regions import (
     NotAlike,
     RegionRecorder,
     check_copyable,
-    device_of,
+    device_here,
     external_inputs,
     tensor_leaves,
 )
@@ -43,8 +43,10 @@ def test_a_collection_that_was_changed_is_refused(graph):
 
 def test_devices_that_a_function_chooses_are_refused_unless_it_tells(graph):
     with pytest.raises(NotAlike, match="function"):
-        device_of(TrainTowerContext("tower0", device=lambda op: "/device:CPU:0"))
-    assert device_of(TrainTowerContext("tower0")) == ""
+        device_here(TrainTowerContext("tower0", device=lambda op: "/device:CPU:0"))
+    assert device_here(TrainTowerContext("tower0")) == ""
+    with tf.device("/job:worker/task:1"), TrainTowerContext("tower0", device="/device:CPU:3") as tower:
+        assert device_here(tower) == tf.ones([]).device == "/job:worker/task:1/device:CPU:3"
 
 
 def test_tensors_of_slices_are_found_and_other_objects_refused(graph):

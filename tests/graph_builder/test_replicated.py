@@ -3,17 +3,20 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.builders import build, places_of, run_steps
+from tests.helpers.copied_graphs import described
 from tests.helpers.log_lines import captured_log
 from tests.helpers.measuring_workers import answering
 from tests.helpers.sessions import cpu_session
-from tpack.errors import ConfigError, WrongTypeError
+from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
+from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
 from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.choose.by_measurement import AutoReducer, ChoiceCache
 from tpack.reduction.choose.measure import MeasuringOptions
-from tpack.tfutils.gradproc import ScaleGradient, SummaryGradient
-from tpack.tfutils.optimizer import apply_grad_processors
+from tpack.tfutils.gradproc import GlobalNormClip, MapGradient, PrintGradient, ScaleGradient, SummaryGradient
+from tpack.tfutils.optimizer import AccumGradOptimizer, VariableAssignmentOptimizer, apply_grad_processors
+from tpack.tower.context import current_tower_context
 
 
 def test_replicas_and_their_slots_lie_on_their_towers(graph):
@@ -23,7 +26,7 @@ def test_replicas_and_their_slots_lie_on_their_towers(graph):
         for weight in "abcd":
             assert places[f"{prefix}{weight}"] == f"/device:CPU:{tower}"
             assert places[f"{prefix}{weight}/Momentum"] == f"/device:CPU:{tower}"
-        updates = [op for op in places if op.startswith(f"apply_gradients_{tower}/update_")]
+        updates = [op for op in places if op.startswith(f"tower{tower}/apply_gradients/update_")]
         assert len(updates) >= 4
         assert {places[op] for op in updates} == {f"/device:CPU:{tower}"}
 
@@ -99,3 +102,54 @@ def test_gradients_are_reduced_by_what_was_measured(graph, tmp_path):
 def test_what_is_neither_true_nor_false_does_not_average(average):
     with pytest.raises(ConfigError, match="SyncMultiGPUReplicatedBuilder got average=.*: wanted True or False"):
         SyncMultiGPUReplicatedBuilder(2, average)
+
+
+def _everything_that_wraps():
+    def scale(gradient):
+        return gradient if isinstance(gradient, tf.IndexedSlices) else gradient * 2
+
+    processors = [GlobalNormClip(5), SummaryGradient(), PrintGradient(), ScaleGradient(("e", 2.0)), MapGradient(scale)]
+    inner = VariableAssignmentOptimizer(tf.train.RMSPropOptimizer(0.1, 0.9), lambda v: tf.clip_by_value(v, -1, 1))
+    return apply_grad_processors(AccumGradOptimizer(inner, 2), processors)
+
+
+COPIED_UPDATES = {
+    "momentum": lambda: tf.train.MomentumOptimizer(tf.get_variable("learning_rate", initializer=0.1), 0.9),
+    "adam": lambda: tf.train.AdamOptimizer(0.1),
+    "wrappers": _everything_that_wraps,
+    "loss scale": lambda: LossScaleOptimizer(tf.train.AdagradOptimizer(0.1), DynamicLossScale(LossScaling())),
+}
+
+
+@pytest.mark.parametrize("kind", COPIED_UPDATES)
+def test_updates_that_are_copied_are_those_that_are_built(kind):
+    def grad_fn():
+        rows = tf.nn.embedding_lookup(tf.get_variable("e", [5, 3]), [1, 3])
+        cost = tf.reduce_mean((tf.ones([2, 4]) @ tf.get_variable("w", [4, 3]) + rows) ** 2)
+        variables = current_tower_context().get_collection_in_tower("trainable_variables")
+        return list(zip(tf.gradients(cost, variables), variables, strict=True))
+
+    graphs = []
+    for how in ("build", "copy"):
+        with tf.Graph().as_default() as graph:
+            optimizer = COPIED_UPDATES[kind]()
+            SyncMultiGPUReplicatedBuilder(4, tower_building=how).build(grad_fn, lambda o=optimizer: o)
+            if kind == "loss scale":
+                optimizer._loss_scale.update()
+            graphs.append(described(graph))
+    assert graphs[0]["nodes"] == graphs[1]["nodes"]
+    assert graphs[0] == graphs[1]
+
+
+def test_an_optimizer_that_asks_for_its_tower_updates_each(graph):
+    class Slower(tf.train.GradientDescentOptimizer):
+        def apply_gradients(self, pairs, **kwargs):
+            rate = 1.0 / (1 + current_tower_context().index)
+            return super().apply_gradients([(grad * rate, variable) for grad, variable in pairs], **kwargs)
+
+    with captured_log() as lines:
+        result = build(SyncMultiGPUReplicatedBuilder(3), Slower(0.1))
+    assert ["what updates a tower cannot be copied" in line for line in lines if "differs" in line] == [True]
+    assert len(result.towers) == 3
+    with tf.Graph().as_default(), pytest.raises(GraphBuildError, match="differs from tower to tower: index"):
+        build(SyncMultiGPUReplicatedBuilder(3, tower_building="copy"), Slower(0.1))

@@ -28,13 +28,17 @@ def build(model: Any, builder: Any) -> tuple[tf.Graph, TowerFunc, Any]:
 
 
 def described(graph: tf.Graph) -> dict[str, Any]:
-    """Return what there is to know of a graph by names: nodes, collections and names that are taken."""
+    """Return what there is to know of a graph by names: nodes, collections and names that are taken.
+
+    The names of operations count as taken, which TensorFlow forgets of an optimizer's slots.
+    """
     graph_def = graph.as_graph_def()
     functions = {function.signature.name for function in graph_def.library.function}
     nodes = {node.name: _described(node, functions) for node in graph_def.node}
     keys = [key for key in graph.get_all_collection_keys() if isinstance(key, str)]
     items = {key: [getattr(item, "name", item) for item in graph.get_collection(key)] for key in keys}
-    return {"nodes": nodes, "collections": items, "names": dict(names_in_use(graph))}
+    names = dict.fromkeys((name.lower() for name in nodes), 1) | names_in_use(graph)
+    return {"nodes": nodes, "collections": items, "names": names}
 
 
 def _described(node: tf.NodeDef, functions: set[str]) -> Any:

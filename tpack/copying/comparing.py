@@ -29,8 +29,12 @@ from tpack.tower.names import Scope
 
 _COLOCATED = b"loc:@"
 _SEEDS = ("seed", "seed2")
-# These are compared by what they say, not by their text.
-_SPECIAL = frozenset({"_class", "_gradient_op_type", "_output_shapes", "debug_name", "shared_name", *_SEEDS})
+# These are compared by what they say, not by their text. The mark of what others wait for changes nothing, and there is
+# more to wait for it in the first tower, such as summaries.
+_MARK_OF_WAITING = "_has_manual_control_dependencies"
+_SPECIAL = frozenset(
+    {"_class", "_gradient_op_type", "_output_shapes", "debug_name", "shared_name", _MARK_OF_WAITING, *_SEEDS}
+)
 # What TensorFlow calls stateful, and keeps nothing from one run to the next, or keeps it in a variable or in what was
 # made outside of the tower, or keeps nothing but where its random numbers are.
 _WITHOUT_STATE = re.compile(
@@ -146,9 +150,12 @@ class _Comparison:
 
     def _names_in_first(self, name: str) -> Iterable[str]:
         """Yield what a counterpart may be called: variables of the first tower have no prefix."""
-        first, second = self._first.scope, self._second.scope
+        first, second, none = self._first.scope, self._second.scope, Scope("")
         yield second.renamed(name, first)
-        yield second.renamed(name, Scope(""))
+        yield second.renamed(name, none)
+        # An update is in the name scope of the tower and called after its variable.
+        inner = name.removeprefix(f"{second.name}/")
+        yield f"{first.name}/{second.renamed(inner, none)}"
 
     def _image_of_input(self, name: str) -> str:
         mark = "^" if name.startswith("^") else ""

@@ -5,7 +5,7 @@ What Python knows of a tower is made anew from what it knows of the second one: 
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -18,10 +18,11 @@ from tpack.copying.regions import (
     Region,
     are_alike,
     check_copyable,
-    device_of,
+    device_here,
     external_inputs,
     is_variable,
     tensor_leaves,
+    variable_leaves,
 )
 from tpack.tower.context import TowerContext
 from tpack.tower.keras_values import gives_value, is_keras_loaded
@@ -57,9 +58,22 @@ class Copier:
         """What the function returned in the second tower."""
         return self._region.output
 
-    def takes(self, args: Any) -> bool:
-        """Tell whether another tower's arguments are such as the second one's."""
-        return are_alike(self._region.args, args)
+    def takes(self, tower: TowerContext, args: Any) -> bool:
+        """Tell whether another tower's arguments are such as the second one's, its variables also in name and place.
+
+        Args:
+            tower: the other tower, which is the current one.
+            args: its arguments.
+        """
+        if not are_alike(self._region.args, args):
+            return False
+        region, scope, device = self._region, Scope(tower.name), device_here(tower)
+        pairs = zip(variable_leaves(region.args), variable_leaves(args), strict=True)
+        return all(
+            region.scope.renamed(one.op.name, scope) == other.op.name
+            and (device if one.device == region.device else one.device) == other.device
+            for one, other in pairs
+        )
 
     def copy_to(self, tower: TowerContext, args: Any) -> "TowerCopy":
         """Build the copy in another tower, which is the current one.
@@ -71,22 +85,23 @@ class Copier:
         graph, region = tf.get_default_graph(), self._region
         given = tensor_leaves(args)
         seeds = RandomSeeds(graph)
+        varying = {name: tensor_of(tower.index, given) for name, tensor_of in self._like.varying.items()}
         nodes = _Nodes(region, self._like, tower, seeds.num_given - region.seeds.start, self._texts)
-        ops = add_nodes(graph, nodes.graph_def(self._versions), *self._inputs(graph, tower, given))
+        nodes.given = {name: tensor.op.name for name, tensor in varying.items()}
+        ops = add_nodes(graph, nodes.graph_def(self._versions), *self._inputs(graph, varying))
         seeds.skip(len(region.seeds))
-        made = TowerCopy(region, tower, ops, dict(zip(map(id, tensor_leaves(region.args)), given, strict=True)))
+        made = TowerCopy(region, tower, ops, self._given(args, given))
         made.register()
         return made
 
     def _inputs(
-        self, graph: tf.Graph, tower: TowerContext, given: list[tf.Tensor]
+        self, graph: tf.Graph, varying: Mapping[str, tf.Tensor]
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Operation]]:
         """Return what the inputs and control inputs from outside are in another tower."""
         tensors, operations = {}, {}
         for name in self._external:
             plain = name.lstrip("^")
-            varying = self._like.varying.get(plain)
-            tensor = None if varying is None else varying(tower.index, given)
+            tensor = varying.get(plain)
             if name.startswith("^"):
                 operations[plain] = graph.get_operation_by_name(plain) if tensor is None else tensor.op
             else:
@@ -94,9 +109,18 @@ class Copier:
                 tensors[name] = graph.get_tensor_by_name(by_name) if tensor is None else tensor
         return tensors, operations
 
+    def _given(self, args: Any, tensors: list[tf.Tensor]) -> dict[int, tf.Tensor | tf.Variable]:
+        """Return what another tower is given, by the ids of what the second one was given."""
+        ours = (*tensor_leaves(self._region.args), *variable_leaves(self._region.args))
+        return dict(zip(map(id, ours), (*tensors, *variable_leaves(args)), strict=True))
+
 
 class _Nodes:
-    """The nodes of a copy."""
+    """The nodes of a copy.
+
+    Attributes:
+        given: the operations of what the tower is given, by those of what the second tower was given.
+    """
 
     def __init__(
         self, region: Region, like: Likeness, tower: TowerContext, more_seeds: int, texts: dict[str, list[str]]
@@ -105,9 +129,10 @@ class _Nodes:
         self._like = like
         self._tower = tower
         self._scopes = (region.scope, Scope(tower.name))
-        self._device = device_of(tower)
+        self._device = device_here(tower)
         self._more_seeds = more_seeds
         self._texts = texts
+        self.given: dict[str, str] = {}
 
     def graph_def(self, versions: Any) -> tf.GraphDef:
         """Return them, with the functions that are the tower's own."""
@@ -133,7 +158,7 @@ class _Nodes:
         if "_class" in node.attr:
             groups = node.attr["_class"].list.s
             names = [group.removeprefix(_COLOCATED).decode() for group in groups]
-            groups[:] = [_COLOCATED + self._renamed_input(name).encode() for name in names]
+            groups[:] = [_COLOCATED + self.given.get(name, self._renamed_input(name)).encode() for name in names]
         self._rename_functions(node)
 
     def _rename_functions(self, node: tf.NodeDef) -> None:
@@ -165,9 +190,14 @@ class _Nodes:
 
     def _rename_text(self, value: Any) -> None:
         if value.WhichOneof("value") == "s":
-            value.s = self._renamed(value.s.decode()).encode()
+            value.s = self._renamed_text(value.s)
         else:
-            value.tensor.string_val[:] = [self._renamed(text.decode()).encode() for text in value.tensor.string_val]
+            value.tensor.string_val[:] = map(self._renamed_text, value.tensor.string_val)
+
+    def _renamed_text(self, text: bytes) -> bytes:
+        # A name may be anywhere in a text, which was found to be that of the first tower but for this.
+        ours, other = (f"{scope.name}/".encode() for scope in self._scopes)
+        return text.replace(ours, other)
 
     def _renamed(self, name: str) -> str:
         return self._scopes[0].renamed(name, self._scopes[1])
@@ -188,14 +218,19 @@ class TowerCopy:
         region: what was built in the second tower.
         tower: the tower of the copy.
         ops: the operations of the copy.
-        given: the tensors that this tower is given, by the ids of those that the second one was given.
+        given: the tensors and variables that this tower is given, by the ids of those that the second one was given.
     """
 
     def __init__(
-        self, region: Region, tower: TowerContext, ops: Iterable[tf.Operation], given: dict[int, tf.Tensor]
+        self,
+        region: Region,
+        tower: TowerContext,
+        ops: Iterable[tf.Operation],
+        given: dict[int, tf.Tensor | tf.Variable],
     ) -> None:
         self._region = region
         self._tower = tower
+        self._device = device_here(tower)
         self._scope = Scope(tower.name)
         self._ops = {op.name: op for op in ops}
         self._given = given
@@ -221,7 +256,7 @@ class TowerCopy:
 
     def _variable(self, variable: tf.Variable) -> tf.Variable:
         if getattr(variable, "op", None) not in self._region:
-            return variable
+            return self._given.get(id(variable), variable)
         if id(variable) not in self._variables:
             self._variables[id(variable)] = self._copied_variable(variable)
         return self._variables[id(variable)]
@@ -236,7 +271,7 @@ class TowerCopy:
         if isinstance(value, (tf.Tensor, tf.Operation)):
             return self._of_leaf(value)
         if isinstance(value, str):
-            return device_of(self._tower) if value == self._region.device else self._renamed(value)
+            return self._device if value == self._region.device else self._renamed(value)
         if isinstance(value, tf.Variable.SaveSliceInfo):
             value = copy.copy(value)
             value.full_name = self._renamed(value.full_name)

@@ -4,14 +4,19 @@ A model may put the cost into ``self.cost``, or each tower's accuracy into a lis
 which it does not for a copy. So what can be found from the function, through its closure, the object that it is a
 method of and the globals that it names, is looked at before and after the second tower; what has changed is done again
 for the copies, where it is known what that is, and else there are none.
+
+What tpack itself keeps is looked at in the same way, so that nothing of it is forgotten for copies. Left out are the
+towers' own records, which copies make anew, and what functions keep that repeat themselves for copies, see
+`TowerContext.repeat_in_copies`.
 """
 
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.copying.regions import NotAlike, check_copyable
@@ -20,8 +25,11 @@ _MOST_PLACES = 20_000
 """How many objects are looked at."""
 
 # What is kept in objects of these is no part of a model, or is known to be alike.
-_FOREIGN = sys.stdlib_module_names | {"tensorflow", "tf_keras", "tf_slim", "keras", "numpy", "tpack"}
+_FOREIGN = sys.stdlib_module_names | {"tensorflow", "tf_keras", "tf_slim", "keras", "numpy"}
+# Towers' records and those of copies are made for copies, too.
+_RECORDS = ("tpack.tower.", "tpack.copying.")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_KEEPS_NOTHING = (*_PLAIN, np.ndarray, np.generic, tf.Tensor, tf.Operation, tf.DType, tf.TensorShape, tf.Graph)
 _MISSING = object()
 
 
@@ -37,13 +45,19 @@ class PythonState:
         self._set: list[tuple[MutableMapping[Any, Any], Any, Any]] = []
         self._appended: list[tuple[list[Any], list[Any]]] = []
 
-    def note_changes(self) -> None:
+    def note_changes(self, repeated: Iterable[Callable[..., None]] = ()) -> None:
         """Learn what was changed since.
+
+        Args:
+            repeated: functions that will be called for the other tower, too: what they keep is up to them.
 
         Raises:
             NotAlike: A change cannot be made again for another tower.
         """
+        known = {id(container) for func in repeated for container in _kept_by(func)}
         for place in self._places:
+            if id(place.container) in known:
+                continue
             if isinstance(place.container, list):
                 self._note_list(place, place.container)
             else:
@@ -97,20 +111,32 @@ def _check_kept(value: Any, what: str) -> None:
     check_copyable(value, what)
 
 
+def _kept_by(func: Callable[..., None]) -> list[Any]:
+    """Return what a function of tpack's, or the object that it is a method of, keeps things in."""
+    own = vars(func.__self__) if isinstance(func, types.MethodType) else dict(_Cells(func))
+    return [own, *(value for value in own.values() if isinstance(value, (list, dict)))]
+
+
 def _places(func: Callable[..., Any]) -> Iterator[_Place]:
-    """Yield the containers that can be found from a function."""
+    """Yield the containers that can be found from a function.
+
+    Raises:
+        NotAlike: There are too many.
+    """
     waiting: list[_Found] = [_Found(getattr(func, "__name__", "function"), func)]
     seen: set[int] = set()
     kept: list[Any] = []
-    while waiting and len(seen) < _MOST_PLACES:
+    while waiting:
         found = waiting.pop()
         if id(found.value) in seen:
             continue
+        if len(seen) == _MOST_PLACES:
+            raise NotAlike(f"it keeps more than {_MOST_PLACES} objects, such as {found.name}, to be looked at")
         seen.add(id(found.value))
         kept.append(found.value)
         for container in [] if found.is_foreign else _containers(found.value):
             yield _Place(found.name, container, list(container) if isinstance(container, list) else dict(container))
-        waiting.extend(item for item in _held(found) if not isinstance(item.value, _PLAIN))
+        waiting.extend(item for item in _held(found) if not isinstance(item.value, _KEEPS_NOTHING))
 
 
 class _Found(NamedTuple):
@@ -168,22 +194,30 @@ class _Globals(MutableMapping[str, Any]):
 
 
 def _containers(value: Any) -> list[Any]:
-    """Return what a value keeps things in that may be changed; nothing for what is not the user's."""
+    """Return what a value keeps things in that may be changed; nothing for what is not the user's or tpack's."""
     if isinstance(value, (list, dict)):
         return [value]
     if isinstance(value, types.FunctionType):
-        return [_Cells(value), _Globals(value)] if _root(value.__module__) not in _FOREIGN else []
-    is_users = _root(type(value).__module__) not in _FOREIGN
-    return [vars(value)] if is_users and _has_attributes(value) else []
+        if _is_foreign(value):
+            return []
+        return [_Cells(value)] if _root(value.__module__) == "tpack" else [_Cells(value), _Globals(value)]
+    return [vars(value)] if _has_attributes(value) and not _is_foreign(value) else []
 
 
 def _held(found: _Found) -> Iterator[_Found]:
     """Yield what a value holds."""
     is_container = isinstance(found.value, (list, tuple, set, frozenset, dict))
-    owner = found.value if isinstance(found.value, types.FunctionType) else type(found.value)
-    is_foreign = found.is_foreign if is_container else _root(owner.__module__) in _FOREIGN
+    is_foreign = found.is_foreign if is_container else _is_foreign(found.value)
     for name, item in _items(found):
         yield _Found(name, item, is_foreign and isinstance(item, (list, tuple, set, frozenset, dict)))
+
+
+def _is_foreign(value: Any) -> bool:
+    """Tell whether a function or object keeps nothing that is of a model."""
+    if isinstance(value, types.FunctionType):
+        return _root(value.__module__) in _FOREIGN or (value.__module__ or "").startswith(_RECORDS)
+    is_record = any(kind.__module__.startswith(_RECORDS) for kind in type(value).__mro__)
+    return is_record or _root(type(value).__module__) in _FOREIGN
 
 
 def _items(found: _Found) -> Iterator[tuple[str, Any]]:
@@ -198,7 +232,7 @@ def _items(found: _Found) -> Iterator[tuple[str, Any]]:
         yield from ((name, item) for item in value)
     elif isinstance(value, dict):
         yield from ((name, item) for item in value.values())
-    elif _has_attributes(value) and _root(type(value).__module__) not in _FOREIGN - {"tpack"}:
+    elif _has_attributes(value) and _root(type(value).__module__) not in _FOREIGN:
         yield from ((f"{type(value).__name__}.{key}", item) for key, item in vars(value).items())
 
 
@@ -206,7 +240,7 @@ def _items_of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]
     yield from ((function.__name__, default) for default in (function.__defaults__ or ()))
     yield from (function.__kwdefaults__ or {}).items()
     yield from _Cells(function).items()
-    if _root(function.__module__) not in _FOREIGN:
+    if _root(function.__module__) not in _FOREIGN | {"tpack"}:
         yield from _Globals(function).items()
 
 

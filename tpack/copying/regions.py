@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.compat import BaseVariable, RandomSeeds, names_in_use, variables_by_name
+from tpack.compat import BaseVariable, RandomSeeds, current_device, names_in_use, variables_by_name
 from tpack.tower.collections import CollectionSnapshot
 from tpack.tower.context import TowerContext
 from tpack.tower.devices import VARIABLE_OP_TYPES
@@ -31,6 +31,7 @@ class Region:
 
     Attributes:
         tower: the tower in which it was called.
+        device: the device on which operations are that ask for none.
         args: its arguments.
         output: what it returned.
         ops: the operations that it made, in their order.
@@ -44,6 +45,7 @@ class Region:
     """
 
     tower: TowerContext
+    device: str
     args: Any
     output: Any
     ops: list[tf.Operation]
@@ -62,11 +64,6 @@ class Region:
         self.by_name = {op.name: op for op in self.ops}
         self.positions = {op.name: position for position, op in enumerate(self.ops)}
         self.scope = Scope(self.tower.name)
-
-    @property
-    def device(self) -> str:
-        """The device on which operations are that ask for none."""
-        return device_of(self.tower)
 
     def __contains__(self, element: tf.Operation | tf.Tensor) -> bool:
         op = element.op if isinstance(element, tf.Tensor) else element
@@ -103,6 +100,7 @@ class RegionRecorder:
         names = names_in_use(graph)
         return Region(
             tower=self._tower,
+            device=device_here(self._tower),
             args=args,
             output=output,
             ops=ops,
@@ -128,14 +126,15 @@ class RegionRecorder:
         return added
 
 
-def device_of(tower: TowerContext) -> str:
-    """Return the device on which a tower computes.
+def device_here(tower: TowerContext) -> str:
+    """Return the device on which the operations of a tower, which is the current one, are that ask for none.
 
     Raises:
         NotAlike: It is chosen by a function that does not tell.
     """
-    device = tower.device
-    worker = getattr(device, "worker_device", device) or ""
+    if not callable(tower.device):
+        return current_device()
+    worker = getattr(tower.device, "worker_device", None)
     if not isinstance(worker, str):
         raise NotAlike("its devices are chosen by a function")
     return worker
@@ -163,16 +162,27 @@ def op_of_input(name: str) -> str:
 
 
 def tensor_leaves(structure: Any) -> list[tf.Tensor]:
-    """Return the tensors of arguments, those of sparse and sliced ones too."""
+    """Return the tensors of arguments, those of sparse and sliced ones too, and the handles of variables."""
     leaves: Sequence[Any] = tf.nest.flatten(structure)
     parts = [
         tf.nest.flatten(leaf, expand_composites=True) if isinstance(leaf, COMPOSITE) else [leaf] for leaf in leaves
     ]
-    return [tensor for part in parts for tensor in part if isinstance(tensor, tf.Tensor)]
+    values = (leaf.handle if is_plain_variable(leaf) else leaf for part in parts for leaf in part)
+    return [tensor for tensor in values if isinstance(tensor, tf.Tensor)]
+
+
+def variable_leaves(structure: Any) -> list[tf.Variable]:
+    """Return the variables of arguments that are of one device each."""
+    return [leaf for leaf in tf.nest.flatten(structure) if is_plain_variable(leaf)]
+
+
+def is_plain_variable(leaf: Any) -> bool:
+    """Tell whether something is a variable of one device, with a handle."""
+    return isinstance(leaf, BaseVariable) and hasattr(leaf, "handle") and not hasattr(leaf, "components")
 
 
 def are_alike(args: Any, others: Any) -> bool:
-    """Tell whether arguments of two towers are tensors of the same types and shapes, and all else is equal."""
+    """Tell whether arguments of two towers are tensors and variables of the same kinds, and all else is equal."""
     leaves, other_leaves = tf.nest.flatten(args), tf.nest.flatten(others)
     if len(leaves) != len(other_leaves):
         return False
@@ -183,6 +193,8 @@ def _is_alike(leaf: Any, other: Any) -> bool:
     if isinstance(leaf, tf.Tensor) and isinstance(other, tf.Tensor):
         # Shapes are compared as text: unknown dimensions are never equal.
         return bool(leaf.dtype == other.dtype) and str(leaf.shape) == str(other.shape)
+    if is_plain_variable(leaf) and is_plain_variable(other):
+        return type(leaf) is type(other) and leaf.dtype == other.dtype and str(leaf.shape) == str(other.shape)
     if isinstance(leaf, COMPOSITE) and type(leaf) is type(other):
         return are_alike(*(tf.nest.flatten(each, expand_composites=True) for each in (leaf, other)))
     is_plain = isinstance(leaf, _PLAIN) and not isinstance(leaf, np.ndarray) and type(leaf) is type(other)

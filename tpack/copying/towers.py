@@ -10,9 +10,12 @@ why.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
+
+import tensorflow.compat.v1 as tf
 
 from tpack.copying.comparing import compare
 from tpack.copying.copies import Copier
@@ -100,16 +103,63 @@ def call_in_alike_towers(
         copies.forget()
 
 
+@check_arguments
+def call_in_alike_left_towers(
+    contexts: Sequence[TowerContext],
+    func: Callable[..., T],
+    tower_args: Sequence[Any],
+    tower_building: TowerBuilding = "auto",
+) -> list[T]:
+    """Call a function that updates towers once for each of K, or copy what it has built for the second one.
+
+    Each call is in its tower again, see `TowerContext.revisited`, on its device, in its name scope, and recorded by it.
+
+    Args:
+        contexts: the K towers, which were built and left.
+        func: is called with the arguments of one tower.
+        tower_args: K structures of tensors and variables, of one tower each.
+        tower_building: as for `call_in_alike_towers`.
+
+    Returns:
+        What the function returned for each tower, or would have returned.
+
+    Raises:
+        WrongTypeError: One of the arguments is of another kind.
+        ConfigError: ``tower_building`` is something else.
+        GraphBuildError: Copies are wanted, and cannot be made.
+        Exception: What the function raises.
+    """
+    building = check_tower_building("call_in_alike_left_towers", tower_building)
+    copies = TowerCopies(contexts, building, what="what updates a tower")
+    outputs = []
+    try:
+        for context, args in zip(contexts, tower_args, strict=True):
+            with ExitStack() as scopes:
+                scopes.enter_context(context.revisited())
+                scopes.enter_context(tf.device(context.device))
+                if context.name:
+                    scopes.enter_context(tf.name_scope(f"{context.name}/"))
+                scopes.enter_context(context.recorder.scope())
+                outputs.append(alike_in_towers(func, args))
+    finally:
+        copies.forget()
+    return outputs
+
+
 class TowerCopies:
     """What K towers that are built together know of their copies.
 
     Args:
         contexts: the towers.
         building: whether they are copied.
+        what: what is copied, for messages.
     """
 
-    def __init__(self, contexts: Sequence[TowerContext], building: TowerBuilding) -> None:
+    def __init__(
+        self, contexts: Sequence[TowerContext], building: TowerBuilding, *, what: str = "the tower function"
+    ) -> None:
         self._building = building
+        self._what = what
         # Calls are told by their numbers, those inside of others by the numbers of these before.
         self._parts: dict[tuple[int, ...], _Part] = {}
         self._open: list[tuple[int, ...]] = [()] * len(contexts)
@@ -129,7 +179,7 @@ class TowerCopies:
         call = (*around, self._num_calls[index][around])
         self._num_calls[index][around] += 1
         if index == 0:
-            self._parts[call] = _Part(self._building)
+            self._parts[call] = _Part(self._building, self._what)
             if around:
                 self._parts[around].leave_to_inner()
         part = self._parts.get(call)
@@ -145,8 +195,9 @@ class TowerCopies:
 class _Part:
     """What one call of `alike_in_towers` builds in each tower."""
 
-    def __init__(self, building: TowerBuilding) -> None:
+    def __init__(self, building: TowerBuilding, what: str) -> None:
         self._building = building
+        self._what = what
         self._first: Region | None = None
         self._copier: Copier | None = None
         self._state: PythonState | None = None
@@ -160,7 +211,7 @@ class _Part:
         # The second tower is not recorded where it meets the first one, which is not finished then.
         if tower.index == 0 or (tower.index == 1 and self._first is not None and not self._is_refused):
             return self._recorded(tower, func, args)
-        if self._copier is None or not self._copier.takes(args):
+        if self._copier is None or not self._copier.takes(tower, args):
             return func(*args)
         made = self._copier.copy_to(tower, args)
         if self._state is not None:
@@ -170,15 +221,14 @@ class _Part:
 
     def _recorded(self, tower: TowerContext, func: Callable[..., Any], args: Any) -> Any:
         asked_before, tower.asked = tower.asked, set()
-        if tower.index == 1:
-            self._state = PythonState(func)
+        with self._refusing():
+            if tower.index == 1:
+                self._state = PythonState(func)
         recorder = RegionRecorder(tower)
         output = func(*args)
-        try:
+        with self._refusing():
             if not self._is_refused:
                 self._learn(tower, recorder, args, output)
-        except NotAlike as reason:
-            self._refuse(str(reason))
         tower.asked |= asked_before
         return output
 
@@ -193,12 +243,20 @@ class _Part:
             return
         first, self._first = self._first, None
         if first is not None and self._state is not None:
-            self._state.note_changes()
+            self._state.note_changes(func for func, _ in region.repeated)
             self._copier = Copier(region, compare(first, region))
 
-    def _refuse(self, reason: str) -> None:
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Build the towers if the block finds that they are not alike."""
+        try:
+            yield
+        except NotAlike as error:
+            reason = error
+        else:
+            return
         self._is_refused, self._first, self._copier = True, None, None
-        message = f"the tower function cannot be copied from tower to tower: {reason}"
+        message = f"{self._what} cannot be copied from tower to tower: {reason}"
         if self._building == "copy":
             raise GraphBuildError(f"{message}. With tower_building='auto' such towers are built")
         logger.info(f"Each tower is built by itself, since {message}.")

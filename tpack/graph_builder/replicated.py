@@ -9,14 +9,15 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tpack.copying.towers import TowerBuilding
+from tpack.compat import add_nodes
+from tpack.copying.towers import TowerBuilding, call_in_alike_left_towers
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn, SyncOp
 from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, align_own_gradients, build_towers
 from tpack.reduction.base import Reducer
 from tpack.reduction.choose.by_kind import choose_by_kind
 from tpack.reduction.functions import merge_grad_list, split_grad_list
 from tpack.tfutils.optimizer_clone import check_optimizer, clone_optimizer
-from tpack.tower.context import TowerContext
+from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.grads import ReduceOp
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
@@ -91,7 +92,9 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         grads, variables = split_grad_list(towers.outputs)
         with tf.name_scope("reduce_gradients"):
             reduced = self._reducer.reduce(grads, self._op)
-        train_op = apply_in_replicas(towers.contexts, merge_grad_list(reduced, variables), optimizer)
+        train_op = apply_in_replicas(
+            towers.contexts, merge_grad_list(reduced, variables), optimizer, tower_building=self._tower_building
+        )
         copying = copy_to_replicas(towers.contexts)
         return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
 
@@ -124,7 +127,11 @@ def build_replicas(
 
 
 def apply_in_replicas(
-    contexts: Sequence[TowerContext], tower_grads: Sequence[GradsAndVars], optimizer: tf.train.Optimizer
+    contexts: Sequence[TowerContext],
+    tower_grads: Sequence[GradsAndVars],
+    optimizer: tf.train.Optimizer,
+    *,
+    tower_building: TowerBuilding = "auto",
 ) -> tf.Operation:
     """Return the op that applies each tower's gradients to its variables, by an optimizer of its own.
 
@@ -132,16 +139,22 @@ def apply_in_replicas(
         contexts: the K towers.
         tower_grads: K lists of N (gradient, variable) pairs.
         optimizer: the main tower's; the others get clones.
+        tower_building: how the updates of the third tower and all that follow come about; see `call_in_alike_towers`.
 
     Creates:
         The slots of each optimizer, beside their variables.
+
+    Raises:
+        GraphBuildError: Copies are wanted, and cannot be made.
     """
-    updates = []
-    for index, (context, pairs) in enumerate(zip(contexts, tower_grads, strict=True)):
-        own_optimizer = optimizer if index == 0 else clone_optimizer(optimizer)
+
+    def apply(pairs: GradsAndVars) -> tf.Operation:
         # In its tower, so that processors of gradients find every replica's variables under the same names.
-        with context.revisited(), tf.device(context.device), context.recorder.scope():
-            updates.append(own_optimizer.apply_gradients(pairs, name=f"apply_gradients_{index}"))
+        is_main = current_tower_context().is_main_tower
+        own_optimizer = optimizer if is_main else clone_optimizer(optimizer)
+        return own_optimizer.apply_gradients(pairs, name="apply_gradients")
+
+    updates = call_in_alike_left_towers(contexts, apply, tower_grads, tower_building)
     return tf.group(*updates, name="train_op")
 
 
@@ -149,13 +162,27 @@ def copy_to_replicas(contexts: Sequence[TowerContext]) -> Copying:
     """Return the op that copies every variable of the main tower, optimizer state included, to the other towers."""
     main, *others = (context.recorder for context in contexts)
     pairs = [pair for other in others for pair in pair_variables(main, other)]
-    values: dict[int, tf.Tensor] = {}
-    assignments = []
-    with tf.name_scope("sync_variables"):
-        for variable, copy in pairs:
-            if id(variable) not in values:
-                with tf.device(variable.device):
-                    values[id(variable)] = variable.read_value()
-            with tf.device(copy.device):
-                assignments.append(copy.assign(values[id(variable)], read_value=False))
-    return Copying(tf.group(*assignments, name="sync_variables"), tuple(copy for _, copy in pairs))
+    with tf.name_scope("sync_variables") as scope:
+        assignments = _add_assignments(pairs, scope)
+        op = tf.group(*assignments, name="sync_variables")
+    return Copying(op, tuple(copy for _, copy in pairs))
+
+
+def _add_assignments(pairs: Sequence[tuple[tf.Variable, tf.Variable]], scope: str) -> list[tf.Operation]:
+    """Add the operations that set each copy to its main variable: thousands, so all at once and not one by one."""
+    graph = tf.get_default_graph()
+    values = {id(main): graph.as_graph_element(main) for main, _ in pairs}
+    inputs: dict[str, tf.Tensor] = {}
+    nodes = tf.GraphDef(versions=graph.graph_def_versions)
+    for main, copy in pairs:
+        value = values[id(main)]
+        inputs |= {copy.op.name: copy.handle, value.op.name: value}
+        node = nodes.node.add(
+            name=f"{scope}{copy.op.name}",
+            op="AssignVariableOp",
+            device=copy.device,
+            input=[copy.op.name, value.op.name],
+        )
+        node.attr["dtype"].type = value.dtype.as_datatype_enum
+        node.attr["validate_shape"].b = copy.shape.is_fully_defined()
+    return add_nodes(graph, nodes, inputs, {})

@@ -58,8 +58,10 @@ class Scope:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._part = re.compile(rf"(^|[/@]){re.escape(name)}(?=/|$)")
-        self._with_slash = re.compile(rf"(^|[/@]){re.escape(name)}/")
+        # TensorFlow's optimizers write update_NAME for the update of a variable.
+        begin = rf"(?:(?<![^/@])|(?<=/update_)){re.escape(name)}"
+        self._part = re.compile(rf"{begin}(?=/|$)")
+        self._with_slash = re.compile(f"{begin}/")
 
     def is_in(self, text: str) -> bool:
         """Tell whether the scope is part of a name."""
@@ -70,8 +72,8 @@ class Scope:
         if not self.name or self.name not in text:
             return text
         if not other.name:
-            return self._with_slash.sub(r"\g<1>", text)
-        return self._part.sub(rf"\g<1>{other.name}", text)
+            return self._with_slash.sub("", text)
+        return self._part.sub(other.name.replace("\\", r"\\"), text)
 
 
 def value_if_variable(tensor: tf.Tensor) -> tf.Tensor:
