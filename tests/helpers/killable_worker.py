@@ -1,0 +1,92 @@
+"""A real training of several workers, for trials in which they meet with faults: started by ``tpack launch``.
+
+    tpack launch -n 2 -m tests.helpers.killable_worker LOG_DIR [--max-epoch N] [--heartbeat SECS]
+
+Its input and its sums are the same in every run, so that one that was killed and started anew again and again ends with
+the weights of one that was not. Each worker prints its process number, and the number of every tenth step.
+"""
+
+import argparse
+import os
+import sys
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.saver import ModelSaver
+from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.dataflow.batch import BatchData
+from tpack.dataflow.shard import ShardData
+from tpack.dataflow.sources import DataFromList
+from tpack.graph_builder.model_desc import ModelDesc
+from tpack.train.interface import launch_train_with_config
+from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
+from tpack.train.resume import AutoResumeTrainConfig
+from tpack.utils import logger
+
+STEPS_PER_EPOCH = 40
+BATCH = 4
+SAVE_EVERY = 9
+
+
+class Regression(ModelDesc):
+    """Two layers; what a step does depends on the step before and on its own points."""
+
+    def inputs(self) -> list[Any]:
+        return [tf.TensorSpec([None, 8], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
+
+    def build_graph(self, x: Any, y: Any) -> Any:
+        # Something to write: a checkpoint takes time, and a fault should hit the middle of one now and then.
+        tf.get_variable("ballast", [500_000], trainable=False, initializer=tf.zeros_initializer())
+        initializer = tf.random_uniform_initializer(-0.5, 0.5, seed=3)
+        hidden = tf.tanh(tf.matmul(x, tf.get_variable("hidden", [8, 16], initializer=initializer)))
+        out = tf.matmul(hidden, tf.get_variable("out", [16, 1], initializer=initializer))
+        return tf.reduce_mean(tf.square(tf.squeeze(out, 1) - y), name="cost")
+
+    def optimizer(self) -> Any:
+        return tf.train.AdamOptimizer(0.01)
+
+
+class Report(Callback):
+    """Prints the step that was made."""
+
+    _chief_only = False
+
+    def _trigger_step(self) -> None:
+        if self.global_step % 10 == 0:
+            print("step", self.global_step, flush=True)
+
+
+def points(num_workers: int) -> list[list[Any]]:
+    """Return the data points of an epoch."""
+    numbers = np.random.default_rng(5)
+    x = numbers.normal(size=(num_workers * STEPS_PER_EPOCH * BATCH, 8)).astype("float32")
+    return [[row, np.float32(np.sin(row).sum())] for row in x]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("log_dir")
+    parser.add_argument("--max-epoch", type=int, default=10)
+    parser.add_argument("--heartbeat", type=float, default=3.0)
+    options = parser.parse_args()
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    print("pid", os.getpid(), flush=True)
+    logger.set_logger_dir(os.path.join(options.log_dir, f"rank{rank}" if rank else "chief"), action="k")
+    config = AutoResumeTrainConfig(
+        model=Regression(),
+        dataflow=BatchData(ShardData(DataFromList(points(size), shuffle=True)), BATCH),
+        callbacks=[PeriodicTrigger(ModelSaver(max_to_keep=3), every_k_steps=SAVE_EVERY, every_k_epochs=1), Report()],
+        extra_callbacks=[],
+        steps_per_epoch=STEPS_PER_EPOCH,
+        max_epoch=options.max_epoch,
+    )
+    waits = WaitLimits(heartbeat_secs=options.heartbeat, timeout_secs=120.0)
+    launch_train_with_config(config, MultiWorkerTrainerReplicated(1, waits=waits))
+    print("finished", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
