@@ -24,7 +24,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     parser.add_argument("checkpoint", help="its prefix, one of its files or its directory; or an .npz file")
     parser.add_argument("other", nargs="?", help="another one, to be compared with the first")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, loads_tensorflow=True)
 
 
 def run(options: argparse.Namespace) -> str:

@@ -3,8 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 
-from tpack.cli import inspect, launch, plot, reduce
+from tpack.cli import cluster, inspect, launch, plot, reduce
+from tpack.cli.quiet import without_lines_of_tensorflow
 from tpack.errors import ConfigError, TpackError
 from tpack.utils.argument_types import check_arguments
 from tpack.version import __version__
@@ -27,8 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: The arguments cannot be read (code 2), or help or the version was asked for (code 0).
     """
     options = _parser().parse_args(arguments)
+    is_quiet = getattr(options, "loads_tensorflow", False)
     try:
-        done: str | int = options.run(options)
+        with without_lines_of_tensorflow() if is_quiet else nullcontext():
+            done: str | int = options.run(options)
     except TpackError as error:
         sys.stderr.write(f"tpack {options.command}: {error}\n")
         return EXIT_BAD_ARGUMENTS if isinstance(error, ConfigError) else EXIT_FAILED
@@ -45,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tpack", description="Data-parallel training with TensorFlow.")
     parser.add_argument("--version", action="version", version=f"tpack {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    cluster.add_command(commands)
     inspect.add_command(commands)
     launch.add_command(commands)
     plot.add_command(commands)

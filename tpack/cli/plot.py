@@ -1,12 +1,10 @@
 """``tpack plot``: draw the curves of one or several runs from what they wrote to ``stats.json``, or a schedule.
 
 There is one panel for each statistic and one colour for each run. The figure is made without ``pyplot``, so that no
-backend is chosen for the process and no window can open. What reads the statistics is imported when the command runs:
-it needs TensorFlow, and showing help does not.
+backend is chosen for the process and no window can open; and without TensorFlow.
 """
 
 import argparse
-import importlib
 import math
 import os
 from collections.abc import Sequence
@@ -14,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from tpack.callbacks.monitors import stats_file
 from tpack.errors import ConfigError
 from tpack.schedules import Schedule, parse_schedule
 from tpack.utils.fs import atomic_write
@@ -158,13 +157,14 @@ def _read_runs(paths: Sequence[str]) -> list[_Run]:
         ConfigError: A directory has no statistics.
         CallbackError: A file is damaged.
     """
-    writer = importlib.import_module("tpack.callbacks.monitors.json_writer").JSONWriter
     directories = [os.path.abspath(os.path.dirname(p) if os.path.isfile(p) else p) for p in paths]
     runs = []
     for path, directory, label in zip(paths, directories, _labels(directories), strict=True):
-        entries = writer.load_existing_json(directory)
+        entries = stats_file.read_entries(directory)
         if not entries:
-            raise ConfigError(f"wanted the directory of a run, with statistics in {writer.FILENAME}: {path} has none")
+            raise ConfigError(
+                f"wanted the directory of a run, with statistics in {stats_file.FILENAME}: {path} has none"
+            )
         runs.append(_Run(label, entries))
     return runs
 

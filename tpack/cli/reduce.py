@@ -74,7 +74,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "default: %(default)s",
     )
     parser.add_argument("--again", action="store_true", help="measure, even if the answer is known from before")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, loads_tensorflow=True)
 
 
 def run(options: argparse.Namespace) -> str:

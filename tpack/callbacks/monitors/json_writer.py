@@ -9,20 +9,18 @@ JSON has no NaN and no infinity: both are written as null, and read as NaN.
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
-from collections.abc import Callable
 from typing import Any
 
+from tpack.callbacks.monitors import stats_file
 from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.stats_file import Entry
 from tpack.errors import CallbackError
 from tpack.types import Trainer
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import atomic_write, remove_leftovers, why_not_written
-
-Entry = dict[str, Any]
 
 
 class JSONWriter(MonitorBase):
@@ -34,8 +32,8 @@ class JSONWriter(MonitorBase):
     process may write to it until training ends.
     """
 
-    FILENAME = "stats.json"
-    FORMER_FILENAME = "stat.json"
+    FILENAME = stats_file.FILENAME
+    FORMER_FILENAME = stats_file.FORMER_FILENAME
 
     def __init__(self) -> None:
         self._path: str | None = None
@@ -52,17 +50,7 @@ class JSONWriter(MonitorBase):
         Raises:
             CallbackError: the file does not hold a list of dictionaries, or there is no directory.
         """
-        path = cls._existing_path_in(dir)
-        try:
-            with open(path, encoding="utf-8") as file:
-                content = json.load(file)
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise CallbackError(f"{path} is not valid JSON: {error}") from error
-        if not isinstance(content, list) or not all(map(_is_entry, content)):
-            raise CallbackError(f"{path} should hold a list of dictionaries, got {str(content)[:100]}")
-        return [_map_values(entry, lambda value: math.nan if value is None else value) for entry in content]
+        return stats_file.read_entries(cls._directory(dir))
 
     @classmethod
     def load_existing_epoch_number(cls, dir: str | None = None) -> int | None:
@@ -77,24 +65,18 @@ class JSONWriter(MonitorBase):
         entries = cls.load_existing_json(dir)
         return int(entries[-1]["epoch_num"]) if entries and "epoch_num" in entries[-1] else None
 
-    @classmethod
-    def _path_in(cls, directory: str | None) -> str:
+    @staticmethod
+    def _directory(directory: str | None) -> str:
         directory = directory or logger.get_logger_dir()
         if directory is None:
             raise CallbackError("stats.json is looked for in the logger's directory, and none is set")
-        return os.path.join(directory, cls.FILENAME)
-
-    @classmethod
-    def _existing_path_in(cls, directory: str | None) -> str:
-        path = cls._path_in(directory)
-        former = os.path.join(os.path.dirname(path), cls.FORMER_FILENAME)
-        return former if os.path.exists(former) and not os.path.exists(path) else path
+        return directory
 
     def _setup_graph(self) -> None:
         if logger.get_logger_dir() is None:
             logger.warning("JSONWriter writes nothing: the logger's directory is not set")
             return
-        self._path = self._path_in(None)
+        self._path = os.path.join(self._directory(None), self.FILENAME)
         self._claim = DirectoryClaim(os.path.dirname(self._path))
         remove_leftovers(self._path)
 
@@ -107,7 +89,7 @@ class JSONWriter(MonitorBase):
             self._entry(entry["epoch_num"], entry["global_step"]).update(entry)
 
     def _load_or_begin_anew(self) -> list[Entry]:
-        path = self._existing_path_in(None)
+        path = stats_file.path_in(self._directory(None))
         try:
             return self.load_existing_json() or []
         except CallbackError as error:
@@ -140,7 +122,7 @@ class JSONWriter(MonitorBase):
 
     def _trigger(self) -> None:
         if self._path is not None and self._entries:
-            entries = [_map_values(entry, _in_json) for entry in self._entries]
+            entries = [stats_file.as_json(entry) for entry in self._entries]
             try:
                 with atomic_write(self._path) as file:
                     json.dump(entries, file, allow_nan=False)
@@ -153,20 +135,6 @@ class JSONWriter(MonitorBase):
         self._trigger()
         if self._claim is not None:
             self._claim.release()
-
-
-def _map_values(entry: Entry, function: Callable[[Any], Any]) -> Entry:
-    return {name: function(value) for name, value in entry.items()}
-
-
-def _in_json(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _is_entry(content: object) -> bool:
-    return isinstance(content, dict) and all(
-        isinstance(content.get(key, 0), int) for key in ("epoch_num", "global_step")
-    )
 
 
 def is_before_this_run(entry: Entry, trainer: Trainer) -> bool:

@@ -1,0 +1,33 @@
+"""What TensorFlow logs from C++ is left out, and nothing else."""
+
+import subprocess
+import sys
+
+from tests.helpers.source import ROOT
+
+PROGRAM = r"""
+import os, subprocess, sys
+from tpack.cli.quiet import without_lines_of_tensorflow
+with without_lines_of_tensorflow():
+    os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n")
+    os.write(2, b"I0000 00:00:1795417603.982 29797 port.cc:153] oneDNN custom operations are on.\nfirst\n")
+    os.write(2, b"2026-11-23 07:06:28.123456: I tensorflow/core/platform/cpu_feature_guard.cc:227] This binary\n")
+    os.write(2, b"To enable the following instructions: AVX2, rebuild TensorFlow.\nE1123 07:06:28.1 1 a.cc:1] cuInit\n")
+    print("second: I0000 00:00:1 stands inside", file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-S", "-c", "import os; os.write(2, b'W0000 00:00:1.2 3 a.cc:4] x\\nthird\\n')"])
+    os.write(2, b"F0000 00:00:1795417603.982 29797 a.cc:153] Check failed\n[11-23 07:05:00 @a.py:1] ours\nno end")
+os.write(2, b"\nI0000 00:00:1.2 3 after\n")
+"""
+WANTED = """first
+second: I0000 00:00:1 stands inside
+third
+F0000 00:00:1795417603.982 29797 a.cc:153] Check failed
+[11-23 07:05:00 @a.py:1] ours
+no end
+I0000 00:00:1.2 3 after
+"""
+
+
+def test_lines_of_tensorflow_are_left_out():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == WANTED

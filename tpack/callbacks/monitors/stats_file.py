@@ -1,0 +1,56 @@
+"""``stats.json``, as tools read it: without TensorFlow, and without the monitor that writes it.
+
+It is a list of dictionaries, one for each step at which something was reported, with ``epoch_num``, ``global_step`` and
+the statistics by name. JSON has no NaN and no infinity: both are written as null, and read as NaN.
+"""
+
+import json
+import math
+import os
+from typing import Any
+
+from tpack.errors import CallbackError
+
+FILENAME = "stats.json"
+FORMER_FILENAME = "stat.json"
+
+Entry = dict[str, Any]
+
+
+def path_in(directory: str) -> str:
+    """Return the path of the statistics in a directory; one of the former name only where there is no other."""
+    path, former = os.path.join(directory, FILENAME), os.path.join(directory, FORMER_FILENAME)
+    return former if os.path.exists(former) and not os.path.exists(path) else path
+
+
+def read_entries(directory: str) -> list[Entry] | None:
+    """Return the entries of the file in a directory, or None when there is none.
+
+    Args:
+        directory: the directory.
+
+    Raises:
+        CallbackError: The file does not hold a list of dictionaries.
+    """
+    path = path_in(directory)
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise CallbackError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(content, list) or not all(map(_is_entry, content)):
+        raise CallbackError(f"{path} should hold a list of dictionaries, got {str(content)[:100]}")
+    return [{name: math.nan if value is None else value for name, value in entry.items()} for entry in content]
+
+
+def as_json(entry: Entry) -> Entry:
+    """Return an entry as it is written: with null for what is not finite."""
+    return {name: value if math.isfinite(value) else None for name, value in entry.items()}
+
+
+def _is_entry(content: object) -> bool:
+    return isinstance(content, dict) and all(
+        isinstance(content.get(key, 0), int) for key in ("epoch_num", "global_step")
+    )
