@@ -83,6 +83,9 @@ class AutoResumeTrainConfig(TrainConfig):
             )
         # Nobody else may write there from now on, or what is read now would not be the last of it.
         self.extra_callbacks.append(KeepClaim(DirectoryClaim(directory)))
+        if place_by_environment()[0] > 0:
+            # Each worker has a directory of its own, and checkpoints are in that of the chief, who tells the others.
+            return
         prefix = _latest_checkpoint(directory, restart_if_unreadable=restart_if_unreadable)
         if prefix is None:
             logger.info(f"There is no checkpoint in {directory}: training starts from the beginning.")
