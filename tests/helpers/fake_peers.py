@@ -29,7 +29,7 @@ class FakePeers:
     def gather(self, topic: str, value: Any, *, timeout_secs: float | None = None) -> list[Any]:
         self.topics.append(topic)
         self._given[self.rank] = (topic, serialize.dumps(value))
-        self._barrier.wait(timeout_secs or _LIMIT_SECS)
+        self._barrier.wait(min(timeout_secs or _LIMIT_SECS, _LIMIT_SECS))
         given = list(self._given)
         self._barrier.wait(_LIMIT_SECS)
         assert {each for each, _ in given} == {topic}, "workers are in different exchanges"

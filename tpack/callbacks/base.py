@@ -22,6 +22,9 @@ from tpack.utils.argument_types import check_arguments
 Self = TypeVar("Self", bound="Callback")
 _STEP_HOOKS = ("before_run", "after_run", "trigger_step")
 
+LONG_WAIT_SECS = 86400.0
+"""How long callbacks of several workers wait for one that is slow; one that is lost is noticed long before."""
+
 
 @dataclass(frozen=True)
 class WithSteps:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CallbackError, CheckpointError, ClusterError
 from tpack.older_names.table import names_of
@@ -172,17 +172,18 @@ class ModelSaver(Callback):
     def _state_of_all(
         self, peers: Peers, state: dict[str, Any] | None, reason: str
     ) -> tuple[dict[str, Any] | None, str]:
-        """Return the positions of all workers as one; None, and why, if one has none or is at another step."""
+        """Return the positions of all workers as one; None, and why, if one has none or was interrupted elsewhere."""
         try:
             # One that was not interrupted as the others were does not come.
-            limit = _LAST_WAIT_SECS if self.trainer.interrupted else None
+            limit = _LAST_WAIT_SECS if self.trainer.interrupted else LONG_WAIT_SECS
             told = peers.gather("the position in the data", [self.global_step, state, reason], timeout_secs=limit)
         except ClusterError as error:
             if not self.trainer.interrupted:
                 raise
             return None, f"not all workers could tell theirs: {error}"
         steps, states, reasons = zip(*told, strict=True)
-        if len(set(steps)) > 1:
+        # Those that each go at their own pace save at different steps, too.
+        if self.trainer.interrupted and len(set(steps)) > 1:
             return None, f"the workers are at different steps: {', '.join(map(str, steps))}"
         lacking = [rank for rank, each in enumerate(states) if each is None]
         if lacking:

@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_peers import run_workers
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
+from tpack.callbacks import EarlyStopping
 from tpack.callbacks.base import Callback, CallbackFactory
-from tpack.callbacks.early_stopping import EarlyStopping
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.merging import MergeScalars, SlowestWorker
 from tpack.callbacks.summary import MergeAllSummaries

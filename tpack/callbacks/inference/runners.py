@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 import tensorflow.compat.v1 as tf
 from tqdm import tqdm
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.hooks import HookToCallback
 from tpack.callbacks.inference.inferencers import Inferencer
@@ -36,9 +36,6 @@ from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instances
 from tpack.utils.progress import get_tqdm
-
-_LONGEST_WAIT_SECS = 86400.0
-"""How long workers wait for a chief that evaluates alone; one that is lost is noticed long before."""
 
 
 @check_arguments
@@ -170,7 +167,8 @@ class InferenceRunnerBase(Callback):
 
     def _merge(self, peers: Peers) -> None:
         """Let each inferencer have what those of all workers have accumulated."""
-        by_worker = peers.gather(f"evaluation by {self}", [inf.state() for inf in self._infs])
+        states = [inf.state() for inf in self._infs]
+        by_worker = peers.gather(f"evaluation by {self}", states, timeout_secs=LONG_WAIT_SECS)
         for inf, states in zip(self._infs, zip(*by_worker, strict=True), strict=True):
             inf.merge(states)
 
@@ -178,7 +176,7 @@ class InferenceRunnerBase(Callback):
         """Report the statistics of the chief in all workers, so that what is decided by them is the same in all."""
         found = [dict(inf.after_inference()) for inf in self._infs] if peers.rank == 0 else []
         told = [{name: float(value) for name, value in statistics.items()} for statistics in found]
-        told = peers.gather(f"evaluation by {self} in the chief", told, timeout_secs=_LONGEST_WAIT_SECS)[0]
+        told = peers.gather(f"evaluation by {self} in the chief", told, timeout_secs=LONG_WAIT_SECS)[0]
         if peers.rank > 0:
             for inf, statistics in zip(self._infs, told, strict=True):
                 inf.report(statistics)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback, WithSteps
+from tpack.callbacks.base import LONG_WAIT_SECS, Callback, WithSteps
 from tpack.callbacks.summary import MergeAllSummaries
 from tpack.errors import ConfigError
 from tpack.input_source.taking import GraphSum, now
@@ -97,7 +97,8 @@ class MergeScalars(Callback):
     def _trigger(self) -> None:
         if self._peers is None:
             return
-        told = self._peers.gather(f"statistics for {self}", self.trainer.monitors.take_held())
+        held = self.trainer.monitors.take_held()
+        told = self._peers.gather(f"statistics for {self}", held, timeout_secs=LONG_WAIT_SECS)
         for name, rule in self._how.items():
             values = [each[name] for each in told if name in each]
             if not values:
@@ -175,7 +176,7 @@ class SlowestWorker(Callback):
             return
         num_steps = self.global_step - self._steps_before
         secs = (self._secs.value() - self._secs_before) / num_steps if num_steps else 0.0
-        self._report(self._peers.gather(f"how long a step takes for {self}", secs))
+        self._report(self._peers.gather(f"how long a step takes for {self}", secs, timeout_secs=LONG_WAIT_SECS))
 
     def _report(self, secs: list[float]) -> None:
         slowest, median = max(secs), statistics.median(secs)
