@@ -304,3 +304,10 @@ def test_the_environment_is_not_changed():
     before = dict(os.environ)
     find_in_environment({**SLURM, **TORCHRUN})
     assert dict(os.environ) == before
+
+
+def test_an_attempt_of_the_launcher_has_a_name_of_its_own():
+    launched = {"RANK": "0", "WORLD_SIZE": "2", "TPACK_LAUNCH_ID": "a1", "TPACK_RESTART_COUNT": "3"}
+    assert place(launched).token == "tpack launch a1, attempt 3"
+    assert place({**launched, "TORCHELASTIC_RUN_ID": "x"}).token == "torchrun x"
+    assert place({"RANK": "0", "WORLD_SIZE": "2"}).token == ""

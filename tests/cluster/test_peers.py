@@ -225,7 +225,7 @@ def test_who_cannot_have_peers_is_told():
         connect_peers(ClusterMember({"worker": ("a:1", "b:1")}, "worker", 0))
     with pytest.raises(ConfigError, match="heartbeat_secs"):
         connect_peers(ClusterMember(), heartbeat_secs=0)
-    with pytest.raises(ConfigError, match="straggler_secs is 5: wanted a number of at least 10"):
+    with pytest.raises(ConfigError, match="straggler_secs=5: wanted a number of at least 10"):
         connect_peers(ClusterMember(), straggler_secs=5)
     with socket.create_server(("127.0.0.1", 0)) as other:
         point = MeetingPoint(f"127.0.0.1:{other.getsockname()[1]}", 2)

@@ -41,6 +41,31 @@ def test_arguments_count_before_the_environment():
     assert resolve_cluster(ClusterRank(0, 1), environment={"TF_CONFIG": CLUSTER}).is_alone
 
 
+def test_all_workers_of_a_listed_cluster_know_where_worker_0_listens_for_them():
+    workers = [f"10.0.0.{number}:5000" for number in range(1, 4)]
+    tasks = [ClusterTask({"worker": workers, "ps": ["10.0.0.9:5000"]}, "worker", index) for index in range(3)]
+    tasks.append(ClusterTask({"worker": workers, "ps": ["10.0.0.9:5000"]}, "ps", 0))
+    secret = {"TPACK_CLUSTER_SECRET": "a secret of 24 characters"}
+    points = {resolve_cluster(task, environment=secret).meeting for task in tasks}
+    assert len(points) == 1
+    point = points.pop()
+    host, port = point.master.split(":")
+    assert (host, point.size, point.secret) == ("10.0.0.1", 3, secret["TPACK_CLUSTER_SECRET"])
+    assert 15000 <= int(port) < 30000
+    # What a launcher has reserved comes first, and each of its attempts is told from the others.
+    launched = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "7", "TPACK_LAUNCH_ID": "x", "TPACK_RESTART_COUNT": "1"}
+    point = resolve_cluster(tasks[1], environment=launched).meeting
+    assert (point.master, point.secret) == ("10.0.0.1:7", None)
+    assert point.token == f"tpack launch x, attempt 1 {' '.join(workers)}"
+    # On one machine, the port may be none that a worker has.
+    near = [f"127.0.0.1:{port}" for port in range(15000, 29999)]
+    cluster = ClusterTask({"worker": near}, "worker", 0)
+    assert resolve_cluster(cluster, environment={}).meeting.master == "127.0.0.1:29999"
+    with pytest.raises(ConfigError, match="TPACK_CLUSTER_SECRET has 5 characters"):
+        resolve_cluster(tasks[0], environment={"TPACK_CLUSTER_SECRET": "short"})
+    assert resolve_cluster(ClusterTask({"worker": ["x:1"]}, "worker", 0), environment={}).meeting is None
+
+
 def test_an_evaluator_has_no_address():
     task = ClusterTask({"chief": ["x:1"]}, "evaluator", 0)
     member = resolve_cluster(task, environment={})

@@ -22,17 +22,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tpack.cluster.channel import Channel, Message, Waker, close_in_children
-from tpack.cluster.handshake import (
-    MeetingPoint,
-    Refusal,
-    challenge,
-    check_newcomer,
-    listen,
-    proof,
-    receive,
-    send,
-)
+from tpack.cluster.channel import Channel, Message, Waker
+from tpack.cluster.door import Door
+from tpack.cluster.handshake import MeetingPoint
 from tpack.utils import logger
 
 FAREWELL_SECS = 2.0
@@ -114,23 +106,19 @@ class Hub:
         self._has_failed = False
         self._is_complete = False
         self._warned: set[tuple[int, str]] = set()
-        self._refused: list[str] = []
         self._lock = threading.Lock()
         self._waker = Waker()
         self._close_by: float | None = None
         self._selector = selectors.DefaultSelector()
-        self._listener = listen(point, self._deadline)
-        self._listener.setblocking(False)
-        close_in_children(self._listener)
-        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._door = Door(point, self._deadline, has_ended=self._has_ended, comes=self._comes)
+        self._selector.register(self._door, selectors.EVENT_READ)
         self._selector.register(self._waker, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._serve, name="peers hub", daemon=True)
 
     def start(self) -> socket.socket:
         """Begin to serve; return worker 0's own connection."""
         ours, theirs = socket.socketpair()
-        self._came.append((0, theirs))
-        self._waker.wake()
+        self._comes(0, theirs)
         self._thread.start()
         return ours
 
@@ -162,7 +150,7 @@ class Hub:
             self._dismiss()
             for _, connection in self._came:
                 connection.close()
-            self._listener.close()
+            self._door.close()
             self._selector.close()
             self._waker.close()
 
@@ -198,10 +186,8 @@ class Hub:
         return max(min(self._limits.beat_secs / 2, min(due, default=math.inf) - time.monotonic()), 0.0)
 
     def _take(self, key: selectors.SelectorKey) -> None:
-        if key.fileobj is self._listener:
-            with contextlib.suppress(OSError):
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._meet, args=(connection,), name="peers door", daemon=True).start()
+        if key.fileobj is self._door:
+            self._door.open()
         elif key.fileobj is self._waker:
             self._waker.clear()
         else:
@@ -222,55 +208,20 @@ class Hub:
 
     # Who comes.
 
-    def _meet(self, connection: socket.socket) -> None:
-        """Find out who comes, in a thread of its own."""
-        connection.setblocking(True)
-        try:
-            number = challenge(connection, self._point)
-            told = receive(connection)
-            said = check_newcomer(connection, self._point, told, number)
-            self._check_is_missing(said["rank"], said["for"])
-            answer = {"let_in": said["rank"]}
-            sealed = proof(self._point.secret, "line", told["number"], number, answer)
-            send(connection, {**answer, "proof": sealed})
-        except OSError:
-            connection.close()
-        except (ValueError, TypeError, KeyError) as error:
-            self._refuse(connection, f"what it said cannot be read ({error})")
-        except Refusal as refusal:
-            self._refuse(connection, str(refusal))
-        else:
-            with self._lock:
-                self._came.append((said["rank"], connection))
-            self._waker.wake()
+    def _has_ended(self, rank: int) -> bool:
+        worker = self._workers.get(rank)
+        return worker is not None and worker.ended_at_step is not None
 
-    def _refuse(self, connection: socket.socket, why: str) -> None:
-        with connection, contextlib.suppress(OSError):
-            self._refused.append(f"{connection.getpeername()[0]}: {why}")
-            send(connection, {"refused": why})
-
-    def _check_is_missing(self, rank: int, purpose: str) -> None:
+    def _comes(self, rank: int, connection: socket.socket) -> None:
+        """Take a connection, from another thread."""
         with self._lock:
-            is_there = rank in self._workers or any(rank == other for other, _ in self._came)
-            known = self._workers.get(rank)
-        if purpose == "line" and known is not None and known.ended_at_step is not None:
-            # It has ended in order and begins a training anew, while others still leave the one before.
-            raise Refusal("again")
-        if purpose == "meeting":
-            raise Refusal(
-                f"the {self._point.size} workers of this job have met already, worker {rank} among them: it comes "
-                "twice or too late, or another job has the port; a worker cannot come back while the others go on"
-            )
-        if is_there:
-            raise Refusal(f"worker {rank} is there already: it comes twice, or another job has the port")
+            self._came.append((rank, connection))
+        self._waker.wake()
 
     def _let_in(self) -> None:
         with self._lock:
             came, self._came = self._came, []
             for rank, connection in came:
-                if rank in self._workers:
-                    connection.close()
-                    continue
                 channel = Channel(connection, self._limits.largest)
                 self._workers[rank] = _Worker(channel)
                 self._selector.register(channel, selectors.EVENT_READ, rank)
@@ -343,7 +294,8 @@ class Hub:
                 worker.channel.send(header, data)
 
     def _flush(self) -> None:
-        for rank, worker in self._workers.items():
+        # Worker 0 itself comes last: it may end this process as soon as it has heard, and the others are to hear too.
+        for rank, worker in sorted(self._workers.items(), key=lambda entry: entry[0], reverse=True):
             if worker.channel.fileno() < 0:
                 continue
             try:
@@ -396,7 +348,7 @@ class Hub:
         if self._is_complete or now < self._deadline:
             return
         absent = sorted(set(range(self._point.size)) - self._workers.keys())
-        refused = f". Refused were {'; '.join(dict.fromkeys(self._refused))}" if self._refused else ""
+        refused = f". Refused were {'; '.join(dict.fromkeys(self._door.refused))}" if self._door.refused else ""
         self._fail(
             f"of {self._point.size} workers {len(absent)} did not come within {self._limits.timeout_secs:g} s: "
             f"{named(absent)}{refused}",
