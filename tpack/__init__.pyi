@@ -46,6 +46,7 @@ from tpack.callbacks import InferenceRunner as InferenceRunner
 from tpack.callbacks import InferenceRunnerBase as InferenceRunnerBase
 from tpack.callbacks import JSONWriter as JSONWriter
 from tpack.callbacks import MaxSaver as MaxSaver
+from tpack.callbacks import MaxTime as MaxTime
 from tpack.callbacks import MergeAllSummaries as MergeAllSummaries
 from tpack.callbacks import MergeScalars as MergeScalars
 from tpack.callbacks import MinSaver as MinSaver

@@ -37,7 +37,16 @@ class StopTraining(Exception):
     """Not an error: raised by a callback, or by a user's own ``run_step``, to end training early and well.
 
     It is no `TpackError`, so that code which handles those does not swallow it.
+
+    Args:
+        *reason: why, for the log.
+        to_be_continued: whether another run is to go on where this one ends. Callbacks then do what they do where a
+            signal ends training: they save.
     """
+
+    def __init__(self, *reason: object, to_be_continued: bool = False) -> None:
+        super().__init__(*reason)
+        self.to_be_continued = to_be_continued
 
 
 class TpackError(Exception):

@@ -83,7 +83,7 @@ GROUPS: dict[str, dict[str, str]] = {
         ),
     },
     "Callbacks: saving and stopping": {
-        "callbacks": "EarlyStopping MaxSaver MinSaver ModelSaver SessionRunTimeout Watchdog",
+        "callbacks": "EarlyStopping MaxSaver MaxTime MinSaver ModelSaver SessionRunTimeout Watchdog",
     },
     "Callbacks: validation": {
         "callbacks": (

@@ -11,7 +11,6 @@ from tests.helpers.toy_inference import flow, make_trainer
 from tpack.callbacks.averages import MovingAverageSummary, SimpleMovingAverage
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.checks import CheckNumerics
-from tpack.callbacks.early_stopping import EarlyStopping
 from tpack.callbacks.ema import EMA
 from tpack.callbacks.gpu import GPUMemoryTracker, GPUUtilizationTracker
 from tpack.callbacks.graph_profiler import GraphProfiler
@@ -38,6 +37,7 @@ from tpack.callbacks.run_op import RunOp, RunUpdateOps
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.send_stat import SendStat
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread
+from tpack.callbacks.stopping import EarlyStopping, MaxTime
 from tpack.callbacks.summary import MergeAllSummaries
 from tpack.callbacks.tensors import (
     DumpParamAsImage,
@@ -83,6 +83,7 @@ MEMBERS = {
     "EMA": lambda: EMA(0.5),
     "EMA evaluated": evaluated_averages,
     "EarlyStopping": lambda: EarlyStopping("reported", patience=5, mode="min"),
+    "MaxTime": lambda: MaxTime("1:00:00"),
     "EnableCallbackIf": lambda: EnableCallbackIf(CheckNumerics(), lambda self: self.epoch_num == 1),
     "EstimatedTimeLeft": EstimatedTimeLeft,
     "GPUMemoryTracker": GPUMemoryTracker,

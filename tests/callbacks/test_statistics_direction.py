@@ -9,11 +9,11 @@ import pytest
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import CallbackFactory
-from tpack.callbacks.early_stopping import EarlyStopping
 from tpack.callbacks.hyper_param import ObjAttrParam
 from tpack.callbacks.min_max_saver import MaxSaver, MinSaver
 from tpack.callbacks.param_setters import StatMonitorParamSetter
 from tpack.callbacks.statistics import mode_of
+from tpack.callbacks.stopping import EarlyStopping
 from tpack.errors import ConfigError, StopTraining
 
 UP = """acc accuracy validation_acc val-accuracy Val/Accuracy validationAccuracy top1_acc accuracy_top5 auc AUROC f1

@@ -17,7 +17,6 @@ __getattr__, __dir__, __all__ = attach(
             "CallbackFactory",
         ),
         "checks": ("CheckNumerics",),
-        "early_stopping": ("EarlyStopping",),
         "ema": ("EMA",),
         "gpu": (
             "GPUMemoryTracker",
@@ -88,6 +87,10 @@ __getattr__, __dir__, __all__ = attach(
         "saver": ("ModelSaver",),
         "send_stat": ("SendStat",),
         "start_proc_or_thread": ("StartProcOrThread",),
+        "stopping": (
+            "EarlyStopping",
+            "MaxTime",
+        ),
         "summary": ("MergeAllSummaries",),
         "tensors": (
             "DumpParamAsImage",

@@ -5,7 +5,6 @@ from tpack.callbacks.averages import SimpleMovingAverage as SimpleMovingAverage
 from tpack.callbacks.base import Callback as Callback
 from tpack.callbacks.base import CallbackFactory as CallbackFactory
 from tpack.callbacks.checks import CheckNumerics as CheckNumerics
-from tpack.callbacks.early_stopping import EarlyStopping as EarlyStopping
 from tpack.callbacks.ema import EMA as EMA
 from tpack.callbacks.gpu import GPUMemoryTracker as GPUMemoryTracker
 from tpack.callbacks.gpu import GPUUtilizationTracker as GPUUtilizationTracker
@@ -50,6 +49,8 @@ from tpack.callbacks.run_op import RunUpdateOps as RunUpdateOps
 from tpack.callbacks.saver import ModelSaver as ModelSaver
 from tpack.callbacks.send_stat import SendStat as SendStat
 from tpack.callbacks.start_proc_or_thread import StartProcOrThread as StartProcOrThread
+from tpack.callbacks.stopping import EarlyStopping as EarlyStopping
+from tpack.callbacks.stopping import MaxTime as MaxTime
 from tpack.callbacks.summary import MergeAllSummaries as MergeAllSummaries
 from tpack.callbacks.tensors import DumpParamAsImage as DumpParamAsImage
 from tpack.callbacks.tensors import DumpTensor as DumpTensor

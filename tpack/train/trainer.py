@@ -81,7 +81,7 @@ class Trainer(metaclass=InOwnGraph):
         input_source: where the data come from, if it is an `InputSource`; checkpoints hold its position.
         is_chief: whether this process writes checkpoints and logs.
         peers: the workers of which this process is one; None where one machine trains alone.
-        interrupted: whether Ctrl-C or SIGTERM ended training.
+        interrupted: whether training ended early, by Ctrl-C, SIGTERM or for lack of time, and another run may go on.
         interruption: ends training early, for a signal or from another thread; from `main_loop` on.
         resumed_states: what callbacks added to the checkpoint from which training goes on.
         executor: who runs the kernels of a step: ``"pool"``, ``"caller"``, or ``"auto"``, which measures both over the
@@ -324,6 +324,7 @@ class Trainer(metaclass=InOwnGraph):
         try:
             self._train(interruption)
         except StopTraining as stop:
+            self.interrupted = stop.to_be_continued
             logger.info(f"Training was stopped in epoch {self.loop.epoch_num}: {stop or 'no reason given'}.")
         except Interrupted as request:
             self._end_interrupted(request)

@@ -5,8 +5,8 @@ import pytest
 
 from tests.helpers.fake_trainer import FakeTrainer
 from tpack.callbacks.base import CallbackFactory
-from tpack.callbacks.early_stopping import EarlyStopping
 from tpack.callbacks.saver import ModelSaver
+from tpack.callbacks.stopping import EarlyStopping
 from tpack.errors import ConfigError, StopTraining
 
 

@@ -1,12 +1,15 @@
-"""End training when it does not get better any more."""
+"""End training before its last epoch: when it does not get better any more, or when its time is over."""
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
+import time
 
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.statistics import Direction, StatisticReader, former_values
-from tpack.errors import StopTraining
+from tpack.errors import ConfigError, StopTraining
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_choice, check_count, check_number, check_text
 
@@ -102,3 +105,49 @@ class EarlyStopping(Callback):
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self._monitor})"
+
+
+@check_arguments
+class MaxTime(Callback):
+    """End training in order when its time is over, after the step that is being made, and save what was trained.
+
+    It is for jobs whose time a scheduler limits, and ends as a signal would: `ModelSaver` saves, and a run with
+    `AutoResumeTrainConfig` goes on where this one ended, in the middle of an epoch. The process then ends with code 0.
+
+    Args:
+        limit: how long, counted from when the callback is made: ``"hours:minutes:seconds"`` or
+            ``"days-hours:minutes:seconds"``, as Slurm writes them, a ``timedelta``, or seconds. Leave the job some time
+            to save and to end.
+
+    Raises:
+        ConfigError: It is no time, or not positive.
+
+    Example:
+        ``MaxTime("11:30:00")`` in a job of twelve hours
+    """
+
+    _chief_only = False
+
+    def __init__(self, limit: str | float | datetime.timedelta) -> None:
+        self.limit_secs = _seconds(limit)
+        self._deadline = time.monotonic() + self.limit_secs
+
+    def _trigger_step(self) -> None:
+        if time.monotonic() >= self._deadline:
+            limit = datetime.timedelta(seconds=self.limit_secs)
+            raise StopTraining(f"its time of {limit} is over", to_be_continued=True)
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps()
+
+
+def _seconds(limit: str | float | datetime.timedelta) -> float:
+    """Return a limit in seconds."""
+    if isinstance(limit, str):
+        parts = re.fullmatch(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d)", limit.strip())
+        if parts is None:
+            raise ConfigError(f"MaxTime got limit={limit!r}: wanted 'hours:minutes:seconds', such as '11:30:00'")
+        days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+        limit = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    secs = limit.total_seconds() if isinstance(limit, datetime.timedelta) else limit
+    return check_number("MaxTime", "limit", secs, 0, is_low_allowed=False)
