@@ -132,6 +132,18 @@ def use_server(member: ClusterMember, server: tf.train.Server) -> WorkerServer:
     return _SERVERS[key]
 
 
+def let_calls_to_lost_servers_fail() -> None:
+    """Let what a session asks of a server that is gone fail, in this process, from now on.
+
+    TensorFlow goes on asking for ever by default, and even a session that is closed waits for the answer. To be called
+    when all servers run: one that has not begun yet cannot be told from one that is gone.
+
+    Creates:
+        The environment variable GRPC_FAIL_FAST, if it is not set; TensorFlow reads it at each call.
+    """
+    os.environ.setdefault("GRPC_FAIL_FAST", "true")
+
+
 def _started(member: ClusterMember, num_cpu_devices: int, config: tf.ConfigProto) -> WorkerServer:
     """Start a server."""
     jobs = {job: list(addresses) for job, addresses in member.cluster.items() if job != "evaluator"}

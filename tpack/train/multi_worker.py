@@ -32,7 +32,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.input_source.base import InputSource
 from tpack.multi_worker.exchange import Exchange, WorkerGroup, copy_from_worker
 from tpack.multi_worker.replicated import EndSignal, MultiWorkerReplicatedBuilder
-from tpack.multi_worker.servers import WorkerSessionCreator
+from tpack.multi_worker.servers import WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.reduction.modes import ReductionMode
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
@@ -278,14 +278,21 @@ class MultiWorkerTrainer(BuilderTrainer):
             self.member,
             session_creator.config,
             grappler=session_creator.grappler,
-            before_connecting=lambda: self.peers.barrier("the start of their servers"),
+            before_connecting=self._wait_for_servers,
         )
+
+    def _wait_for_servers(self) -> None:
+        self.peers.barrier("the start of their servers")
+        let_calls_to_lost_servers_fail()
 
     def _compare_values(self) -> None:
         """Compare what all workers begin with: a copy that went wrong would never show."""
         with self.sess.as_default():
             values = self.sess.run(self._shared)
-        sums = {v.op.name: crc32(np.ascontiguousarray(value)) for v, value in zip(self._shared, values, strict=True)}
+        sums = {
+            v.op.name: crc32(np.ascontiguousarray(value).tobytes())
+            for v, value in zip(self._shared, values, strict=True)
+        }
         check_agreement(self.peers, {"checksums of first values": sums})
 
     def _fixed_executor(self) -> str:
@@ -462,10 +469,6 @@ class StepNotes(Callback):
         self._request = None if end_signal.told is None else tf.train.SessionRunArgs(end_signal.told)
         self.told = 0.0
 
-    def _setup_graph(self) -> None:
-        if self.trainer.steps_per_call > 1:
-            self._request = None
-
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if ctx.original_args.fetches is not self.trainer.train_op:
             return None
@@ -477,6 +480,7 @@ class StepNotes(Callback):
             self.told = float(values.results)
 
     def _with_several_steps(self) -> WithSteps:
+        self._request = None
         return WithSteps()
 
 

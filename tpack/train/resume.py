@@ -234,6 +234,9 @@ class KeepClaim(Callback):
         claim: it is released then.
     """
 
+    # Each worker has a directory of its own.
+    _chief_only = False
+
     def __init__(self, claim: DirectoryClaim) -> None:
         self._claim = claim
 
