@@ -8,6 +8,7 @@ from tests.callbacks.test_saver import checkpoints
 from tests.helpers.fake_peers import run_workers
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
+from tpack.callbacks import saver
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.dataflow.state import StatelessError
@@ -24,8 +25,8 @@ def train(peers, *, position=None, steps=4, **training):
             return {"rank": peers.rank, "step": trainer.global_step}
 
         trainer.input_source = SimpleNamespace(data_state=tell if position is None else position)
-        saver = PeriodicTrigger(ModelSaver(), every_k_steps=2)
-        trainer.train([saver], steps_per_epoch=steps, epochs=(1, 1), **training)
+        saving = PeriodicTrigger(ModelSaver(), every_k_steps=2)
+        trainer.train([saving], steps_per_epoch=steps, epochs=(1, 1), **training)
         return peers.topics
 
 
@@ -81,6 +82,18 @@ def test_a_worker_that_does_not_come_to_the_last_save_costs_the_position_only(lo
     assert checkpoints(log_dir) == [2, 3]
     assert positions(log_dir, 3) is None
     assert any("not all workers could tell theirs: worker 1 has ended" in line for line in lines)
+
+
+def test_a_position_that_is_too_large_to_be_sent_is_left_out(log_dir, monkeypatch):
+    monkeypatch.setattr(saver, "_MOST_BYTES", 1 << 20)
+
+    def tell():
+        return {"points": bytes(2 << 20)}
+
+    with captured_log() as lines:
+        run_workers(2, lambda peers: train(peers, position=tell if peers.rank else None))
+    assert positions(log_dir, 4) is None
+    assert any("worker 1: it takes 2 MiB, more than 1" in line for line in lines)
 
 
 def test_one_worker_without_a_position_is_named_once(log_dir):

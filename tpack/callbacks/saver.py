@@ -30,10 +30,13 @@ from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_local_path, check_number
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import why_not_written
+from tpack.utils.serialize import dumps
 
 __getattr__ = names_of(__name__)
 
 _State: TypeAlias = dict[str, Any] | None
+_MOST_BYTES = 1 << 27
+"""A worker that keeps more points back than that, in a buffer for example, does not send them to the chief."""
 _LAST_WAIT_SECS = 30.0
 """How long one that is interrupted waits for the others to tell where they are in the data."""
 
@@ -155,6 +158,9 @@ class ModelSaver(Callback):
         state, reason = self._data_state()
         peers = self.trainer.peers
         if peers is not None and peers.size > 1:
+            size_bytes = 0 if state is None else len(dumps(state))
+            if size_bytes > _MOST_BYTES:
+                state, reason = None, f"it takes {size_bytes >> 20} MiB, more than {_MOST_BYTES >> 20}"
             state, reason = self._state_of_all(peers, state, reason)
         if reason and not self._said_stateless:
             logger.info(f"Checkpoints do not hold a position in the data, which begin anew on a restart: {reason}")

@@ -33,8 +33,8 @@ class ShardData(ProxyDataFlow):
     """Yield one worker's share of the data points: every W-th, each worker beginning with another one.
 
     Put it as near to the source as possible: the points of the others are left out before anything is done with them.
-    Of a list, of files and of other data that are read at any place they are not even read. Everything above it
-    (decoding, augmentation, shuffling in a buffer, batches) is each worker's own.
+    Of a list, and of files by their names, they are not even read; what is read in order is read, and dropped.
+    Everything above it (decoding, augmentation, shuffling in a buffer, batches) is each worker's own.
 
     Shuffles below it are the same in all workers, since ``reset_state`` of the wrapped flow draws from ``seed``; what
     has generators of its own, or is shuffled in processes that the wrapped flow starts, has to see to that itself.
