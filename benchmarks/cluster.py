@@ -3,11 +3,11 @@
     python benchmarks/cluster.py --torch-python ~/torch/bin/python --out cluster.json
 
 ResNet-20 on 32 x 32 images, a perceptron of 25 M weights, and an embedding of 1 M rows whose gradients are sparse are
-trained by SGD in two processes of this machine, each on one batch of its own. Each row has its own processes, which live
-for all rounds; a round is some steps of each row, in an order that is drawn anew each time. The slowest process counts.
-"alone" is one process with the share of the cores that one of two has: the work of a process is the same, so what a
-step takes longer is the price of the others. Bytes are those that the loopback interface carried, divided by the
-processes: what each has sent.
+trained by SGD in two processes of this machine, each on one batch of its own. Each row has its own processes, which
+live for all rounds; a round is some steps of each row, in an order that is drawn anew each time. The slowest process
+counts. "alone" is one process with the share of the cores that one of two has: the work of a process is the same, so
+what a step takes longer is the price of the others. Bytes are those that the loopback interface carried, divided by the
+workers. A parameter server has a process of its own besides.
 """
 
 import contextlib
@@ -22,13 +22,16 @@ from timing import Samples, argument_parser, print_table, write_json
 
 ROWS = {
     "replicated": "MultiWorkerTrainerReplicated",
+    "ps": "DistributedTrainerParameterServer",
+    "ps synchronous": "DistributedTrainerParameterServer(synchronous=True)",
+    "ps replicated": "DistributedTrainerReplicated",
     "alone": "tpack, one process",
     "tensorflow": "tf.distribute.MultiWorkerMirroredStrategy, custom loop",
     "torch": "PyTorch DistributedDataParallel, gloo",
     "torch alone": "PyTorch, one process",
 }
 TORCH = ("torch", "torch alone")
-ALONE = {"replicated": "alone", "torch": "torch alone", "tensorflow": "alone"}
+ALONE = {**dict.fromkeys(ROWS, "alone"), "torch": "torch alone"}
 """By which row of one process a row of several is divided."""
 STEPS = {"resnet20": 10, "perceptron": 5, "embedding": 50}
 START_SECS = 300
@@ -42,7 +45,8 @@ def start_row(row, network, options, stack):
         script = Path(__file__).with_name("cluster_torch.py")
         started = Row(script, workers, numbers, stack=stack, python=options.torch_python)
     else:
-        started = Row(cluster_worker.__file__, workers, [row, *numbers], stack=stack)
+        num_silent = int(row in cluster_worker.WITH_SERVER)
+        started = Row(cluster_worker.__file__, workers, [row, *numbers], stack=stack, num_silent=num_silent)
     started.answers(START_SECS)
     return started
 
@@ -72,7 +76,11 @@ def report(network, options):
     samples, sent, errors = measure(network, options)
     measured = [row for row in options.rows if row in samples.seconds]
     over_first = {row: samples.ratio(row, measured[0]) for row in measured}
-    over_alone = {row: samples.ratio(row, alone) for row, alone in ALONE.items() if {row, alone} <= set(measured)}
+    over_alone = {
+        row: samples.ratio(row, alone)
+        for row, alone in ALONE.items()
+        if {row, alone} <= set(measured) and not row.endswith("alone")
+    }
     table = [
         (
             ROWS[row],
@@ -83,7 +91,7 @@ def report(network, options):
         )
         for row in measured
     ]
-    headers = ["", "steps a second", "time over the first row's", "time over one process's", "MB sent a step"]
+    headers = ["", "steps a second", "time over the first row's", "time over one process's", "MB a step"]
     print_table(f"{network}, batches of {SIZES[network].batch}, processes: {options.workers}", headers, table)
     for row, error in errors.items():
         print(f"{ROWS[row]} did not run: {error}")

@@ -79,7 +79,7 @@ def one_graph(member, sizes):
 
 
 def queues(member, sizes):
-    """tpack's exchange: a graph for each worker, which meet in queues."""
+    """Take the exchange of tpack's trainers: a graph for each worker, which meet in queues."""
     arrays = Arrays(member, member.rank, sizes)
     group = WorkerGroup.of_member(member, "exchange")
     return [arrays], arrays.assign(all_reduce_between_workers(group, arrays.values))

@@ -1,6 +1,6 @@
-"""How a process of a row hears what it is to do and says what it has measured: lines of JSON, without TensorFlow or tpack.
+"""How a process of a row hears what it is to do, and says what it has measured, in lines of JSON.
 
-It is apart, so that the interpreter of another framework can import it.
+It is apart, without TensorFlow and tpack, so that the interpreter of another framework can import it.
 """
 
 import json

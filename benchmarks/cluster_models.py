@@ -1,6 +1,6 @@
-"""The networks of `cluster.py`, in plain TensorFlow calls and as modules of PyTorch's, with the same numbers of weights.
+"""How large the networks of `cluster.py` and their batches are.
 
-Each has a `Size`, which both sides read; this module itself loads neither framework.
+They are built in plain TensorFlow calls and as modules of PyTorch's; what is here loads neither.
 """
 
 import math

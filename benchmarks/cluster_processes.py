@@ -36,15 +36,16 @@ class Row:
         arguments: the same for all.
         stack: ends them.
         python: the interpreter that runs the script; by default forks of this process do.
+        num_silent: how many more there are that are never asked, such as parameter servers.
     """
 
-    def __init__(self, script, size, arguments, *, stack, python=None):
-        reservations = [stack.enter_context(PortReservation()) for _ in range(size)]
+    def __init__(self, script, size, arguments, *, stack, python=None, num_silent=0):
+        reservations = [stack.enter_context(PortReservation()) for _ in range(size + num_silent)]
         addresses = ",".join(f"{LOOPBACK}:{reservation.port}" for reservation in reservations)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        self._logs, self._processes, self._texts = [], [], [""] * size
+        self._size, self._logs, self._processes, self._texts = size, [], [], [""] * size
         stack.callback(self._end)
-        for rank in range(size):
+        for rank in range(size + num_silent):
             self._logs.append(folder / f"{rank}.txt")
             command = [str(script), str(rank), addresses, *map(str, arguments)]
             self._processes.append(_Process(command, self._logs[-1], python))
@@ -52,11 +53,11 @@ class Row:
     def answers(self, limit_secs=LIMIT_SECS):
         """Return the next value that each process writes; raise `RuntimeError` when one has ended or says nothing."""
         end = time.monotonic() + limit_secs
-        return [self._answer(rank, end) for rank in range(len(self._processes))]
+        return [self._answer(rank, end) for rank in range(self._size)]
 
     def ask(self, request, limit_secs=LIMIT_SECS):
         """Send all processes a request and return their answers."""
-        for process in self._processes:
+        for process in self._processes[: self._size]:
             # One that has ended is told of by what follows.
             with contextlib.suppress(BrokenPipeError):
                 os.write(process.input, json.dumps(request).encode() + b"\n")
@@ -122,6 +123,6 @@ def _become(command, descriptors):
     """Run a script in a fork as if an interpreter had been started with it."""
     for own, given in enumerate(descriptors):
         os.dup2(given, own)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.argv = command
     runpy.run_path(command[0], run_name="__main__")

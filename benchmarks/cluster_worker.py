@@ -19,6 +19,7 @@ from tpack.cluster.member import ClusterTask
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
+from tpack.train.distributed import DistributedTrainerParameterServer, DistributedTrainerReplicated
 from tpack.train.multi_worker import MultiWorkerTrainerReplicated
 from tpack.train.trainers import SimpleTrainer
 
@@ -84,12 +85,24 @@ class Rounds(Callback):
             say(self.span.over(self.steps) if self.epoch_num > 1 else "ready")
 
 
+def task_of(rank, addresses, *, has_server):
+    """Return the task of this process; the last one is a parameter server where there is one."""
+    if not has_server:
+        return ClusterTask({"worker": addresses}, "worker", rank)
+    workers, servers = addresses[:-1], addresses[-1:]
+    job, index = ("worker", rank) if rank < len(workers) else ("ps", 0)
+    return ClusterTask({"worker": workers, "ps": servers}, job, index)
+
+
 def train_with_tpack(make_trainer, network, size, steps):
     """Train by a trainer of tpack's, an epoch for each round."""
-    rank, addresses, _ = place()
-    task = ClusterTask({"worker": addresses}, "worker", rank)
+    rank, addresses, (row, *_) = place()
+    trainer = make_trainer(task_of(rank, addresses, has_server=row in WITH_SERVER))
+    if rank == len(addresses) - 1 and row in WITH_SERVER:
+        trainer.join()
+        return
     inputs, labels = batch_of(network, size, rank)
-    model, trainer = Network(network, size), make_trainer(task)
+    model = Network(network, size)
     data = TensorInput(lambda: [tf.constant(inputs), tf.constant(labels)], size=steps)
     trainer.setup_graph(model.get_input_signature(), data, model.build_graph, model.get_optimizer)
     trainer.train_with_defaults(
@@ -152,7 +165,12 @@ def use_share_of_cores():
 TRAINERS = {
     "alone": lambda task: SimpleTrainer(),
     "replicated": lambda task: MultiWorkerTrainerReplicated(1, cluster=task),
+    "ps": lambda task: DistributedTrainerParameterServer(1, cluster=task),
+    "ps synchronous": lambda task: DistributedTrainerParameterServer(1, synchronous=True, cluster=task),
+    "ps replicated": lambda task: DistributedTrainerReplicated(1, cluster=task),
 }
+WITH_SERVER = ("ps", "ps synchronous", "ps replicated")
+"""The rows with a parameter server, in a process of its own."""
 
 
 def main():

@@ -15,7 +15,7 @@ def run_benchmark(script, out, *arguments):
 
 
 def test_cluster_compares_several_processes_with_one_and_with_tensorflow(tmp_path):
-    rows = ["replicated", "alone", "tensorflow"]
+    rows = ["replicated", "ps", "alone", "tensorflow"]
     arguments = ("--networks", "embedding", "--shrink", 1000, "--steps", 3, "--rounds", 2, "--rows", *rows)
 
     figures, printed = run_benchmark("cluster.py", tmp_path / "out.json", *arguments)
@@ -24,7 +24,7 @@ def test_cluster_compares_several_processes_with_one_and_with_tensorflow(tmp_pat
     assert measured["errors"] == {}
     assert list(measured["ratios"]) == rows
     assert measured["ratios"]["replicated"] == 1
-    assert set(measured["over_alone"]) == {"replicated", "tensorflow"}
+    assert set(measured["over_alone"]) == {"replicated", "ps", "tensorflow"}
     assert min(*measured["ratios"].values(), *measured["over_alone"].values()) > 0
     # The rows of both batches, 256 x 16 of 16 floats with their numbers, go to the other process in whole.
     assert measured["sent_bytes"]["replicated"] > 256 * 16 * (16 * 4 + 4)
