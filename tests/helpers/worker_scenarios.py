@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,27 @@ class FailAt(StopAt):
             if self._how == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("the test wants a failure")
+
+
+class Slow(Slope):
+    """Takes long in one step on one worker."""
+
+    def build_graph(self, x: Any, y: Any) -> Any:
+        def wait(step: np.ndarray) -> np.ndarray:
+            if step == 2 and place()[0] == 1:
+                time.sleep(4)
+            return np.float32(1)
+
+        return super().build_graph(
+            x * tf.ensure_shape(tf.numpy_function(wait, [get_global_step_var()], tf.float32), []), y
+        )
+
+
+def straggle() -> int:
+    """Train with a worker that is slow in a step, which others are to notice; return the number of steps."""
+    waits = WaitLimits(heartbeat_secs=0.4, straggler_secs=1.0)
+    with tf.Graph().as_default():
+        return train_slope(Slow(), trainer(waits=waits)).steps
 
 
 def resume(max_epoch: int, towers: int = 1, at: Any = None, how: str = "") -> dict[str, Any]:

@@ -16,7 +16,7 @@ pass a queue once a step in turn, so nobody can be ahead by more than one step, 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tensorflow.compat.v1 as tf
 
@@ -126,6 +126,46 @@ class WorkerGroup:
         return tf.FIFOQueue(_QUEUE_SIZE, list(dtypes), shared_name=shared_name, name="queue")
 
 
+class Arrivals:
+    """Which workers' part of the current step has come, for who wants to know whom a worker waits for.
+
+    It is what `Exchange` gets to have it counted, and serves one exchange of a graph.
+    """
+
+    def __init__(self) -> None:
+        self._counts: list[tf.Variable] = []
+
+    def build(self, group: WorkerGroup) -> None:
+        """Make the counters, in the current graph.
+
+        Creates:
+            A local variable for each worker.
+        """
+        with on_device(group.device()):
+            self._counts = [
+                tf.get_variable(
+                    f"arrivals/worker{rank}",
+                    [],
+                    tf.int64,
+                    tf.zeros_initializer(),
+                    trainable=False,
+                    collections=[tf.GraphKeys.LOCAL_VARIABLES],
+                    use_resource=True,
+                )
+                for rank in range(group.size)
+            ]
+        self._rank = group.rank
+
+    def count(self, rank: int) -> tf.Operation:
+        """Return the operation that counts a worker's part, to be run when it has come."""
+        return self._counts[rank].assign_add(1, read_value=False)
+
+    def missing(self, session: tf.Session) -> list[int]:
+        """Return the ranks of those whose part has not come although this worker's has; from any thread."""
+        counts = session.run(self._counts)
+        return [rank for rank, count in enumerate(counts) if count < counts[self._rank]]
+
+
 @check_arguments
 @dataclass(frozen=True)
 class Exchange:
@@ -135,6 +175,7 @@ class Exchange:
         wire_dtype: ``"float16"`` or ``"bfloat16"``: float32 and float64 are rounded to it for their way between
             workers, once as a summand and once as a sum, and added in float32. None sends them as they are.
         bucket_bytes: the size that a bucket should have, in bytes before rounding. There are at most `MAX_BUCKETS`.
+        arrivals: counts whose part of the first bucket has come, if it is given.
 
     Raises:
         ConfigError: Another dtype, or a size of less than 1.
@@ -142,6 +183,7 @@ class Exchange:
 
     wire_dtype: str | tf.DType | None = None
     bucket_bytes: int = BUCKET_BYTES
+    arrivals: Arrivals | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.wire_dtype is not None:
@@ -200,7 +242,8 @@ def all_reduce_between_workers(
     results: dict[int, Gradient] = {}
     with tf.name_scope(f"exchange_{name}"):
         for number, bucket in enumerate(plan_buckets(grads, order, how.bucket_bytes)):
-            sums = _Parts(group, how, op, f"{name}/{number}").reduce([grads[n] for n in bucket])
+            arrivals = how.arrivals if number == 0 else None
+            sums = _Parts(group, how, op, f"{name}/{number}", arrivals).reduce([grads[n] for n in bucket])
             results.update(zip(bucket, sums, strict=True))
         for n in (n for n in order if is_sparse(grads[n])):
             results[n] = _gather_slices(group, how, op, f"{name}/rows{n}", grads[n])
@@ -249,6 +292,7 @@ class _Parts:
     how: Exchange
     op: ReduceOp
     name: str
+    arrivals: Arrivals | None = None
 
     def reduce(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Reduce N tensors of one dtype."""
@@ -259,21 +303,30 @@ class _Parts:
             joined = tf.concat([tf.reshape(grad, [-1]) for grad in grads], axis=0)
             parts = tf.split(tf.cast(joined, self.how.dtype_on_wire(dtype)), sizes)
         sends = [group.put(f"{self.name}/part", o, self._pieces(parts[o])) for o in group.others]
-        own = self._sum_own(parts[group.rank])
+        summands = [
+            parts[o] if o == group.rank else self._take("part", o, sizes[group.rank], parts[o].dtype)
+            for o in range(group.size)
+        ]
+        with on_device(group.device()):
+            own = sum_tensors(summands, self.op.divisor(group.size))
         with on_device(group.device()):
             own_pieces = self._pieces(own)
         sends += [group.put(f"{self.name}/sum", o, own_pieces) for o in group.others]
         sums = [own if o == group.rank else self._take("sum", o, sizes[o], own.dtype) for o in range(group.size)]
-        with on_device(group.device()), tf.control_dependencies(sends):
+        with on_device(group.device()), tf.control_dependencies([*sends, *self._count(summands)]):
             reduced = tf.split(tf.cast(tf.concat(sums, axis=0), dtype), counts)
             return [tf.reshape(each, grad.shape) for each, grad in zip(reduced, grads, strict=True)]
 
-    def _sum_own(self, part: tf.Tensor) -> tf.Tensor:
-        """Return the sum or mean of the part that this worker owns."""
-        group, size = self.group, int(part.shape.num_elements())
-        summands = [part if o == group.rank else self._take("part", o, size, part.dtype) for o in range(group.size)]
-        with on_device(group.device()):
-            return sum_tensors(summands, self.op.divisor(group.size))
+    def _count(self, summands: Sequence[tf.Tensor]) -> list[tf.Operation]:
+        """Return what counts the parts as they come, this worker's own as it is sent."""
+        if self.arrivals is None:
+            return []
+        self.arrivals.build(self.group)
+        counts = []
+        for rank, part in enumerate(summands):
+            with tf.control_dependencies([part]):
+                counts.append(self.arrivals.count(rank))
+        return counts
 
     def _take(self, what: str, sender: int, size: int, dtype: tf.DType) -> tf.Tensor:
         sizes = _piece_sizes(size, dtype)
@@ -342,8 +395,6 @@ def copy_from_worker(
 
 def _check_gradients(grads: Sequence[Gradient], op: ReduceOp) -> None:
     for n, grad in enumerate(grads):
-        if not isinstance(grad, tf.Tensor | tf.IndexedSlices):
-            raise ReductionError(f"gradient {n} is {shown(grad)}: wanted a tensor or IndexedSlices")
         if not is_sparse(grad) and not grad.shape.is_fully_defined():
             raise ReductionError(
                 f"gradient {n} ({grad.name}) has the shape {grad.shape}, and workers exchange what has a shape that is "

@@ -5,12 +5,12 @@ about to train, begin with the values of worker 0, which alone restores a checkp
 waiting in a step for one that is lost, failed or was told to end.
 """
 
+import dataclasses
 import functools
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
@@ -30,7 +30,7 @@ from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.input_source.base import InputSource
-from tpack.multi_worker.exchange import Exchange, WorkerGroup, copy_from_worker
+from tpack.multi_worker.exchange import Arrivals, Exchange, WorkerGroup, copy_from_worker
 from tpack.multi_worker.replicated import EndSignal, MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.reduction.modes import ReductionMode
@@ -60,7 +60,7 @@ _FROM_OTHERS = (
 
 
 @check_arguments
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class WaitLimits:
     """How long the workers of a training wait for each other.
 
@@ -99,6 +99,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         group: the workers, as what they exchange in the graph needs them.
         peers: the workers, for small values between steps.
         end_signal: by which a worker tells the others, in a step, that it wants to end.
+        arrivals: whose part of the current step has come.
 
     Raises:
         ConfigError: The process is no worker, or from `resolve_cluster`.
@@ -135,6 +136,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         )
         self.is_chief = self.peers.rank == 0
         self.end_signal = EndSignal()
+        self.arrivals = Arrivals()
         self._notes: StepNotes | None = None
         self._request: BaseException | None = None
         self._has_differing_seed = False
@@ -265,6 +267,15 @@ class MultiWorkerTrainer(BuilderTrainer):
         with self.graph.as_default(), tf.device(self.group.tasks[self.group.rank]):
             super().initialize(creator, session_init if self.is_chief else None)
         self._compare_values()
+        self.peers.on_stall(self._awaited)
+
+    def _awaited(self) -> list[int]:
+        """Return whom this worker waits for in its step; called from another thread."""
+        try:
+            return self.arrivals.missing(self.sess)
+        except (RuntimeError, tf.errors.OpError):
+            # The session is closed, or about to be.
+            return []
 
     def _on_server(self, session_creator: SessionCreator) -> WorkerSessionCreator:
         if isinstance(session_creator, WorkerSessionCreator):
@@ -429,7 +440,7 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
-        exchange, reducer = Exchange(wire_dtype), reducer_for_towers(gpus, mode)
+        wanted, reducer = Exchange(wire_dtype), reducer_for_towers(gpus, mode)
 
         def make_builder(group: WorkerGroup) -> GraphBuilder:
             return MultiWorkerReplicatedBuilder(
@@ -437,12 +448,12 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
                 group,
                 average=average,
                 reducer=reducer,
-                exchange=exchange,
+                exchange=dataclasses.replace(wanted, arrivals=self.arrivals),
                 end_signal=self.end_signal,
                 tower_building=tower_building,
             )
 
-        self._settings = {"average": average, "the reducer": reducer.name, "the exchange": repr(exchange)}
+        self._settings = {"average": average, "the reducer": reducer.name, "the exchange": repr(wanted)}
         super().__init__(make_builder, cluster, waits=waits, precision=precision, compile=compile)
 
     def _facts(self) -> dict[str, Any]:

@@ -1,0 +1,119 @@
+"""What workers do in tests of the exchange and of servers, beside `tests.helpers.worker_scenarios`."""
+
+import functools
+import os
+import socket
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.cluster.member import ClusterMember
+from tpack.cluster.peers import Peers, connect_peers
+from tpack.cluster.ports import parse_address
+from tpack.cluster.resolver import resolve_cluster
+from tpack.errors import TpackError
+from tpack.multi_worker.exchange import Exchange, WorkerGroup, all_reduce_between_workers, copy_from_worker
+from tpack.multi_worker.servers import WorkerSessionCreator, start_server, task_device
+from tpack.tower.grads import ReduceOp
+
+STEPS = 3
+
+
+def gradients_of(rank: int, step: int, dtype: str) -> list[np.ndarray]:
+    """Return a worker's dense gradients in a step: of odd shapes, a scalar, nothing, and more than one bucket."""
+    rng = np.random.default_rng([rank, step])
+    return [rng.normal(size=shape).astype(dtype) for shape in [(5, 3), (), (0, 4), (1001,), (7,)]]
+
+
+def rows_of(rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return values and indices of a worker's sparse gradient: another number of rows on each, one of them twice."""
+    indices = np.arange(rank + 2) // 2
+    return (np.ones([rank + 2, 2]) * (rank + 1)).astype("float32"), indices
+
+
+def exchange_once(member: ClusterMember, peers: Peers, run: str, op: str, wire_dtype: str | None) -> list[Any]:
+    """Exchange gradients for some steps; return what came out of each."""
+    group = WorkerGroup.of_member(member, run)
+    with tf.Graph().as_default():
+        step = tf.placeholder(tf.int32, [])
+        dense = [
+            tf.ensure_shape(tf.gather(tf.constant(np.stack(steps)), step), steps[0].shape)
+            for dtype in ("float32", "float64")
+            for steps in zip(*(gradients_of(group.rank, number, dtype) for number in range(STEPS)), strict=True)
+        ]
+        values, indices = rows_of(group.rank)
+        sparse = tf.IndexedSlices(tf.constant(values) * (1.0 + tf.cast(step, tf.float32)), tf.constant(indices))
+        how = Exchange(wire_dtype, bucket_bytes=2000)
+        reduced = all_reduce_between_workers(group, [*dense, sparse], ReduceOp(op), exchange=how)
+        creator = WorkerSessionCreator(member, before_connecting=functools.partial(peers.barrier, "servers"))
+        with creator.create_session() as session:
+            found = [session.run(reduced, {step: number}) for number in range(STEPS)]
+            peers.barrier("the end")
+    return [[(each.values, each.indices) if hasattr(each, "indices") else each for each in step] for step in found]
+
+
+def copy_once(member: ClusterMember, peers: Peers) -> dict[str, Any]:
+    """Copy variables from worker 1, twice in one session."""
+    group = WorkerGroup.of_member(member, "copies")
+    with tf.Graph().as_default():
+        start = tf.constant([float(group.rank), 1.0])
+        variables = [
+            tf.get_variable("resource", initializer=start, use_resource=True),
+            tf.get_variable("ref", initializer=start * 2, use_resource=False),
+        ]
+        copy = copy_from_worker(group, variables, root=1)
+        creator = WorkerSessionCreator(member, before_connecting=functools.partial(peers.barrier, "servers"))
+        with creator.create_session() as session:
+            unset = [bool(session.run(tf.is_variable_initialized(variable))) for variable in variables]
+            session.run([variable.initializer for variable in variables])
+            session.run(copy)
+            session.run(copy)
+            copied = session.run(variables)
+            peers.barrier("the end")
+    return {"unset": unset, "copied": copied, "device": variables[0].device}
+
+
+def exchange() -> dict[str, Any]:
+    """Exchange in several ways, one after the other in one process, as several trainings would."""
+    member = resolve_cluster()
+    with connect_peers(member) as peers:
+        found: dict[str, Any] = {
+            f"{op} {wire_dtype}": exchange_once(member, peers, f"run {op} {wire_dtype}", op, wire_dtype)
+            for op, wire_dtype in [("sum", None), ("mean", None), ("mean", "bfloat16")]
+        }
+        found["copies"] = copy_once(member, peers)
+        found["again"] = copy_once(member, peers)
+        found["server"] = _look_at_server(member)
+        peers.barrier("all is looked at")
+    return found
+
+
+def _look_at_server(member: ClusterMember) -> dict[str, Any]:
+    """Find out where the others' servers can be reached, and what starting another one says."""
+    _, port = parse_address(member.workers[1 - (member.rank or 0)], "the other's address")
+    found: dict[str, Any] = {"there": _connects("127.0.0.1", port), "elsewhere": _connects("127.0.0.2", port)}
+    found["same"] = start_server(member) is start_server(member)
+    found["more devices"] = _error(lambda: start_server(member, num_cpu_devices=9))
+    taken = ClusterMember({"worker": tuple(reversed(member.workers))}, "worker", member.rank or 0)
+    found["port in use"] = _error(lambda: start_server(taken))
+    found["devices"] = [task_device(member), task_device(member, 1)]
+    return found
+
+
+def _connects(host: str, port: int) -> bool:
+    with socket.socket() as connection:
+        connection.settimeout(0.3)
+        try:
+            connection.connect((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def _error(function: Any) -> str:
+    try:
+        function()
+    except TpackError as error:
+        return f"{type(error).__name__}: {error}"
+    return f"nothing, in process {os.getpid()}"

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.exchange_scenarios import STEPS, gradients_of, rows_of
+from tests.helpers.worker_job import run_workers, values_of
+from tpack.cluster.member import ClusterMember
+from tpack.errors import ConfigError, ReductionError
+from tpack.multi_worker.exchange import (
+    MAX_BUCKETS,
+    Exchange,
+    WorkerGroup,
+    all_reduce_between_workers,
+    copy_from_worker,
+    plan_buckets,
+)
+from tpack.tower.grads import ReduceOp
+
+WORKERS = 3
+ALONE = WorkerGroup(["/job:worker/task:0"], 0, "run")
+PAIR = WorkerGroup(["/job:worker/task:0", "/job:worker/task:1"], 0, "run")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What each of three workers returns that has exchanged in several ways."""
+    directory = tmp_path_factory.mktemp("exchange")
+    return values_of(run_workers("tests.helpers.exchange_scenarios.exchange", WORKERS, directory))
+
+
+@pytest.mark.parametrize(("name", "divisor", "tolerance"), [
+    ("sum None", 1, 1e-6), ("mean None", WORKERS, 1e-6), ("mean bfloat16", WORKERS, 2e-2),
+])  # fmt: skip
+def test_each_worker_gets_the_sum_of_all(found, name, divisor, tolerance):
+    for step in range(STEPS):
+        wanted = [
+            sum(gradients_of(rank, step, dtype)[n] for rank in range(WORKERS)) / divisor
+            for dtype in ("float32", "float64")
+            for n in range(5)
+        ]
+        *dense, _ = found[0][name][step]
+        for got, want in zip(dense, wanted, strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, atol=tolerance)
+        for other in found[1:]:
+            assert all(np.array_equal(*pair) for pair in zip(dense, other[name][step][:-1], strict=True))
+
+
+@pytest.mark.parametrize(("name", "divisor"), [("sum None", 1), ("mean None", WORKERS)])
+def test_each_worker_gets_the_rows_of_all_by_rank(found, name, divisor):
+    for step in range(STEPS):
+        values, indices = zip(*map(rows_of, range(WORKERS)), strict=True)
+        for worker in found:
+            got_values, got_indices = worker[name][step][-1]
+            np.testing.assert_allclose(got_values, np.concatenate(values) * (1 + step) / divisor, rtol=1e-6)
+            assert np.array_equal(got_indices, np.concatenate(indices))
+
+
+@pytest.mark.parametrize("name", ["copies", "again"])
+def test_variables_are_copied_from_one_worker_and_begin_without_a_value(found, name):
+    for rank, worker in enumerate(found):
+        assert worker[name]["unset"] == [False, False]
+        assert np.array_equal(worker[name]["copied"], [[1.0, 1.0], [2.0, 2.0]])
+        assert worker[name]["device"] == f"/job:worker/task:{rank}"
+
+
+def test_servers_are_reached_at_their_address_only(found):
+    for worker in found[:2]:
+        assert worker["server"]["there"]
+        assert not worker["server"]["elsewhere"]
+
+
+def test_a_process_has_one_server(found):
+    server = found[0]["server"]
+    assert server["same"]
+    assert server["devices"] == ["/job:worker/task:0", "/job:worker/task:1"]
+    assert "9 CPU devices are wanted, and the server of this process" in server["more devices"]
+    assert "ClusterError: worker 0 cannot start its TensorFlow server at " in server["port in use"]
+    assert "cannot be used (Address already in use)" in server["port in use"]
+
+
+def tensors(*shapes, dtype="float32"):
+    return [tf.zeros(shape, dtype) for shape in shapes]
+
+
+def test_buckets_are_neighbours_of_about_as_many_bytes(graph):
+    grads = [*tensors([100], [100], [200], [400]), *tensors([50], dtype="float64")]
+    assert plan_buckets(grads, [3, 2, 4, 1, 0], 1600) == [[3], [4], [2, 1, 0]]
+    assert plan_buckets(grads, [0, 1, 2, 3, 4], 10**9) == [[0, 1, 2, 3], [4]]
+    many = tensors(*[[10]] * 100)
+    assert len(plan_buckets(many, range(100), 1)) == MAX_BUCKETS
+    assert sum(plan_buckets(many, range(100), 1), []) == list(range(100))
+
+
+def test_empty_gradients_are_in_a_bucket_too(graph):
+    assert plan_buckets(tensors([0], [0, 3]), [0, 1], 100) == [[0, 1]]
+
+
+def test_one_worker_keeps_its_gradients(graph):
+    grads = tensors([3], [])
+    assert all_reduce_between_workers(ALONE, grads) == grads
+    assert copy_from_worker(ALONE, []).type == "NoOp"
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "words"),
+    [
+        (lambda: [tf.placeholder(tf.float32, [None])], {}, "workers exchange what has a shape that is known"),
+        (lambda: tensors([2], dtype="int32"), {}, "is of int32, which has no mean"),
+        (lambda: tensors([2], dtype="bool"), {"op": ReduceOp.SUM}, "is of bool, which has no sum"),
+        (lambda: tensors([2], [3]), {"ready_order": [0, 0]}, "wanted an order of 2 gradients, each once"),
+    ],
+    ids=["no shape", "integer", "boolean", "order"],
+)
+def test_what_cannot_be_exchanged_is_an_error(graph, make, options, words):
+    grads = make()
+    count = len(graph.get_operations())
+    with pytest.raises(ReductionError, match=words):
+        all_reduce_between_workers(PAIR, grads, **options)
+    assert len(graph.get_operations()) == count
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Exchange("float32"), "wanted float16 or bfloat16 as the wire_dtype"),
+        (lambda: Exchange(bucket_bytes=0), "bucket_bytes"),
+        (lambda: WorkerGroup(["/job:worker/task:0"], 1, "run"), "rank"),
+        (lambda: WorkerGroup(["/job:worker/task:0"], 0, ""), "run"),
+        (lambda: WorkerGroup.of_member(ClusterMember({"ps": ("a:1",), "worker": ("b:1",)}, "ps"), "run"), "wanted a w"),
+    ],
+    ids=["wire", "bucket", "rank", "run", "ps"],
+)
+def test_wrong_settings_are_refused(make, words):
+    with pytest.raises(ConfigError, match=words):
+        make()
