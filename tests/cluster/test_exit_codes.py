@@ -28,7 +28,7 @@ def test_launchers_read_the_last_words():
         "worker 1 was lost",
     ):
         assert lost_by(words) == ()
-    assert last_words(ClusterError("steps"), 0) == "Worker 0 ends with code 1: steps"
+    assert last_words(ClusterError("steps"), 0) == "Rank 0 ends with code 1: steps"
 
 
 SCRIPT = """

@@ -16,7 +16,7 @@ EXIT_PEER_LOST = 75
 """The exit code of a worker that ends since another was lost: EX_TEMPFAIL of sysexits.h, try again."""
 
 _EXIT_FAILED = 1
-_LAST_WORDS = re.compile(r"Worker \d+ ends with code 75, since it has lost workers? ([\d, ]+)\b")
+_LAST_WORDS = re.compile(r"Rank \d+ ends with code 75, since it has lost ranks? ([\d, ]+)\b")
 _LAST_SECS = 10.0
 
 
@@ -33,20 +33,22 @@ def exit_code(error: BaseException, rank: int) -> int:
 def last_words(error: BaseException, rank: int) -> str:
     """Return what a worker logs last, by which launchers know whom it has lost.
 
+    It speaks of ranks, which launchers number over all processes, parameter servers after the workers.
+
     Args:
         error: what was raised.
         rank: the number of the worker.
     """
     code = exit_code(error, rank)
-    ends = f"Worker {rank} ends with code {code}"
+    ends = f"Rank {rank} ends with code {code}"
     if code != EXIT_PEER_LOST or not isinstance(error, PeerLostError):
         return f"{ends}: {error}"
-    lost = f"worker{'s' if len(error.ranks) > 1 else ''} {', '.join(map(str, error.ranks))}"
+    lost = f"rank{'s' if len(error.ranks) > 1 else ''} {', '.join(map(str, error.ranks))}"
     return f"{ends}, since it has lost {lost}."
 
 
 def lost_by(line: str) -> tuple[int, ...]:
-    """Return whom a worker has lost, from a line of its log; nothing if the line does not say it.
+    """Return the ranks that a worker has lost, from a line of its log; nothing if the line does not say it.
 
     Args:
         line: what it printed.

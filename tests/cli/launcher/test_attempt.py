@@ -106,15 +106,15 @@ while not os.path.exists("there"): time.sleep(0.01)
 print({words!r}.format(os.environ["RANK"]), flush=True)
 sys.exit(75)
 """
-WORDS = "ERR Worker {} ends with code 75, since it has lost worker 0."
-OTHER_WORDS = "ERR Worker 0 ends with code 75, since it has lost workers 1, 2."
+WORDS = "ERR Rank {} ends with code 75, since it has lost rank 0."
+OTHER_WORDS = "ERR Rank 0 ends with code 75, since it has lost ranks 1, 2."
 
 
 @pytest.mark.parametrize(
     ("culprit", "words", "text", "code", "lost"),
     [
-        ("os.kill(os.getpid(), signal.SIGSTOP)", WORDS, "was lost, as workers 1, 2 told; it was stopped", None, {0}),
-        ("time.sleep(1000)", "", "was lost, as workers 1, 2 told; it was stopped", None, {0}),
+        ("os.kill(os.getpid(), signal.SIGSTOP)", WORDS, "was lost, as ranks 1, 2 told; it was stopped", None, {0}),
+        ("time.sleep(1000)", "", "was lost, as ranks 1, 2 told; it was stopped", None, {0}),
         ("time.sleep(0.5); sys.exit(4)", WORDS, "ended with exit code 4", 4, set()),
         (f"print({OTHER_WORDS!r}); sys.exit(75)", WORDS, "was lost by others and has lost them too", None, set()),
     ],
@@ -128,3 +128,12 @@ def test_who_was_lost_is_named_and_not_who_survived(console, monkeypatch, culpri
     done.run()
     assert text in done.failure.text
     assert (done.failure.process.rank, done.failure.code, done.lost) == (0, code, lost)
+
+
+def test_a_parameter_server_that_ends_for_a_lost_worker_has_not_failed(console):
+    script = SURVIVORS.format(culprit="signal.pause()", words=WORDS)
+    job = Job([sys.executable, "-u", "-S", "-c", script], console.directory, {})
+    done = Attempt(job, make_plan((Host(),) * 2, 1, False), console)
+    done.run()
+    assert "was lost, as ranks 1, 2 told" in done.failure.text
+    assert (done.failure.process.rank, done.lost) == (0, {0})

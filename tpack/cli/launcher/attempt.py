@@ -23,7 +23,6 @@ from tpack.cli.launcher.console import Console
 from tpack.cli.launcher.link import Link, Machines, ReachedMachines
 from tpack.cli.launcher.plan import Host, Process, environment_of
 from tpack.cluster.exit_codes import EXIT_PEER_LOST, lost_by
-from tpack.cluster.hub import workers
 from tpack.utils.child_process import cause_of_death
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -266,7 +265,7 @@ class Attempt:
         link.running.discard(process.rank)
         if code == 0 or self._is_ending:
             return
-        if code == EXIT_PEER_LOST and process.is_worker:
+        if code == EXIT_PEER_LOST:
             self._survivors.add(process.rank)
             known = process.rank in self._accused
             self._blame_at = min(self._blame_at, time.monotonic() + (_TOLD_SECS if known else _UNTOLD_SECS))
@@ -276,15 +275,15 @@ class Attempt:
         self._fail(Failure(report.get("failed") or cause_of_death(code), process, code))
 
     def _blame(self) -> None:
-        """Name the worker that the others have lost, once it is clear that it does not end by itself."""
-        running = {rank for link in self._links for rank in link.running if self._plan[rank].is_worker}
+        """Name the process that the others have lost, once it is clear that it does not end by itself."""
+        running = {rank for link in self._links for rank in link.running if self._plan[rank].job != "evaluator"}
         if running and time.monotonic() < self._blame_at:
             return
         votes = Counter(rank for accused in self._accused.values() for rank in accused if rank < len(self._plan))
         named = sorted(votes.keys() - self._survivors) or sorted(running)
-        told = workers(self._survivors)
+        told = f"rank{'s' if len(self._survivors) > 1 else ''} {', '.join(map(str, sorted(self._survivors)))}"
         if named:
-            self.lost |= set(named)
+            self.lost |= {rank for rank in named if self._plan[rank].is_worker}
             text = f"was lost, as {told} told; it was stopped, or hung, or was cut off"
         else:
             # Each side of a cut takes the other for lost. Most are on the side of those that go on.
