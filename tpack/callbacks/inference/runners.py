@@ -167,8 +167,8 @@ class InferenceRunnerBase(Callback):
 
     def _merge(self, peers: Peers) -> None:
         """Let each inferencer have what those of all workers have accumulated."""
-        states = [inf.state() for inf in self._infs]
-        by_worker = peers.gather(f"evaluation by {self}", states, timeout_secs=LONG_WAIT_SECS)
+        own = [inf.state() for inf in self._infs]
+        by_worker = peers.gather(f"evaluation by {self}", own, timeout_secs=LONG_WAIT_SECS)
         for inf, states in zip(self._infs, zip(*by_worker, strict=True), strict=True):
             inf.merge(states)
 

@@ -8,7 +8,7 @@ all, and callbacks that decide by it decide the same everywhere.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -23,7 +23,12 @@ from tpack.utils.argtools import log_once
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_choice, check_number
 
-_RULES = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
+_RULES: dict[str, Callable[[Sequence[float]], np.generic]] = {
+    "sum": np.sum,
+    "mean": np.mean,
+    "max": np.max,
+    "min": np.min,
+}
 _SCALARS_KEY = "SCALARS_OF_WORKERS"
 
 
