@@ -17,7 +17,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Trainers": {
         "train": (
-            "AsyncMultiGPUTrainer BuilderTrainer MultiWorkerTrainerReplicated NoOpTrainer SimpleTrainer "
+            "AsyncMultiGPUTrainer BuilderTrainer DistributedTrainerParameterServer DistributedTrainerReplicated "
+            "MultiWorkerTrainerReplicated NoOpTrainer SimpleTrainer "
             "SingleCostTrainer StrategyTrainer SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical "
             "SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated TowerTrainer Trainer WaitLimits"
         ),

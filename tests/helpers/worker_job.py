@@ -33,19 +33,26 @@ class Outcome:
 
 
 def run_workers(
-    scenario: str, num_workers: int, directory: Path, *, by: str = "RANK", arguments: Mapping[str, Any] | None = None
+    scenario: str,
+    num_workers: int,
+    directory: Path,
+    *,
+    by: str = "RANK",
+    num_ps: int = 0,
+    arguments: Mapping[str, Any] | None = None,
 ) -> list[Outcome]:
-    """Run a function of `SCENARIOS` in each of several workers.
+    """Run a function of `SCENARIOS` in each of several workers, and in parameter servers, which come after them.
 
     Args:
-        scenario: its name.
+        scenario: its name; that of another module with the module's before it.
         num_workers: how many workers.
         directory: where the workers' files go; each has it as its working directory.
         by: what says who a worker is: ``"RANK"`` or ``"TF_CONFIG"``.
+        num_ps: how many parameter servers; ``"TF_CONFIG"`` alone can say who they are.
         arguments: what the function gets, in what JSON can hold.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    told = json.dumps([scenario, num_workers, by, dict(arguments or {})])
+    told = json.dumps([scenario, num_workers, num_ps, by, dict(arguments or {})])
     done = preloaded.run(Path(__file__), [told], cwd=directory, module=SCENARIOS)
     assert done.returncode == 0, done.stderr
     return [_outcome(directory, rank, code) for rank, code in enumerate(json.loads(done.stdout.splitlines()[-1]))]
@@ -63,20 +70,21 @@ def _outcome(directory: Path, rank: int, code: int) -> Outcome:
     return Outcome(code, value, (directory / f"output{rank}").read_text())
 
 
-def _main(scenario: str, num_workers: int, by: str, arguments: dict[str, Any]) -> list[int]:
+def _main(scenario: str, num_workers: int, num_ps: int, by: str, arguments: dict[str, Any]) -> list[int]:
     """Fork the workers and wait for them; return their exit codes."""
     # Not before this process is a fork itself: the ports stay reserved as long as it lives.
     ports = import_module("tpack.cluster.ports")
-    reservations = [ports.PortReservation() for _ in range(num_workers + 1)]
+    reservations = [ports.PortReservation() for _ in range(num_workers + num_ps + 1)]
     addresses = [f"127.0.0.1:{each.port}" for each in reservations]
     processes = {}
-    for rank in range(num_workers):
+    cluster = {"worker": addresses[:num_workers]} | ({"ps": addresses[num_workers:-1]} if num_ps else {})
+    for rank in range(num_workers + num_ps):
+        job, index = ("worker", rank) if rank < num_workers else ("ps", rank - num_workers)
         place = {
             "RANK": {"RANK": rank, "WORLD_SIZE": num_workers, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": num_workers},
             "TF_CONFIG": {
-                "TF_CONFIG": json.dumps(
-                    {"cluster": {"worker": addresses[:-1]}, "task": {"type": "worker", "index": rank}}
-                )
+                "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": job, "index": index}}),
+                "TEST_RANK": rank,
             },
         }[by]
         master = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": reservations[-1].port}
@@ -95,7 +103,8 @@ def _work(scenario: str, rank: int, environment: dict[str, str], arguments: dict
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.environ.update(environment)
-        value = getattr(import_module(SCENARIOS), scenario)(**arguments)
+        module, _, name = scenario.rpartition(".")
+        value = getattr(import_module(module or SCENARIOS), name)(**arguments)
         Path(f"value{rank}").write_bytes(pickle.dumps(value))
         code = 0
     except SystemExit as end:

@@ -27,6 +27,7 @@ def apply_once(
     member: ClusterMember,
     end_signal: EndSignal,
     *,
+    then: Callable[[], Sequence[tf.Operation]] = tuple,
     after: Callable[[], Sequence[tf.Operation]] = tuple,
 ) -> tf.Operation:
     """Average the gradients of all workers on the servers, apply them once, and let all workers go on.
@@ -36,6 +37,7 @@ def apply_once(
         optimizer: worker 0's applies them.
         member: this process.
         end_signal: what workers want beside that; the token tells it to all.
+        then: builds what worker 0 does when the variables have been updated, before any worker goes on.
         after: builds what a worker does when the variables have been updated, before its step is over.
 
     Returns:
@@ -50,7 +52,9 @@ def apply_once(
             means = [(_mean(gradient, variable, others), variable) for gradient, variable in pairs]
         end_signal.told = tf.add_n([said, *(_receive_word(rank) for rank in others)])
         update = optimizer.apply_gradients(means, name="apply_gradients")
-        steps = [update, *_release(end_signal.told, others, update)]
+        with tf.control_dependencies([update]):
+            updates = [update, *then()]
+        steps = [*updates, *_release(end_signal.told, others, updates)]
     else:
         with tf.name_scope("send_gradients"):
             sent = [_send(gradient, variable, member.rank) for gradient, variable in pairs]
@@ -109,9 +113,9 @@ def _receive_word(rank: int) -> tf.Tensor:
         return _scalar_queue("word", rank).dequeue()
 
 
-def _release(told: tf.Tensor, others: Sequence[int], update: tf.Operation) -> list[tf.Operation]:
+def _release(told: tf.Tensor, others: Sequence[int], updates: Sequence[tf.Operation]) -> list[tf.Operation]:
     """Return the operations by which worker 0 lets the others end their step."""
-    with tf.name_scope("release_workers"), on_device(FIRST_SERVER), tf.control_dependencies([update]):
+    with tf.name_scope("release_workers"), on_device(FIRST_SERVER), tf.control_dependencies(updates):
         return [_scalar_queue("token", rank).enqueue(told) for rank in others]
 
 

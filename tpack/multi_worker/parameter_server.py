@@ -23,6 +23,7 @@ from tpack.multi_worker.progress import Progress
 from tpack.multi_worker.replicated import EndSignal
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
+from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.devices import LeastLoaded
 from tpack.tower.grads import ReduceOp
@@ -170,7 +171,7 @@ class ParameterServerBuilder(DataParallelBuilder):
             optimizer_fn: see `GraphBuilder.build`.
 
         Returns:
-            The train op and the K towers.
+            The train op, which counts the global step where it is synchronous, and the K towers.
 
         Shapes:
             K x N gradients are averaged to N in each of W workers; synchronously, W x N to N on the servers.
@@ -197,7 +198,15 @@ class ParameterServerBuilder(DataParallelBuilder):
             pairs = average_in_worker(align_shared_gradients(towers.outputs))
             optimizer = check_optimizer(optimizer_fn())
             if self._progress is None:
-                train_op = apply_once(pairs, optimizer, self._placement.member, self._end_signal)
+                # All workers know which step comes next, when they begin it.
+                step = get_global_step_var()
+                train_op = apply_once(
+                    pairs,
+                    optimizer,
+                    self._placement.member,
+                    self._end_signal,
+                    then=lambda: [step.assign_add(1, read_value=False)],
+                )
             else:
                 update = optimizer.apply_gradients(pairs, name="apply_gradients")
                 train_op = self._progress.build(update, self._end_signal)

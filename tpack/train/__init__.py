@@ -3,6 +3,7 @@
 from tpack.errors import StopTraining
 from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS, TrainConfig
+from tpack.train.distributed import DistributedTrainerParameterServer, DistributedTrainerReplicated
 from tpack.train.interface import launch_train_with_config
 from tpack.train.loop import TrainLoop
 from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
@@ -31,6 +32,8 @@ __all__ = [
     "AsyncMultiGPUTrainer",
     "AutoResumeTrainConfig",
     "BuilderTrainer",
+    "DistributedTrainerParameterServer",
+    "DistributedTrainerReplicated",
     "ModelDesc",
     "ModelDescBase",
     "MultiWorkerTrainerReplicated",

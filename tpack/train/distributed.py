@@ -257,7 +257,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
 
         self._settings = {"synchronous": synchronous, "max_staleness": max_staleness, "caching_device": caching_device}
         super().__init__(make_builder, server, cluster=cluster, waits=waits, precision=precision)
-        if not self.serves and not self.is_chief:
+        if not self.serves and (synchronous or not self.is_chief):
             self._step_counter = FollowingStepCounter(self.loop)
 
     def _facts(self) -> dict[str, Any]:
@@ -362,7 +362,7 @@ class DistributedTrainerReplicated(DistributedTrainer):
 
 
 class FollowingStepCounter(StepCounter):
-    """Counts the steps of a worker that shares its global step with the chief, which counts there."""
+    """Counts the steps of a worker whose global step lies on a server, where something else counts it."""
 
     def _setup_graph(self) -> None:
         super()._setup_graph()
