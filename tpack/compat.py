@@ -68,6 +68,7 @@ __all__ = [
     "only_in",
     "optimizer_that_applies",
     "run_after",
+    "serialized_graph",
     "set_initial_value",
     "shown_strategy",
     "swap_graph_state",
@@ -494,6 +495,13 @@ class RandomSeeds:
         """Go on as if so many more had been given."""
         if count:
             random_seed._graph_to_seed_dict[self._graph] = self.num_given + count
+
+
+def serialized_graph(graph: tfv1.Graph) -> bytes:
+    """Return the ``GraphDef`` of a graph, without shapes, as it is written to files."""
+    with graph._lock, c_api_util.tf_buffer() as buffer, graph._c_graph.get() as c_graph:
+        pywrap_tf_session.TF_GraphToGraphDef(c_graph, buffer)
+        return bytes(pywrap_tf_session.TF_GetBuffer(buffer))
 
 
 def add_nodes(

@@ -35,6 +35,20 @@ def test_scalars_events_and_graph_are_written(graph, log_dir, tmp_path, in_logge
     assert not [e for e in events if e.HasField("session_log")]
 
 
+def test_a_large_graph_is_written_without_shapes(tmp_path, monkeypatch):
+    for name, most in (("small", 10_000), ("large", 1)):
+        monkeypatch.setattr("tpack.callbacks.monitors.writers._MOST_WITH_SHAPES", most)
+        with tf.Graph().as_default():
+            run(tmp_path / name)
+    small, large = (
+        next(tf.GraphDef.FromString(e.graph_def) for e in read_events(tmp_path / name) if e.graph_def)
+        for name in ("small", "large")
+    )
+    assert any("_output_shapes" in node.attr for node in small.node)
+    assert not any("_output_shapes" in node.attr for node in large.node)
+    assert [node.name for node in small.node] == [node.name for node in large.node]
+
+
 def test_resumed_run_marks_where_it_starts(graph, tmp_path):
     run(tmp_path, epochs=(3, 3), global_step=6)
     marks = [e for e in read_events(tmp_path) if e.HasField("session_log")]

@@ -11,17 +11,22 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.send_stat import CommandTemplate, run_command
+from tpack.compat import serialized_graph
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_number
+
+_MOST_WITH_SHAPES = 10_000
+"""How many operations a graph has at most for the shapes of all to be written with it."""
 
 
 @check_arguments
 class TFEventWriter(MonitorBase):
     """Write summaries, events and the graph to TensorFlow event files.
 
-    A run that resumes tells TensorBoard to forget what a former run wrote after the step at which it resumes.
+    A run that resumes tells TensorBoard to forget what a former run wrote after the step at which it resumes. The
+    shapes of tensors are written with graphs of up to 10,000 operations; to find out more would take seconds.
 
     Args:
         logdir: the directory, wherever TensorFlow can write, such as ``gs://``; the logger's directory unless given.
@@ -56,13 +61,19 @@ class TFEventWriter(MonitorBase):
         if self._logdir is None:
             return
         self._writer = self._open_file()
-        self._writer.add_graph(self.graph)
+        self._write_graph(self._writer)
         if self.global_step > 0:
             start = tf.SessionLog(status=tf.SessionLog.START)
             self._writer.add_session_log(start, self.global_step + 1)
         for summary in self._early:
             self.process_summary(summary)
         self._early.clear()
+
+    def _write_graph(self, writer: tf.summary.FileWriter) -> None:
+        if len(self.graph.get_operations()) <= _MOST_WITH_SHAPES:
+            writer.add_graph(self.graph)
+        else:
+            writer.add_event(tf.Event(wall_time=time.time(), graph_def=serialized_graph(self.graph)))
 
     def _open_file(self) -> tf.summary.FileWriter:
         # A file's name has its time in seconds: of two in one second the later one would take the place of the other
