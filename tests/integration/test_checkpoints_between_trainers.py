@@ -58,7 +58,7 @@ class Values(Callback):
         return self.trainer.sess.run({v.op.name: v for v in tf.global_variables() + tf.local_variables()})
 
 
-def train(trainer, towers, directory, load):
+def train(trainer, towers, directory, load, **options):
     """Make some steps and return what was read, with the path of the checkpoint."""
     values = Values()
 
@@ -76,7 +76,7 @@ def train(trainer, towers, directory, load):
             steps_per_epoch=STEPS,
             max_epoch=1,
         )
-        launch_train_with_config(config, SimpleTrainer() if towers == 1 else TRAINERS[trainer](towers))
+        launch_train_with_config(config, SimpleTrainer() if towers == 1 else TRAINERS[trainer](towers, **options))
     return values, tf.train.latest_checkpoint(str(directory))
 
 
@@ -110,3 +110,22 @@ def test_checkpoints_move_between_numbers_of_towers(trainer, tmp_path):
             assert (values.before[name] != values.after[name]).any(), name
         assert values.after["global_step"] == STEPS * (number + 1)
         checkpoint = saved
+
+
+def test_checkpoints_of_copied_towers_are_those_of_built_ones(tmp_path):
+    def runs(how, load):
+        return train("replicated", 3, tmp_path / f"{how}_{load is not None}_{len(done)}", load, tower_building=how)
+
+    done = []
+    for how in ("build", "copy"):
+        done.append(runs(how, None))
+    for how in ("build", "copy"):
+        for _, checkpoint in done[:2]:
+            done.append(runs(how, checkpoint))
+            assert_loaded(done[-1][0], checkpoint, 3)
+    first, resumed = ([values.after for values, _ in part] for part in (done[:2], done[2:]))
+    for same in (first, resumed):
+        for others in same[1:]:
+            assert others.keys() == same[0].keys()
+            assert [name for name in others if not np.array_equal(others[name], same[0][name])] == []
+    assert [values.after["global_step"] for values, _ in done] == [STEPS] * 2 + [2 * STEPS] * 4

@@ -1,0 +1,110 @@
+"""The models of the examples and scripts, built with towers that are copied and without, to be compared."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.copied_graphs import described
+from tests.helpers.source import ROOT
+from tpack.errors import GraphBuildError
+from tpack.graph_builder.base import GraphBuilder
+from tpack.graph_builder.cost import GradientOptions, make_grad_fn
+from tpack.graph_builder.model_desc import ModelDesc
+from tpack.tower.tower_func import TowerFunc
+
+SCRIPTS = "tests.integration.scripts"
+
+
+def _script(name: str, model: str = "Model", *args: Any) -> Callable[[], ModelDesc]:
+    return lambda: getattr(importlib.import_module(f"{SCRIPTS}.{name}"), model)(*args)
+
+
+def _example(folder: str, name: str) -> Any:
+    path = str(ROOT / folder)
+    sys.path.insert(0, path)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(path)
+
+
+def _imagenet() -> ModelDesc:
+    network = _example("examples/imagenet", "resnet_model").ResNet(18)
+    model: ModelDesc = _example("examples/imagenet", "imagenet_model").ImageNetModel(network, size=64)
+    return model
+
+
+MODELS: dict[str, Callable[[], ModelDesc]] = {
+    "digits": lambda: _example("examples", "digits").DigitModel(),
+    "imagenet": _imagenet,
+    "siamese": _script("siamese", "SiameseModel"),
+    "siamese, frozen": _script("siamese", "FineTuneModel"),
+    "cifar_resnet": _script("cifar_resnet", "Model", 1),
+    "cifar_augmented": _script("cifar_augmented", "Model", 10),
+    "dorefa": _script("dorefa", "Model", 1, 2),
+    **{
+        name: _script(name)
+        for name in (
+            "char_rnn",
+            "dqn",
+            "edges",
+            "house_numbers",
+            "keras_layers",
+            "mnist_convnet",
+            "restoration",
+            "segmentation",
+            "steering",
+        )
+    },
+}
+
+NOT_COPIED = {
+    "dorefa": "makes operations outside of the tower's name scope",
+    "siamese, frozen": "makes operations outside of the tower's name scope",
+    "keras_layers": "value differs",
+    "steering": "uses what differs from tower to tower: name",
+}
+"""The models that cannot be copied, and why."""
+
+
+def build_model(make: Callable[[], ModelDesc], builder: GraphBuilder) -> tf.Graph:
+    """Build a model and its train op; return the graph."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        model = make()
+        tf.train.get_or_create_global_step()
+        signature = model.get_input_signature()
+        whole = [tf.placeholder(spec.dtype, spec.shape, f"whole_{spec.name}") for spec in signature]
+        optimizers: list[tf.train.Optimizer] = []
+
+        def optimizer_fn() -> tf.train.Optimizer:
+            if not optimizers:
+                optimizers.append(model.get_optimizer())
+            return optimizers[0]
+
+        tower_func = TowerFunc(model.build_graph, signature)
+        grad_fn = make_grad_fn(lambda: [*map(tf.identity, whole)], tower_func, optimizer_fn, GradientOptions())
+        builder.build(grad_fn, optimizer_fn)
+    return graph
+
+
+def reason_or_difference(
+    make: Callable[[], ModelDesc], builder: Callable[[str], GraphBuilder]
+) -> tuple[str, list[str]]:
+    """Return why a model is not copied, empty if it is, and the names of nodes by which the graphs differ.
+
+    Args:
+        make: makes the model.
+        builder: makes a builder for ``"copy"`` or ``"build"``.
+    """
+    try:
+        copied = described(build_model(make, builder("copy")))
+    except GraphBuildError as error:
+        return str(error), []
+    built = described(build_model(make, builder("build")))
+    nodes = [each["nodes"] for each in (copied, built)]
+    differ = sorted(name for name in nodes[0].keys() | nodes[1].keys() if nodes[0].get(name) != nodes[1].get(name))
+    return "", differ + [key for key in copied if copied[key] != built[key]]
