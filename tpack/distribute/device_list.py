@@ -85,7 +85,7 @@ class DeviceListStrategy(DistributionStrategy):
 
     @property
     def num_towers(self) -> int:
-        """K, one for each worker device."""
+        """K, one for each worker device; those of all workers where towers of several keep the same variables."""
         return len(self.worker_devices)
 
     @property
@@ -98,7 +98,7 @@ class DeviceListStrategy(DistributionStrategy):
         return list(self.parameter_devices)
 
     def _worker_device_index(self) -> PerDevice | int:
-        if self.num_towers == 1:
+        if self.num_towers == 1 or len(self.worker_devices) == 1:
             return 0
         return PerDevice({device: number for number, device in enumerate(self.worker_devices)})
 

@@ -14,19 +14,22 @@ from weakref import WeakKeyDictionary
 
 import tensorflow.compat.v1 as tf
 
+from tpack.cluster.member import ClusterMember
 from tpack.compat import forget_names, is_in_variable_store
 from tpack.copying.towers import TowerBuilding
+from tpack.distribute.between_workers import BetweenWorkers, WorkersCrossTowerOps
 from tpack.distribute.contexts import UpdateContext
 from tpack.distribute.cross_tower_ops import CrossTowerOps, devices_for
 from tpack.distribute.device_list import DeviceListStrategy, different_devices, worker_devices_of
 from tpack.distribute.reducer_ops import CollectiveAllReduce, choose_the_best
 from tpack.distribute.strategy import VariableCreator
-from tpack.distribute.values import Value, Variable, update_on_devices
+from tpack.distribute.values import Aggregation, Value, Variable, update_on_devices
 from tpack.distribute.variables.creating import create_distributed_variable, is_local_to_towers
 from tpack.distribute.variables.distributed import DistributedVariable
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
 from tpack.errors import ConfigError, TowerMismatchError
+from tpack.multi_worker.exchange import WorkerGroup
 from tpack.tfutils.optimizer_clone import clone_optimizer
 from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import list_gpus, resolve_device
@@ -112,10 +115,13 @@ class MirroredStrategy(DeviceListStrategy):
 
 
 @check_arguments
-class CollectiveAllReduceStrategy(MirroredStrategy):
-    """Synchronous training with a mirror of each variable on each device, that reduces by collective operations.
+class CollectiveAllReduceStrategy(BetweenWorkers, MirroredStrategy):
+    """Synchronous training on K devices in each of W workers, with a mirror of each variable on each device.
 
-    With one process, `MirroredStrategy` does the same and chooses a faster way to reduce between CPU devices.
+    With one process, it reduces by collective operations; `MirroredStrategy` does the same and chooses a faster way to
+    reduce between CPU devices. With several, values are reduced inside each worker as there, and exchanged between the
+    workers by queues on their servers. All workers have as many devices. Each has variables of its own, which must
+    begin with the same values: an `Estimator` and a `MultiWorkerStrategyTrainer` see to that.
 
     Args:
         num_gpus_per_worker: how many towers, on as many GPUs; 0 for one on the CPU.
@@ -150,8 +156,25 @@ class CollectiveAllReduceStrategy(MirroredStrategy):
             tower_building=tower_building,
         )
 
+    @property
+    def num_towers(self) -> int:
+        """W * K, the number of towers to average over."""
+        return len(self.worker_devices) * self.num_workers
+
+    def _join(self, member: ClusterMember, run: str) -> None:
+        group = WorkerGroup.of_member(member, run)
+        inner = choose_the_best(self.worker_devices, self._session_config)
+        self._cross_tower_ops = WorkersCrossTowerOps(inner, group)
+
+    def reduce_over_workers(self, aggregation: Aggregation, value: tf.Tensor) -> tf.Tensor:
+        """Return the sum or mean of what each worker has one of; see `WorkersCrossTowerOps.over_workers`."""
+        value = super().reduce_over_workers(aggregation, value)
+        ops = self.cross_tower_ops
+        return ops.over_workers(value, aggregation) if isinstance(ops, WorkersCrossTowerOps) else value
+
     def __repr__(self) -> str:
-        return f"<CollectiveAllReduceStrategy on {', '.join(self.worker_devices)}>"
+        workers = f" of each of {self.num_workers} workers" if self.num_workers > 1 else ""
+        return f"<CollectiveAllReduceStrategy on {', '.join(self.worker_devices)}{workers}>"
 
 
 class _MirroredOptimizers:

@@ -1,13 +1,16 @@
 """One copy of each variable, that all towers read and whose gradients are reduced where it is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.cluster.member import ClusterMember
 from tpack.copying.towers import TowerBuilding
+from tpack.distribute.between_workers import BetweenWorkers
 from tpack.distribute.change_check import protect
-from tpack.distribute.cross_tower_ops import CrossTowerOps, devices_for
+from tpack.distribute.cross_tower_ops import CrossTowerOps, ReductionToOneDeviceCrossTowerOps, devices_for
 from tpack.distribute.device_list import DeviceListStrategy, different_devices, worker_devices_of
 from tpack.distribute.strategy import VariableCreator
 from tpack.distribute.values import Destinations, Mirrored, Value, Variable
@@ -15,6 +18,7 @@ from tpack.distribute.variables.creating import create_distributed_variable
 from tpack.distribute.variables.distributed import replace_in_collections
 from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.distribute.variables.tower_local import TowerLocalVariable
+from tpack.errors import ConfigError
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.per_graph import PerGraph
 from tpack.types import GradsAndVars
@@ -24,13 +28,16 @@ _CPU = "/device:CPU:0"
 
 
 @check_arguments
-class ParameterServerStrategy(DeviceListStrategy):
-    """Synchronous training on the devices of one machine, with variables that the towers share.
+class ParameterServerStrategy(BetweenWorkers, DeviceListStrategy):
+    """Training with variables that the towers share: synchronous on one machine, asynchronous between workers.
 
     A variable is a plain one on one of the parameter devices, which get about as many bytes each. One that is made with
     an aggregation is a `MirroredVariable` with one mirror, so that towers can assign to it; one that is local to
     towers, as moving averages of layers are, has a component on each worker device. Towers cannot assign to others:
     they would do it K times, in any order.
+
+    Between several workers, the variables lie on the tasks of the job ``ps``. The towers of a worker average their
+    gradients on its CPU, and the worker applies them by itself, without waiting for the others.
 
     Use it where devices have little memory or slow links between them; with fast links, `MirroredStrategy` is usually
     faster.
@@ -68,6 +75,7 @@ class ParameterServerStrategy(DeviceListStrategy):
         self._parameter_devices = different_devices(parameter_devices)
         # One for each graph, so that where variables go depends on nothing outside of it.
         self._setters = PerGraph(lambda: LeastLoadedDeviceSetter(self._parameter_devices[0], self._parameter_devices))
+        self._container = ""
 
     @property
     def worker_devices(self) -> list[str]:
@@ -83,13 +91,33 @@ class ParameterServerStrategy(DeviceListStrategy):
         """Return the variable whose name comes first, so that it is the same one in every build."""
         return min(var_list, key=lambda variable: variable.name)
 
+    @property
+    def should_init(self) -> bool:
+        """Whether this process gives the shared variables their first values: the chief does."""
+        return self.should_checkpoint
+
+    def _join(self, member: ClusterMember, run: str) -> None:
+        servers = member.cluster.get("ps", ())
+        if not servers:
+            raise ConfigError(f"there is no parameter server to keep the variables: {member}. Start one: launch --ps 1")
+        self._parameter_devices = [f"/job:ps/task:{index}/device:CPU:0" for index in range(len(servers))]
+        # Graphs mean the same variable where it has the same name in the same container.
+        self._container = run
+        if self._cross_tower_ops is None:
+            self._cross_tower_ops = ReductionToOneDeviceCrossTowerOps(_CPU)
+
+    @contextmanager
+    def _placed(self, colocate_with: Destinations | None) -> Iterator[None]:
+        with tf.container(self._container), tf.device(self._device_of_variable(colocate_with)):
+            yield
+
     def _create_variable(self, next_creator: VariableCreator, **kwargs: Any) -> Variable:
         colocate_with = kwargs.pop("colocate_with", None)
         synchronization = kwargs.get("synchronization")
         if getattr(synchronization, "value", None) == tf.VariableSynchronization.ON_READ.value:
             devices = devices_for(colocate_with, self._worker_devices)
             return create_distributed_variable(TowerLocalVariable, next_creator, devices, kwargs)
-        with tf.device(self._device_of_variable(colocate_with)):
+        with self._placed(colocate_with):
             variable = next_creator(**kwargs)
         protect(variable)
         aggregation = kwargs.get("aggregation") or tf.VariableAggregation.NONE

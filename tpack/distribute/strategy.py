@@ -402,6 +402,16 @@ class DistributionStrategy:
         with across_towers(self) if frame.is_outside else nullcontext():
             return merged(self, list(grads_and_vars), global_step)
 
+    def reduce_over_workers(self, aggregation: Aggregation, value: tf.Tensor) -> tf.Tensor:
+        """Return the sum or mean of what each worker has one of; of one process that is its own.
+
+        Args:
+            aggregation: ``tf.VariableAggregation.SUM`` or ``MEAN``.
+            value: that of this worker.
+        """
+        reduce_op_of(aggregation)
+        return value
+
     def unwrap(self, value: Value) -> list[Any]:
         """Return the values of all devices, which a value or a variable holds; one alone as a list of one."""
         require_cross_tower_context(self)
