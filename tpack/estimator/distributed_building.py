@@ -65,7 +65,8 @@ def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: D
     towers = [specs[index] for index in sorted(specs)]
     train_op = tf.group(*dict.fromkeys(operation_of(spec.train_op) for spec in towers), name="train_op_of_all_towers")
     with tf.device(_RESULTS):
-        loss = tf.identity(_whole_loss(sum_tensors([spec.loss for spec in towers]), len(towers)), name="loss")
+        own_loss = _whole_loss(sum_tensors([spec.loss for spec in towers]), len(towers))
+        loss = tf.identity(strategy.reduce_over_workers(get_loss_reduction(), own_loss), name="loss")
     return BuiltModel(inputs, towers[0]._replace(loss=loss, train_op=train_op), global_step)
 
 

@@ -7,6 +7,7 @@ all that an Estimator keeps.
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -22,6 +23,7 @@ from tpack.estimator.building import (
     make_warm_start_settings,
     warm_start,
 )
+from tpack.estimator.cluster_run import ClusterRun, join_cluster
 from tpack.estimator.distributed_building import build_distributed_evaluation, build_distributed_training
 from tpack.estimator.inputs import InputFn, Inputs, ServingInputReceiver, call_input_fn, warn_if_endless
 from tpack.estimator.model_fn import ModelFn, check_model_fn
@@ -116,6 +118,9 @@ class Estimator:
     ) -> "Estimator":
         """Train, from the newest checkpoint in the directory on.
 
+        In a cluster, every worker calls it. The chief restores, saves and writes summaries, and it is the chief's
+        directory that counts, so that the others need not see it.
+
         Args:
             input_fn: returns a Dataset or tensors; takes any of ``mode``, ``params`` and ``config``.
             hooks: session hooks.
@@ -128,41 +133,55 @@ class Estimator:
 
         Raises:
             ConfigError: Both numbers are given, or one is not positive, or an argument is of the wrong kind. Or another
-                process trains in the directory, or it cannot be written. Or this is one of several processes that were
-                launched to train together, by `check_only_process`.
+                process trains in the directory, or it cannot be written. Or this is one of several processes, and
+                nothing says how they train together; or the config does not know of them (`check_only_process`).
+            ClusterError: Another process was lost, or is about to train something else.
             CheckpointError: The checkpoint does not fit the model, or there are checkpoints and none of them loads.
             NumericsError: The loss is not a number.
             KeyboardInterrupt: The user's own, after the steps that were done are saved.
         """
-        check_only_process("Estimator.train")
         if steps is not None and max_steps is not None:
             raise ConfigError(f"train wants steps or max_steps, got steps={steps} and max_steps={max_steps}")
         steps, max_steps = number_of_steps("steps", steps), number_of_steps("max_steps", max_steps)
         hooks = checked_hooks("hooks", hooks)
-        with DirectoryClaim(self.model_dir):
-            self._train(input_fn, hooks, steps, max_steps, saving_listeners or ())
+        if self.config.place.task is None:
+            check_only_process("Estimator.train")
+        with join_cluster(self.config) as cluster, ExitStack() as claims:
+            if cluster is None or cluster.is_chief:
+                claims.enter_context(DirectoryClaim(self.model_dir))
+            limits = self._limits(steps, max_steps, cluster)
+            if limits is not None:
+                self._train(input_fn, hooks, limits, saving_listeners or ())
         return self
+
+    def _limits(self, steps: int | None, max_steps: int | None, cluster: ClusterRun | None) -> TrainLimits | None:
+        """Return from where to where to train, which is for the chief to say; None if there is nothing to train."""
+        is_chief = cluster is None or cluster.is_chief
+        checkpoint = self.latest_checkpoint() if is_chief else None
+        start = 0 if checkpoint is None else int(CheckpointReader(checkpoint).read(GLOBAL_STEP_NAME))
+        if cluster is not None:
+            cluster.agree({"steps": steps, "max_steps": max_steps})
+            start = cluster.follow_chief("where training begins", start)
+        last_step = start + steps if steps is not None else max_steps
+        if last_step is not None and start >= last_step:
+            logger.info(f"Nothing to train: the model is at global step {start}, and max_steps is {max_steps}.")
+            return None
+        return TrainLimits(last_step, checkpoint, cluster)
 
     def _train(
         self,
         input_fn: InputFn,
         hooks: Sequence[tf.train.SessionRunHook],
-        steps: int | None,
-        max_steps: int | None,
+        limits: TrainLimits,
         listeners: Sequence[tf.train.CheckpointSaverListener],
     ) -> None:
         """Train in a directory that no other process trains in."""
-        checkpoint = self.latest_checkpoint()
-        start = 0 if checkpoint is None else int(CheckpointReader(checkpoint).read(GLOBAL_STEP_NAME))
-        last_step = start + steps if steps is not None else max_steps
-        if last_step is not None and start >= last_step:
-            logger.info(f"Nothing to train: the model is at global step {start}, and max_steps is {max_steps}.")
-            return
+        cluster = limits.cluster
         with tf.Graph().as_default():
-            model = self._build(input_fn, ModeKeys.TRAIN)
-            if checkpoint is None and self._warm_start is not None:
+            with nullcontext() if cluster is None else cluster.building():
+                model = self._build(input_fn, ModeKeys.TRAIN)
+            if limits.writes and limits.checkpoint is None and self._warm_start is not None:
                 warm_start(self._warm_start)
-            limits = TrainLimits(last_step, checkpoint)
             train_model(self._parts, model, limits, hooks, listeners)
 
     def evaluate(

@@ -200,7 +200,7 @@ def call_distributed_input_fn(
                 f"under a distribution strategy input_fn must return a tf.data.Dataset, it returned {shown(dataset)}"
             )
         size = tf.data.experimental.cardinality(dataset)
-        num_left = tf.where(size < 0, tf.constant(-1, size.dtype), size % strategy.num_towers)
+        num_left = tf.where(size < 0, tf.constant(-1, size.dtype), size % len(strategy.worker_devices))
     iterator = strategy.distribute_dataset(lambda: dataset).make_initializable_iterator()
     inputs = _parted(iterator.get_next(), iterator.initializer, mode)
     return replace(inputs, num_left=num_left)

@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as tf
 
 from tpack.cluster.member import ClusterMember
 from tpack.cluster.resolver import resolve_cluster
+from tpack.cluster.tf_config import ClusterPlace, place_from_environment, place_of_member
 from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
 from tpack.errors import ConfigError
-from tpack.estimator.cluster_place import ClusterPlace, place_from_environment, place_of_member
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import (
     check_choice,

@@ -7,13 +7,14 @@ as one callable.
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError, DataPointError
+from tpack.estimator.cluster_run import ClusterRun
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import ODD_BATCH
 from tpack.tfutils.checkpoint import CheckpointReader
@@ -36,12 +37,14 @@ class SessionPlan:
         checkpoint: the prefix of what is restored; None for initial values.
         session_config: None for tpack's own.
         input_initializer: opens the dataset; None where there is no dataset.
+        cluster: what several processes do together; None for a process that runs the model alone.
     """
 
     scaffold: tf.train.Scaffold
     checkpoint: str | None
     session_config: tf.ConfigProto | None
     input_initializer: tf.Operation | None = None
+    cluster: ClusterRun | None = None
 
 
 class QueueCoordinator(tf.train.Coordinator):
@@ -96,33 +99,42 @@ def model_session(
     Raises:
         CheckpointError: The checkpoint does not fit the graph.
         ConfigError: The model's own initialisation leaves variables without a value.
+        ClusterError: Another process was lost, or is about to train something else.
         Exception: What a thread of a queue runner raised.
     """
+    cluster = plan.cluster
     with graph.as_default():
         for hook in hooks:
             hook.begin()
-        creator = NewSessionCreator(config=plan.session_config)
+        if cluster is not None:
+            cluster.prepare()
+        own = NewSessionCreator(config=plan.session_config)
+        creator = own if cluster is None else cluster.session_creator(plan.session_config)
         order_sums(graph, creator)
         plan.scaffold.finalize()
         session = creator.create_session()
     coordinator = QueueCoordinator()
     threads: list[threading.Thread] = []
     try:
-        with graph.as_default(), session.as_default():
-            initialize(session, plan)
-            if tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
-                threads = tf.train.start_queue_runners(session, coordinator)
-            for hook in hooks:
-                hook.after_create_session(session, coordinator)
-        yield _ModelSession(session, [HookAdapter(hook) for hook in hooks])
-        coordinator.raise_requested_exception()
-        with graph.as_default(), session.as_default():
-            for hook in hooks:
-                hook.end(session)
+        with nullcontext() if cluster is None else cluster.ended_with_others(session):
+            with graph.as_default(), session.as_default():
+                initialize(session, plan)
+                if tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
+                    threads = tf.train.start_queue_runners(session, coordinator)
+                for hook in hooks:
+                    hook.after_create_session(session, coordinator)
+            yield _ModelSession(session, [HookAdapter(hook) for hook in hooks])
+            coordinator.raise_requested_exception()
+            with graph.as_default(), session.as_default():
+                for hook in hooks:
+                    hook.end(session)
     finally:
         coordinator.request_stop()
         # Threads that wait for something inside of TensorFlow only end when it is taken from them.
-        session.close()
+        if cluster is None:
+            session.close()
+        else:
+            cluster.close(session)
         coordinator.join(threads, stop_grace_period_secs=_STOP_GRACE_SECS)
 
 
@@ -153,11 +165,10 @@ def initialize(session: tf.Session, plan: SessionPlan) -> None:
         ConfigError: Variables are left without a value.
     """
     scaffold = plan.scaffold
-    session.run(scaffold.init_op, scaffold.init_feed_dict)
-    if plan.checkpoint is not None:
-        restore(session, scaffold.saver, plan.checkpoint)
-    elif scaffold.init_fn is not None:
-        scaffold.init_fn(session)
+    if plan.cluster is None:
+        _first_values(session, plan)
+    else:
+        plan.cluster.initialize(session, lambda: _first_values(session, plan))
     session.run(scaffold.local_init_op, scaffold.local_init_feed_dict)
     if plan.input_initializer is not None:
         session.run(plan.input_initializer)
@@ -165,6 +176,16 @@ def initialize(session: tf.Session, plan: SessionPlan) -> None:
     if missing.size:
         names = ", ".join(name.decode() for name in missing)
         raise ConfigError(f"the operations of the model's scaffold left variables without a value: {names}")
+
+
+def _first_values(session: tf.Session, plan: SessionPlan) -> None:
+    """Give the variables the values of the checkpoint, or their first ones."""
+    scaffold = plan.scaffold
+    session.run(scaffold.init_op, scaffold.init_feed_dict)
+    if plan.checkpoint is not None:
+        restore(session, scaffold.saver, plan.checkpoint)
+    elif scaffold.init_fn is not None:
+        scaffold.init_fn(session)
 
 
 def restore(session: tf.Session, saver: tf.train.Saver, checkpoint: str) -> None:

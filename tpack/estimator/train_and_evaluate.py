@@ -1,8 +1,9 @@
-"""Train an Estimator, and evaluate it at its checkpoints while it trains."""
+"""Train an Estimator, and evaluate it at its checkpoints: in one process, or in each role of a cluster."""
 
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -11,8 +12,10 @@ from tpack.errors import ConfigError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.exporters import Exporter
 from tpack.estimator.inputs import InputFn
+from tpack.estimator.roles import EndNote, Pace, evaluate_until_end, serve_variables
 from tpack.estimator.run_config import number_of_steps
 from tpack.estimator.spec import checked_hooks
+from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_number, check_text, shown
@@ -38,7 +41,7 @@ class EvalSpec(_EvalFields):
         name: of the evaluation, as for `Estimator.evaluate`.
         hooks: session hooks.
         exporters: an `Exporter` or several of different names, called after each evaluation.
-        start_delay_secs: not used: it is for clusters.
+        start_delay_secs: how long the evaluator of a cluster waits before it looks for a checkpoint.
         throttle_secs: seconds from the beginning of an evaluation to that of the next one, at least.
 
     Raises:
@@ -110,9 +113,18 @@ class TrainSpec(_TrainFields):
 
 @check_arguments
 def train_and_evaluate(
-    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec, *, evaluator_timeout_secs: float = 7200
 ) -> tuple[dict[str, Any], list[str | None]]:
-    """Train, and evaluate the model whenever a checkpoint is saved and in the end.
+    """Train, and evaluate the model whenever a checkpoint is saved and in the end; or do this process's part of it.
+
+    In a cluster, what a process does is told by its place, see `RunConfig`:
+
+    - ``chief``, ``worker``: train, as `Estimator.train` does; they return nothing.
+    - ``master``, and the first worker of a cluster without a job ``chief``: train as the chief does, and evaluate at
+      each checkpoint, while the others wait.
+    - ``ps``: keep variables, until all workers have ended.
+    - ``evaluator``: evaluate and export each checkpoint that it finds, until it has evaluated that of the last step, or
+      the last one after training is over.
 
     The first checkpoint, with which training begins, is not evaluated. Of the others, those that come within
     ``throttle_secs`` of the last evaluation are not, except for the last. After each evaluation the exporters are
@@ -122,30 +134,54 @@ def train_and_evaluate(
         estimator: the model.
         train_spec: how to train. When the model is at ``max_steps`` already, it is only evaluated.
         eval_spec: how to evaluate.
+        evaluator_timeout_secs: how long an evaluator waits for a new checkpoint before it gives up.
 
     Returns:
-        The results of the last evaluation, and for each exporter what it wrote after that, or None.
+        The results of the last evaluation, and for each exporter what it wrote after that, or None; an empty dict and
+        list in a process that does not evaluate.
 
     Raises:
         ConfigError: An argument is of the wrong kind.
         CheckpointError: No checkpoint was saved.
+        ClusterError: Another process was lost, or failed.
 
     Example:
         train_and_evaluate(estimator, TrainSpec(train_input_fn, max_steps=1000), EvalSpec(eval_input_fn))
 
     Source:
-        The function of this name in ``tf.estimator``, on one machine. There, a model that needs no training is not
-        evaluated, and without ``max_steps`` no export is the final one.
+        The function of this name in ``tf.estimator``. There, a model that needs no training is not evaluated, without
+        ``max_steps`` no export is the final one, parameter servers never end, nor does an evaluator whose training does
+        not come to the last step, and a cluster has a ``chief`` or a ``master``.
     """
+    place = estimator.config.place
+    timeout = check_number("train_and_evaluate", "evaluator_timeout_secs", evaluator_timeout_secs, low=0)
+    if place.task_type == "ps":
+        serve_variables(estimator.config)
+        return {}, []
     evaluator = _Evaluator(estimator, eval_spec)
-    estimator.train(
-        train_spec.input_fn,
-        hooks=train_spec.hooks,
-        max_steps=train_spec.max_steps,
-        saving_listeners=[_EvaluatesCheckpoints(evaluator)],
-    )
+    note = EndNote(estimator.model_dir, place, os.environ)
+    if place.task_type == "evaluator":
+        pace = Pace(eval_spec.start_delay_secs, eval_spec.throttle_secs, timeout)
+        last_step = train_spec.max_steps
+        evaluate_until_end(
+            lambda checkpoint, is_over: evaluator.evaluate_found(checkpoint, last_step, is_over=is_over),
+            estimator.latest_checkpoint,
+            note,
+            pace,
+            last_step=last_step,
+        )
+        return evaluator.results
+    has_evaluator = place.has_others and "chief" in place.cluster
+    evaluates = place.is_chief and not has_evaluator
+    with note.written_after() if place.is_chief and place.has_others else nullcontext():
+        estimator.train(
+            train_spec.input_fn,
+            hooks=train_spec.hooks,
+            max_steps=train_spec.max_steps,
+            saving_listeners=[_EvaluatesCheckpoints(evaluator)] if evaluates else None,
+        )
     # After training and not at its end, where its session is still open.
-    return evaluator.finish()
+    return evaluator.finish() if evaluates else ({}, [])
 
 
 class _Evaluator:
@@ -168,16 +204,34 @@ class _Evaluator:
         self._evaluate()
         self._export(is_final=False)
 
+    def evaluate_found(self, checkpoint: str, last_step: int | None, *, is_over: bool) -> int:
+        """Evaluate and export a checkpoint that another process saved; return its step.
+
+        Args:
+            checkpoint: its prefix.
+            last_step: at which training ends; None if that is not known.
+            is_over: whether training has ended.
+        """
+        self._evaluate(checkpoint)
+        step = int(self._results[GLOBAL_STEP_NAME])
+        self._export(is_final=is_over or (last_step is not None and step >= last_step))
+        return step
+
+    @property
+    def results(self) -> tuple[dict[str, Any], list[str | None]]:
+        """The results of the last evaluation, and for each exporter what it wrote after that, or None."""
+        return self._results, self._exports
+
     def finish(self) -> tuple[dict[str, Any], list[str | None]]:
         """Evaluate the last checkpoint, if it was not evaluated, and give it to the exporters as the final one."""
         if self._checkpoint is None or self._checkpoint != self._estimator.latest_checkpoint():
             self._evaluate()
         self._export(is_final=True)
-        return self._results, self._exports
+        return self.results
 
-    def _evaluate(self) -> None:
+    def _evaluate(self, checkpoint: str | None = None) -> None:
         self._next_time = self._clock() + self._spec.throttle_secs
-        self._checkpoint = self._estimator.latest_checkpoint()
+        self._checkpoint = checkpoint or self._estimator.latest_checkpoint()
         spec = self._spec
         self._results = self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, self._checkpoint, spec.name)
         self._exports = [None] * len(spec.exporters)

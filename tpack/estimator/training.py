@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataExhaustedError, GraphBuildError, NumericsError
 from tpack.estimator.building import BuiltModel, ModelParts
+from tpack.estimator.cluster_run import ClusterRun
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.session import QueueCoordinator, SessionPlan, add_default_saver, model_session
 from tpack.estimator.spec import operation_of
@@ -50,10 +51,17 @@ class TrainLimits:
     Attributes:
         last_step: the global step to stop at; None for no limit.
         checkpoint: the prefix of what training begins from; None for initial values.
+        cluster: what several processes do together; None for one that trains alone.
     """
 
     last_step: int | None
     checkpoint: str | None
+    cluster: ClusterRun | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes checkpoints and summaries."""
+        return self.cluster is None or self.cluster.is_chief
 
 
 def train_model(
@@ -79,7 +87,12 @@ def train_model(
         KeyboardInterrupt: The user's own, after a checkpoint of the steps that were done.
     """
     spec, config = model.spec, parts.config
-    hooks = [*hooks, *spec.training_hooks, *spec.training_chief_hooks]
+    hooks = [*hooks, *spec.training_hooks]
+    if limits.writes:
+        hooks += spec.training_chief_hooks
+    else:
+        hooks = [hook for hook in hooks if not isinstance(hook, tf.train.CheckpointSaverHook)]
+        listeners, config = (), config.replace(save_checkpoints_steps=None, save_checkpoints_secs=None)
     if any(isinstance(hook, tf.train.CheckpointSaverHook) for hook in hooks):
         if listeners:
             raise ConfigError("a CheckpointSaverHook takes the place of the checkpoints: give it the saving_listeners")
@@ -88,8 +101,10 @@ def train_model(
     writer.build()
     add_default_saver(spec.scaffold, config)
     fetches = _step_fetches(model)
-    plan = SessionPlan(spec.scaffold, limits.checkpoint, config.session_config, model.inputs.initializer)
-    writes_events = config.save_summary_steps or config.log_step_count_steps
+    plan = SessionPlan(
+        spec.scaffold, limits.checkpoint, config.session_config, model.inputs.initializer, limits.cluster
+    )
+    writes_events = limits.writes and (config.save_summary_steps or config.log_step_count_steps)
     graph = tf.get_default_graph()
     with event_writer(parts.model_dir) if writes_events else nullcontext() as events:
         if events is not None:
@@ -100,9 +115,12 @@ def train_model(
                 _check_counted(model.global_step, spec.scaffold.saver)
             start = int(session.session.run(model.global_step))
             writer.begin(session.session, spec.scaffold.saver, start)
-            loop = _Loop(session, fetches, _Reports(spec.scaffold.summary_op, events, config, start), writer)
+            reports = _Reports(spec.scaffold.summary_op if limits.writes else None, events, config, start)
+            loop = _Loop(session, fetches, reports, writer, limits.cluster)
             with _saved_when_interrupted(writer, session.session, model.global_step):
                 loop.run(start, limits.last_step)
+                if limits.cluster is not None:
+                    limits.cluster.meet_at_end(loop.step, limits.last_step)
                 loop.note_queues(queues, model.global_step)
                 writer.end(session.session, loop.step)
     if loop.step == start:
@@ -242,8 +260,16 @@ class _Reports:
 class _Loop:
     """The steps themselves."""
 
-    def __init__(self, session: HookedSession, fetches: Fetches, reports: _Reports, writer: CheckpointWriter) -> None:
+    def __init__(
+        self,
+        session: HookedSession,
+        fetches: Fetches,
+        reports: _Reports,
+        writer: CheckpointWriter,
+        cluster: ClusterRun | None = None,
+    ) -> None:
         self._session = session
+        self._cluster = cluster
         self._fetches = fetches
         self._with_summary = (fetches, reports.summary_op)
         self._reports = reports
@@ -281,6 +307,8 @@ class _Loop:
         self.step = step
 
     def _run_step(self) -> None:
+        if self._cluster is not None:
+            self._cluster.begin_step(self.step + 1)
         if self._reports.wants_summary(self.step + 1):
             (_, step, loss), summary = self._session.run(self._with_summary)
         else:

@@ -6,9 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
-from tpack.errors import ConfigError
 from tpack.estimator import run_config
-from tpack.utils.checks import check_number, shown
 
 # What tpack's config has for "neither is given".
 _UNSET: Any = run_config.RunConfig.__dataclass_fields__["save_checkpoints_steps"].default
@@ -17,8 +15,6 @@ _CREATION_SECS = 7200
 
 class RunConfig(run_config.RunConfig):
     """The options of an Estimator's runs, as `tpack.estimator.RunConfig` explains them.
-
-    The last three of the arguments that it does not have are for clusters and do nothing.
 
     Args:
         model_dir: where checkpoints and summaries go.
@@ -35,8 +31,8 @@ class RunConfig(run_config.RunConfig):
         protocol: None or ``"grpc"``.
         eval_distribute: a strategy to evaluate under.
         experimental_distribute: both strategies.
-        experimental_max_worker_delay_secs: a number, or None.
-        session_creation_timeout_secs: a number.
+        experimental_max_worker_delay_secs: not used.
+        session_creation_timeout_secs: how long the processes of a cluster wait for each other.
 
     Raises:
         ConfigError: As for `tpack.estimator.RunConfig`, or there is no such protocol.
@@ -64,13 +60,6 @@ class RunConfig(run_config.RunConfig):
         experimental_max_worker_delay_secs: float | None = None,
         session_creation_timeout_secs: float = _CREATION_SECS,
     ) -> None:
-        if protocol not in (None, "grpc"):
-            raise ConfigError(f"protocol of a RunConfig must be None or 'grpc', got {shown(protocol)}")
-        for name, secs in (
-            ("experimental_max_worker_delay_secs", experimental_max_worker_delay_secs or 0),
-            ("session_creation_timeout_secs", session_creation_timeout_secs),
-        ):
-            check_number(self, name, secs, low=0)
         super().__init__(
             model_dir,
             tf_random_seed,
@@ -83,26 +72,9 @@ class RunConfig(run_config.RunConfig):
             log_step_count_steps,
             train_distribute,
             device_fn,
+            protocol,
             eval_distribute,
             experimental_distribute,
+            experimental_max_worker_delay_secs,
+            session_creation_timeout_secs,
         )
-
-    @property
-    def cluster_spec(self) -> tf.train.ClusterSpec:
-        """The processes of a cluster: none."""
-        return tf.train.ClusterSpec({})
-
-    @property
-    def evaluation_master(self) -> str:
-        """The address of the server that evaluations connect to: none, they run in this process."""
-        return ""
-
-    @property
-    def global_id_in_cluster(self) -> int:
-        """The number of this process among all."""
-        return 0
-
-    @property
-    def service(self) -> None:
-        """What ``TF_CONFIG`` says beside the cluster: nothing, it is not read."""
-        return

@@ -9,7 +9,6 @@ import pytest
 
 from tpack.cluster.member import ClusterMember
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.estimator.cluster_place import place_from_environment
 from tpack.estimator.run_config import RunConfig
 
 FULL = {"chief": ["h0:1"], "ps": ["h1:1", "h2:1"], "worker": ["h3:1", "h4:1"]}
@@ -65,42 +64,6 @@ def test_properties_are_those_of_tensorflow(tf_config, recorded, monkeypatch):
     is_evaluator = config.task_type == "evaluator"
     assert config.cluster_spec.as_dict() == ({} if is_evaluator else (tf_config or {}).get("cluster", {}))
     assert config.evaluation_master == (tf_config or {}).get("eval_session_master", "")
-
-
-@pytest.mark.parametrize(
-    ("tf_config", "message"),
-    [
-        ({"task": {"type": "chief", "index": 0}}, "has no cluster, and its task's type is 'chief': wanted worker"),
-        ({"cluster": FULL}, "has a cluster and no type of this process's task"),
-        ({"cluster": FULL, "task": {"type": "worker"}}, "has a cluster and no index of this process's task"),
-        ({"cluster": FULL, "task": {"index": 0}}, "has a cluster and no type"),
-        (told(FULL, "worker", 2), "the task's index is 2: wanted 0 to 1"),
-        (told(FULL, "worker", -1), "index=-1"),
-        (told(FULL, "foo", 0), "the task's type is 'foo'"),
-        (told({"chief": ["a:1"], "master": ["b:1"]}, "chief", 0), "a chief and a master, which are the same"),
-        (told({"chief": ["a:1", "b:1"]}, "chief", 0), "cluster.chief has 2 addresses"),
-        ([], r"cannot be read: it is \[\], wanted a JSON object"),
-        ({"cluster": [1]}, r"cannot be read: cluster is \[1\], wanted a JSON object"),
-    ],
-)
-def test_what_tensorflow_refuses_is_refused(tf_config, message):
-    with pytest.raises(ConfigError, match=f"^TF_CONFIG .*{message}"):
-        place_from_environment({"TF_CONFIG": json.dumps(tf_config)})
-
-
-def test_text_that_is_no_json_is_refused():
-    with pytest.raises(ConfigError, match="^TF_CONFIG cannot be read, it is no JSON: "):
-        place_from_environment({"TF_CONFIG": "{"})
-
-
-def test_the_first_worker_is_the_chief_where_no_job_is_called_so():
-    cluster = {"worker": ["a:1", "b:1"]}
-    places = [place_from_environment({"TF_CONFIG": json.dumps(told(cluster, "worker", n))}) for n in range(2)]
-    assert [(place.is_chief, place.global_id_in_cluster) for place in places] == [(True, 0), (False, 1)]
-    one = {"cluster": {"worker": ["a:1"]}}
-    assert place_from_environment({"TF_CONFIG": json.dumps(one)}).is_chief
-    as_text = {"cluster": cluster, "task": {"type": "worker", "index": "1"}}
-    assert place_from_environment({"TF_CONFIG": json.dumps(as_text)}).task_id == 1
 
 
 def test_a_member_may_be_given_in_place_of_tf_config(monkeypatch):

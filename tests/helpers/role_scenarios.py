@@ -1,0 +1,146 @@
+"""What the processes of a cluster do in tests of Estimators: functions that `tests.helpers.role_job` calls in each."""
+
+import os
+import signal
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.optimizers import OPTIMIZERS
+from tests.helpers.replicated_models import batch, regression
+from tpack.distribute.mirrored import CollectiveAllReduceStrategy
+from tpack.distribute.parameter_server import ParameterServerStrategy
+from tpack.estimator.estimator import Estimator
+from tpack.estimator.run_config import RunConfig
+from tpack.estimator.spec import EstimatorSpec, ModeKeys
+from tpack.estimator.train_and_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+
+STEPS = 5
+ROWS = 8
+DATA = batch(np.random.default_rng(7), 2 * STEPS * ROWS)
+
+
+class Last(tf.train.SessionRunHook):
+    """Keeps the values of all variables at the end, those of all components, and where they are."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, np.ndarray] = {}
+        self.devices: dict[str, str] = {}
+
+    def end(self, session: Any) -> None:
+        parts = [part for each in tf.global_variables() for part in getattr(each, "components", [each])]
+        self.devices = {part.op.name: part.device for part in parts}
+        self.values = {part.op.name: value for part, value in zip(parts, session.run(parts), strict=True)}
+
+
+def rows_of(worker: int, num_workers: int, num_towers: int) -> Any:
+    """Return an input_fn with a worker's rows of each batch, in a batch for each of its towers."""
+
+    def input_fn() -> Any:
+        share = ROWS // num_workers
+        index = np.arange(len(DATA[1])).reshape(-1, ROWS)[:, worker * share : (worker + 1) * share].ravel()
+        features, labels = DATA
+        own = ({name: values[index] for name, values in features.items()}, labels[index])
+        return tf.data.Dataset.from_tensor_slices(own).batch(share // num_towers)
+
+    return input_fn
+
+
+def worker_number(config: RunConfig) -> int:
+    """Return the number of this process among those that train."""
+    return int(config.global_id_in_cluster or 0)
+
+
+def train_collective(towers: int, directory: str, optimizers: list[str]) -> dict[str, Any]:
+    """Train with each optimizer up to step 5, and with Adam 5 steps more; return what the variables are then."""
+    found: dict[str, Any] = {}
+    for name in optimizers:
+        strategy = CollectiveAllReduceStrategy(devices=[f"/cpu:{k}" for k in range(towers)])
+        config = RunConfig(tf_random_seed=1, train_distribute=strategy)
+        # Only the chief has the directory with the checkpoints.
+        own = os.path.join(directory if config.is_chief else f"{directory}-of-others", name)
+        estimator = Estimator(regression, own, config, params={"optimizer": OPTIMIZERS[name]})
+        input_fn = rows_of(worker_number(config), config.num_worker_replicas, towers)
+        last = Last()
+        estimator.train(input_fn, hooks=[last], max_steps=STEPS)
+        if name == "adam":
+            estimator.train(input_fn, hooks=[last], steps=STEPS)
+        found[name] = [last.values, os.path.exists(own)]
+    return found
+
+
+def train_on_servers(directory: str, with_strategy: bool, max_steps: int) -> dict[str, Any]:
+    """Do this process's part of train_and_evaluate, with variables on parameter servers."""
+    strategy = ParameterServerStrategy() if with_strategy else None
+    config = RunConfig(directory, train_distribute=strategy, save_checkpoints_steps=10, keep_checkpoint_max=2)
+    estimator = Estimator(regression, config=config)
+    last, number = Last(), worker_number(config)
+    results, exports = train_and_evaluate(
+        estimator,
+        TrainSpec(lambda: rows_of(number % 2, 2, 1)().repeat(), max_steps, hooks=[last]),
+        EvalSpec(rows_of(0, 1, 1), steps=None, start_delay_secs=0, throttle_secs=0),
+        evaluator_timeout_secs=60,
+    )
+    return {"results": results, "exports": exports, "devices": last.devices, "values": last.values}
+
+
+def train_synchronously_on_servers(directory: str) -> dict[str, Any]:
+    """Train with TensorFlow's SyncReplicasOptimizer, whose gradients meet on the parameter servers."""
+    config = RunConfig(directory, save_checkpoints_steps=100)
+    count = config.num_worker_replicas
+
+    def model(features: Any, labels: Any, mode: str) -> Any:
+        weights = tf.get_variable("weights", [3], initializer=tf.zeros_initializer())
+        loss = tf.reduce_mean(tf.square(tf.linalg.matvec(features["x"], weights) - labels))
+        optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.05), count, count)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+        hook = optimizer.make_session_run_hook(config.is_chief, num_tokens=0)
+        return EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[hook])
+
+    last = Last()
+    input_fn = rows_of(worker_number(config) % count, count, 1)
+    estimator = Estimator(model, config=config)
+    train_and_evaluate(estimator, TrainSpec(lambda: input_fn().repeat(), STEPS, hooks=[last]), EvalSpec(input_fn))
+    return {"values": last.values}
+
+
+class Dies(tf.train.SessionRunHook):
+    """Ends this process at a step as a signal that cannot be caught does, or stops it."""
+
+    def __init__(self, step: int, number: int) -> None:
+        self._left = step
+        self._number = number
+
+    def before_run(self, run_context: Any) -> None:
+        self._left -= 1
+        if self._left < 0:
+            os.kill(os.getpid(), self._number)
+
+
+def lose_one(directory: str, who: str, kind: str) -> None:
+    """Train for ever, until one process is killed at its third step, fails, or has no more data."""
+    strategy = CollectiveAllReduceStrategy() if kind != "servers" else None
+    config = RunConfig(directory, train_distribute=strategy)
+    number = worker_number(config)
+    is_lost = f"{config.task_type}{config.task_id}" == who
+    hooks = [Dies(3, signal.SIGKILL)] if is_lost and kind in ("killed", "servers") else []
+
+    def model(features: Any, labels: Any, mode: str) -> Any:
+        if is_lost and kind == "other model":
+            tf.get_variable("more", [2])
+        return regression(features, labels, mode)
+
+    def input_fn() -> Any:
+        if is_lost and kind == "failed":
+            raise KeyError("no data here")
+        return rows_of(number % 2, 2, 1)().repeat()
+
+    estimator = Estimator(model, config=config)
+    train_and_evaluate(
+        estimator,
+        TrainSpec(input_fn, 10**6, hooks),
+        EvalSpec(input_fn, steps=2, start_delay_secs=0, throttle_secs=0),
+        evaluator_timeout_secs=5,
+    )
+    assert estimator.config.task_type in ("ps", ModeKeys.EVAL)
