@@ -1,5 +1,7 @@
 """Workers that train on one data set, for a while, and tell what they saw: a scenario of `tests.helpers.worker_job`."""
 
+import os
+import signal
 from typing import Any
 
 import numpy as np
@@ -44,16 +46,22 @@ class Labels(ModelDesc):
 
 
 class Watch(Callback):
-    """Keeps the labels and the rate of every step and the statistics of every epoch, and ends training at a step."""
+    """Keeps the labels and the rate of every step and the statistics of every epoch, and ends training at a step.
+
+    Args:
+        stop_at: the step.
+        by_signal: end it by SIGTERM in the chief, and not by asking.
+    """
 
     _chief_only = False
     reads_statistics = True
 
-    def __init__(self, stop_at: int) -> None:
+    def __init__(self, stop_at: int, *, by_signal: bool) -> None:
         self.seen: dict[int, list[int]] = {}
         self.rates: set[float] = set()
         self.statistics: list[dict[str, float]] = []
         self._stop_at = stop_at
+        self._by_signal = by_signal
 
     def _before_epoch(self) -> None:
         (rate,) = (v for v in tf.global_variables() if v.op.name == "rate")
@@ -67,8 +75,10 @@ class Watch(Callback):
 
     def _trigger_step(self) -> None:
         self.seen[self.global_step] = self._labels
-        if self.global_step == self._stop_at:
+        if self.global_step == self._stop_at and not self._by_signal:
             raise StopTraining("the test wants it")
+        if self.global_step == self._stop_at and self.trainer.is_chief:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def _trigger_epoch(self) -> None:
         history = {name: self.trainer.monitors.get_history(name) for name in STATISTICS}
@@ -92,17 +102,18 @@ def points(count: int) -> list[list[np.int64]]:
     return [[np.int64(k)] for k in range(count)]
 
 
-def train(stop_at: int, alone: bool = False) -> dict[str, Any]:
+def train(stop_at: int, *, alone: bool = False, by_signal: bool = False) -> dict[str, Any]:
     """Train to a step of the second epoch at the latest, going on where a former job in this directory stopped."""
     logger.set_logger_dir("log", action="k")
-    watch = Watch(stop_at)
+    watch = Watch(stop_at, by_signal=by_signal)
     shard = ShardData(DataFromList(points(COUNT)))
     validation = BatchData(DataFromList(points(VALIDATED), shuffle=False), 4, remainder=True)
     config = AutoResumeTrainConfig(
         model=Labels(),
         dataflow=BatchData(MultiThreadMapData(shard, 2, list, buffer_size=8, strict=True), BATCH),
         callbacks=[
-            PeriodicTrigger(ModelSaver(max_to_keep=2), every_k_steps=1),
+            # Each step, but where what is interrupted has to be saved by itself.
+            PeriodicTrigger(ModelSaver(max_to_keep=2), every_k_steps=4 if by_signal else 1),
             InferenceRunner(validation, [ClassificationError(), ScalarStats("size")]),
             ScaleWithWorkers("rate", "linear", base_workers=2),
             MergeScalars({"mean_of_ranks": "mean", "number": "sum"}),
@@ -113,7 +124,10 @@ def train(stop_at: int, alone: bool = False) -> dict[str, Any]:
         max_epoch=2,
     )
     trainer = SyncMultiGPUTrainerReplicated(1) if alone else MultiWorkerTrainerReplicated(1)
-    launch_train_with_config(config, trainer)
+    try:
+        launch_train_with_config(config, trainer)
+    except SystemExit as end:
+        assert by_signal and end.code == 143, end
     return {
         "seen": watch.seen,
         "rates": watch.rates,

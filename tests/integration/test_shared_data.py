@@ -9,7 +9,7 @@ from tests.helpers.worker_job import run_workers, values_of
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory):
-    """Two workers stop in the first epoch, three finish it and stop in the second, which one goes on with."""
+    """Two workers are ended in the first epoch, three finish it and stop in the second, which one goes on with."""
     directory = tmp_path_factory.mktemp("shared")
 
     def run(num_workers, stop_at, **arguments):
@@ -17,7 +17,7 @@ def jobs(tmp_path_factory):
         outcomes = run_workers(scenario, num_workers, directory, arguments={"stop_at": stop_at, **arguments})
         return values_of(outcomes), "".join(outcome.text for outcome in outcomes)
 
-    return run(2, 5), run(3, 12), run(1, 10**6, alone=True)
+    return run(2, 5, by_signal=True), run(3, 12), run(1, 10**6, alone=True)
 
 
 def labels(values, first, last):
