@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.saver import ModelSaver
 from tpack.compat import eager_mode
 from tpack.contrib.keras import KerasDesc, KerasModel, KerasPhaseCallback, setup_keras_trainer
@@ -107,6 +108,60 @@ def test_towers_are_one_with_the_whole_batch(trainer, get_model):
     whole = [[np.tile(x, (2, 1)), np.tile(y, 2)] for x, y in zip(X, Y, strict=True)]
     one = trained(get_model, "adam", flow=DataFromList(whole, shuffle=False))[1]
     assert_close(trained(get_model, "adam", lambda: trainer(2), flow=points(2))[1], one)
+
+
+class Configurable(Subclassed):
+    """A subclassed model of which Keras can make another one."""
+
+    def get_config(self):
+        return {}
+
+
+def made_before(kind):
+    """Return a model with weights that no initialiser gives it, and what its inputs and targets are."""
+    if kind == "subclassed":
+        model = Configurable()
+        model(X[0])
+    else:
+        model = keras.Sequential([keras.Input([4], name="x"), *sequential().layers])
+    rng = np.random.default_rng(3)
+    model.set_weights([rng.uniform(0.1, 1, weight.shape) for weight in model.get_weights()])
+    return model, SPECS if kind == "subclassed" else ()
+
+
+@pytest.mark.parametrize("kind", ["sequential", "subclassed"])
+@pytest.mark.parametrize("num_towers", [1, 2])
+def test_a_model_that_was_made_before_is_trained_from_its_weights(kind, num_towers):
+    model, specs = made_before(kind)
+    before = model.get_weights()
+    with tf.Graph().as_default():
+        desc = KerasDesc(model, *(specs[:1], specs[1:]) if specs else (), optimizer="sgd", loss=CROSS_ENTROPY)
+        trainer = SimpleTrainer() if num_towers == 1 else SyncMultiGPUTrainerReplicated(2)
+        trained_weights = []
+        keep = CallbackFactory(after_train=lambda self: trained_weights.extend(desc.weights(self.trainer.sess)))
+        config = TrainConfig(
+            model=desc, dataflow=points(num_towers), steps_per_epoch=STEPS, max_epoch=2, callbacks=[keep], monitors=[]
+        )
+        launch_train_with_config(config, trainer)
+    assert_close(model.get_weights(), before)
+    assert_close(trained_weights, fitted(model, "sgd"))
+    assert desc.get_input_signature()[1].shape.rank == 1
+
+
+def test_what_a_model_does_not_tell_is_asked_for():
+    with tf.Graph().as_default():
+        inside = sequential()
+        inside(tf.zeros([1, 4]))
+    for model, message in [
+        (Subclassed(), "needs input_signature, since .* does not know its inputs"),
+        (functional, "needs input_signature and target_signature where a function makes the model"),
+        (3, "a Keras model, or a function that returns one"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            KerasDesc(model, optimizer="sgd", loss=CROSS_ENTROPY)
+    for model, message in [(Subclassed(), "has no weights yet"), (inside, "whose weights are in a graph")]:
+        with pytest.raises(ConfigError, match=message):
+            KerasDesc(model, *SPECS, optimizer="sgd", loss=CROSS_ENTROPY)
 
 
 def test_an_older_model_is_given_its_inputs_as_a_list():

@@ -23,6 +23,7 @@ from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.inferencers import ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.compat import eager_mode
+from tpack.contrib.keras_objects import Loss, Metric, as_loss, as_metric, as_optimizer_function
 from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
 from tpack.graph_builder.model_desc import ModelDesc
@@ -35,27 +36,12 @@ from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer
-from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_function, shown
 
 __all__ = ["KerasDesc", "KerasModel", "KerasPhaseCallback", "setup_keras_trainer"]
 
-Loss: TypeAlias = str | Callable[..., Any]
-Metric: TypeAlias = str | Callable[..., Any]
 Specs: TypeAlias = Sequence[tf.TensorSpec | tf.Tensor] | tf.TensorSpec
-
-# The arguments of Keras's optimizers that change what a step does, and their values when they do nothing.
-_NEUTRAL = {
-    "weight_decay": None,
-    "clipnorm": None,
-    "global_clipnorm": None,
-    "clipvalue": None,
-    "use_ema": False,
-    "loss_scale_factor": None,
-    "gradient_accumulation_steps": None,
-    "amsgrad": False,
-}
 
 
 @check_arguments
@@ -67,9 +53,12 @@ class KerasDesc(ModelDesc):
 
     Args:
         get_model: returns the Keras model: functional, sequential or subclassed. It is called in each tower, with
-            Keras tensors of the inputs if it takes arguments, and must make the model there.
-        input_signature: what the inputs are, each with a name; the first dimension is the batch.
-        target_signature: what the targets are, one for each output of the model.
+            Keras tensors of the inputs if it takes arguments, and must make the model there. Or a model, made or loaded
+            in eager mode: each tower gets a clone, which begins with the weights that the model has now.
+        input_signature: what the inputs are, each with a name; the first dimension is the batch. None, as below, takes
+            them from a model that knows its inputs.
+        target_signature: what the targets are, one for each output of the model. None takes the shapes of the outputs,
+            without the last dimension where the loss is a sparse one.
         optimizer: one of TensorFlow, a function that returns one, or Keras's Adam or SGD, which become TensorFlow's.
         loss: one for each output: its name, a Keras loss, or a function of targets and outputs.
         metrics: likewise; each is computed for each output.
@@ -89,19 +78,26 @@ class KerasDesc(ModelDesc):
 
     def __init__(
         self,
-        get_model: Callable[..., Any],
-        input_signature: Specs,
-        target_signature: Specs,
+        get_model: Any,
+        input_signature: Specs | None = None,
+        target_signature: Specs | None = None,
         *,
         optimizer: Any,
         loss: Loss | Sequence[Loss],
         metrics: Metric | Sequence[Metric] | None = None,
     ) -> None:
-        self._get_model = check_function(self, "get_model", get_model, "a function that returns a Keras model")
-        self._specs = _as_list(input_signature), _as_list(target_signature)
-        self._make_optimizer = _as_optimizer_function(optimizer)
-        self._losses = [_as_loss(each) for each in _as_list(loss)]
-        self._metrics = [_as_metric(each) for each in _as_list(metrics or [])]
+        inputs, targets = input_signature, target_signature
+        if isinstance(get_model, keras.Model):
+            inputs = _inputs_of(get_model) if inputs is None else inputs
+            targets = _targets_of(get_model, _as_list(loss)) if targets is None else targets
+            get_model = _Clones(get_model).make
+        self._get_model = check_function(self, "get_model", get_model, "a Keras model, or a function that returns one")
+        if inputs is None or targets is None:
+            raise ConfigError("KerasDesc needs input_signature and target_signature where a function makes the model")
+        self._specs = _as_list(inputs), _as_list(targets)
+        self._make_optimizer = as_optimizer_function(optimizer)
+        self._losses = [as_loss(each) for each in _as_list(loss)]
+        self._metrics = [as_metric(each) for each in _as_list(metrics or [])]
         if len(self._losses) != len(self._specs[1]):
             raise ConfigError(f"KerasDesc got {len(self._losses)} loss(es) for {len(self._specs[1])} target(s)")
         self.keras_model: Any = None
@@ -322,6 +318,67 @@ def setup_keras_trainer(
     return desc
 
 
+class _Clones:
+    """Makes models like one that was made in eager mode, with its weights.
+
+    Args:
+        model: the model.
+
+    Raises:
+        ConfigError: It has no weights yet, or was made in a graph.
+    """
+
+    def __init__(self, model: Any) -> None:
+        if not model.built:
+            raise ConfigError(
+                f"KerasDesc got {shown(model)}, which has no weights yet, since it was never called or built: call it "
+                "with some data, or give a function that makes it"
+            )
+        self._model = model
+        try:
+            with eager_mode():
+                self._weights = model.get_weights()
+        except (AttributeError, NotImplementedError, TypeError) as error:
+            raise ConfigError(
+                f"KerasDesc got {shown(model)}, whose weights are in a graph: make it in eager mode, outside of any "
+                "tf.Graph, or give a function that makes it"
+            ) from error
+
+    def make(self) -> Any:
+        """Return a new model in the current graph, or in eager mode."""
+        clone = keras.models.clone_model(self._model)
+        if not clone.built:
+            clone.build_from_config(self._model.get_build_config())
+        clone.set_weights(self._weights)
+        return clone
+
+
+def _inputs_of(model: Any) -> list[tf.TensorSpec]:
+    """Return what a model takes, as far as it knows."""
+    inputs = getattr(model, "inputs", None)
+    if not inputs:
+        raise ConfigError(
+            f"KerasDesc needs input_signature, since {shown(model)} does not know its inputs: only functional and "
+            "sequential models do"
+        )
+    return [tf.TensorSpec(each.shape, each.dtype, each.name) for each in inputs]
+
+
+def _targets_of(model: Any, losses: Sequence[Loss]) -> list[tf.TensorSpec]:
+    """Return what the targets of a model's outputs are, by its losses."""
+    outputs = getattr(model, "outputs", None)
+    if not outputs:
+        raise ConfigError(f"KerasDesc needs target_signature, since {shown(model)} does not know its outputs")
+    names = ["target"] if len(outputs) == 1 else [f"target_{k}" for k in range(len(outputs))]
+    specs = []
+    for output, loss, name in zip(outputs, losses, names, strict=False):
+        found = keras.losses.get(loss)
+        is_sparse = "sparse" in getattr(found, "__name__", type(found).__name__).lower()
+        shape = output.shape[:-1] if is_sparse else output.shape
+        specs.append(tf.TensorSpec(shape, tf.int32 if is_sparse else output.dtype, name))
+    return specs
+
+
 class _KeepWeights(Callback):
     """Call a function with the session when training is over, as long as there is one."""
 
@@ -341,51 +398,6 @@ class KerasPhaseCallback(Callback):
 
     def __init__(self, is_train: bool) -> None:
         say("KerasPhaseCallback", "nothing: towers tell Keras whether they train")
-
-
-class _Metric:
-    """A metric without a state: its name, and its function of targets and outputs."""
-
-    def __init__(self, name: str, function: Callable[[Any, Any], Any] | None) -> None:
-        self.name = name
-        self._function = function
-
-    def compute(self, target: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
-        """Return the metric of each row, or of the batch."""
-        function = self._function or _accuracy_for(target, output)
-        return tf.cast(function(target, output), tf.float32)
-
-
-def _accuracy_for(target: tf.Tensor, output: tf.Tensor) -> Callable[[Any, Any], Any]:
-    """Return what "accuracy" means for these shapes, as Keras has it."""
-    if output.shape[-1] == 1:
-        return keras.metrics.binary_accuracy
-    if target.shape.rank < output.shape.rank or target.shape[-1] == 1:
-        return keras.metrics.sparse_categorical_accuracy
-    return keras.metrics.categorical_accuracy
-
-
-def _as_metric(metric: Metric) -> _Metric:
-    if metric in ("accuracy", "acc"):
-        return _Metric("accuracy", None)
-    found: Any = keras.metrics.get(metric)
-    if isinstance(found, keras.metrics.MeanMetricWrapper):
-        return _Metric(metric if isinstance(metric, str) else found.name, _function_of(found))
-    if isinstance(found, keras.metrics.Metric):
-        raise ConfigError(
-            f"KerasDesc got the metric {shown(metric)}, which has a state that Keras can update only eagerly: give a "
-            "function of targets and outputs, or use an Inferencer such as BinaryClassificationStats"
-        )
-    return _Metric(found.__name__, found)
-
-
-def _function_of(metric: Any) -> Callable[[Any, Any], Any]:
-    return lambda target, output: metric._fn(target, output, **metric._fn_kwargs)
-
-
-def _as_loss(loss: Loss) -> Callable[[Any, Any], Any]:
-    found: Callable[[Any, Any], Any] = keras.losses.get(loss)
-    return found
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -409,64 +421,3 @@ def _takes_inputs(function: Callable[..., Any]) -> bool:
 def _call(model: Any, inputs: Sequence[tf.Tensor], *, training: bool) -> list[tf.Tensor]:
     """Return the outputs of a Keras model."""
     return _as_list(model(inputs[0] if len(inputs) == 1 else list(inputs), training=training))
-
-
-def _as_optimizer_function(optimizer: Any) -> Callable[[], tf.train.Optimizer]:
-    """Return a function that makes an optimizer of TensorFlow.
-
-    Raises:
-        ConfigError: It is another one of Keras's than Adam and SGD, or has options that these have not.
-    """
-    if isinstance(optimizer, tf.train.Optimizer):
-        return lambda: optimizer
-    if not isinstance(optimizer, (str, keras.optimizers.Optimizer)) and callable(optimizer):
-        function: Callable[[], tf.train.Optimizer] = optimizer
-        return function
-    found, options = _options_of(optimizer)
-    used = [name for name, neutral in _NEUTRAL.items() if options.get(name, neutral) not in (neutral, False)]
-    if type(found) not in _TRANSLATED or used or not isinstance(options["learning_rate"], float):
-        raise ConfigError(
-            f"KerasDesc got the optimizer {type(found).__name__}{' with ' + ', '.join(used) if used else ''}: Keras "
-            "can run it only eagerly. Wanted one of tf.train, or Keras's Adam or SGD with a number as its learning rate"
-        )
-    logger.info(f"Keras's {type(found).__name__} becomes the optimizer of TensorFlow that makes the same steps.")
-    return lambda: _TRANSLATED[type(found)](options)
-
-
-def _options_of(optimizer: Any) -> tuple[Any, dict[str, Any]]:
-    """Return one of Keras's optimizers and its options.
-
-    Raises:
-        ConfigError: It was made in a graph, where its numbers cannot be read.
-    """
-    try:
-        with eager_mode():
-            found = keras.optimizers.get(optimizer)
-            return found, found.get_config()
-    except (NotImplementedError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"KerasDesc cannot read the learning rate of {shown(optimizer)}, which was made in a graph: make it "
-            "outside of the graph, or give its name or one of tf.train"
-        ) from error
-
-
-def _learning_rate(options: dict[str, Any]) -> tf.Variable:
-    """Return a variable that hyper-parameter setters find by its name."""
-    initializer = tf.constant_initializer(options["learning_rate"])
-    return tf.get_variable("learning_rate", [], initializer=initializer, trainable=False)
-
-
-def _adam(options: dict[str, Any]) -> tf.train.Optimizer:
-    return tf.train.AdamOptimizer(_learning_rate(options), options["beta_1"], options["beta_2"], options["epsilon"])
-
-
-def _sgd(options: dict[str, Any]) -> tf.train.Optimizer:
-    if not options["momentum"]:
-        return tf.train.GradientDescentOptimizer(_learning_rate(options))
-    return tf.train.MomentumOptimizer(_learning_rate(options), options["momentum"], use_nesterov=options["nesterov"])
-
-
-_TRANSLATED: dict[type[Any], Callable[[dict[str, Any]], tf.train.Optimizer]] = {
-    keras.optimizers.Adam: _adam,
-    keras.optimizers.SGD: _sgd,
-}
