@@ -9,7 +9,9 @@ from tpack.contrib.keras_objects import as_loss, as_metric, as_optimizer_functio
 from tpack.errors import ConfigError
 
 
-@pytest.mark.parametrize("metric", ["mae", "mean_absolute_error", keras.metrics.MeanAbsoluteError(), keras.losses.mean_absolute_error])
+@pytest.mark.parametrize(
+    "metric", ["mae", "mean_absolute_error", keras.metrics.MeanAbsoluteError(), keras.losses.mean_absolute_error]
+)
 def test_metrics_are_functions(session8, metric):
     made = as_metric(metric)
     target, output = tf.constant([[1.0, 2.0]]), tf.constant([[3.0, 2.5]])
