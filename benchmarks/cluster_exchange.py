@@ -71,7 +71,8 @@ def report(megabytes, workers, num_arrays, options):
     ]
     title = f"{megabytes:g} MB in arrays: {num_arrays}, workers: {workers}"
     print_table(title, ["", "ms a step", f"over {QUEUES}", "GB/s of gradients", "MB sent"], rows)
-    return {"ways": samples.figures(), "ratios": ratios, "sent_bytes": sent}
+    point = {"megabytes": megabytes, "arrays": num_arrays, "workers": workers}
+    return {**point, "ways": samples.figures(), "ratios": ratios, "sent_bytes": sent}
 
 
 def main():

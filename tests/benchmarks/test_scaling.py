@@ -1,0 +1,97 @@
+"""The arithmetic of the model: what it is fitted to, it finds again; what it predicts follows from what it is told."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+from tests.helpers.source import ROOT
+
+
+@pytest.fixture
+def scaling(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("scaling")
+
+
+def test_traffic_is_that_of_a_reduce_scatter_and_an_all_gather(scaling):
+    megabyte = 2**20
+    assert scaling.traffic(megabyte, 1) == (0, 0.0)
+    # One bucket: to three others a part, and to them a sum; three quarters of all bytes each time.
+    assert scaling.traffic(megabyte, 4) == (6, 1.5 * megabyte)
+    # 64 MB are 8 buckets of 8 MB, whose halves go in two pieces.
+    assert scaling.traffic(64 * megabyte, 2) == (2 * 8 * 2, 64 * megabyte)
+    assert scaling.traffic(64 * megabyte, 2, num_arrays=1) == (2 * 16, 64 * megabyte)
+
+
+@pytest.mark.parametrize("parts", [(1e-3, 2e-4, 1e-9), (0.0, 2e-4, 1e-9), (1e-3, 0.0, 0.0)])
+def test_a_fit_finds_the_parts_that_made_the_points(scaling, parts):
+    model = scaling.ExchangeModel(*parts)
+    points = [(m, b, model.secs(m, b)) for m in (2, 16, 64) for b in (1e5, 1e7, 1e8)]
+    found = scaling.fit_exchange(points)
+    assert [found.fixed_secs, found.message_secs, found.byte_secs] == pytest.approx(parts, rel=1e-6, abs=1e-15)
+    assert scaling.relative_errors([(found.secs(m, b), secs) for m, b, secs in points])[1] < 1e-6
+
+
+def test_a_fit_has_no_negative_part(scaling):
+    # More messages take less time here, which no model of messages can say.
+    found = scaling.fit_exchange([(10, 1e6, 3.0), (20, 1e6, 2.0), (40, 1e6, 1.0)])
+    assert min(vars(found).values()) >= 0
+
+
+def test_published_runs_are_steps(scaling):
+    # 1281167 / (128 * 64) is 156 steps of an epoch, 95 epochs in 83 minutes.
+    assert scaling.Published.of_run(128, 64, hours=1, minutes=23).step_secs == pytest.approx(4980 / (156 * 95))
+    ring = scaling.RingModel(hop_secs=1e-4, overlap=0.3)
+    machine = 64 * 8 / 1612
+    assert ring.step_secs(8, 64) == machine
+    assert ring.step_secs(16, 64) == machine
+    assert ring.step_secs(1024, 64) == pytest.approx(machine + 2046e-4 - 0.3 * 2 / 3 * machine)
+    made = [scaling.Published(gpus, 32, ring.step_secs(gpus, 32)) for gpus in (128, 256, 512)]
+    assert scaling.fit_ring(made) == scaling.RingModel(pytest.approx(1e-4), pytest.approx(0.3))
+
+
+def test_the_ring_is_within_a_tenth_of_what_is_published(scaling):
+    ring = scaling.fit_ring(scaling.PUBLISHED)
+    pairs = [(ring.step_secs(run.gpus, run.batch), run.step_secs) for run in scaling.PUBLISHED]
+    assert scaling.relative_errors(pairs)[1] < 0.1
+
+
+def test_an_exchange_costs_what_no_computation_hides(scaling):
+    how = {"message_secs": 1e-4, "bandwidth": 1e9, "overlap": 0.0}
+    messages, sent = scaling.traffic(scaling.RESNET50_BYTES, 8)
+    assert scaling.exchange_step_secs(0.3, 8, **how) == pytest.approx(0.3 + messages * 1e-4 + sent / 1e9)
+    assert scaling.exchange_step_secs(0.3, 1, **how) == 0.3
+    hidden = {"message_secs": 0.0, "bandwidth": 1e15, "overlap": 0.5}
+    assert scaling.exchange_step_secs(0.3, 8, **hidden) == 0.3
+
+
+def test_the_script_fits_what_the_benchmarks_have_written(scaling, tmp_path, monkeypatch, capsys):
+    model = scaling.ExchangeModel(2e-3, 1e-4, 1e-9)
+    exchange, cluster, out = (tmp_path / name for name in ("exchange.json", "cluster.json", "out.json"))
+    figures = {"environment": {}}
+    for megabytes in (0.1, 1, 10, 100):
+        for workers in (2, 4):
+            messages, sent = scaling.traffic(megabytes * 1e6, workers, 16)
+            secs = {"nothing": 1e-3, "queues": 1e-3 + model.secs(messages * workers, sent * workers)}
+            ways = {way: {"median_secs": value} for way, value in secs.items()}
+            point = {"megabytes": megabytes, "workers": workers, "arrays": 16, "ways": ways}
+            figures[f"{megabytes} {workers}"] = point
+    exchange.write_text(json.dumps(figures))
+    rows = {"alone": {"median_secs": 0.1}, "replicated": {"median_secs": 0.5}}
+    cluster.write_text(json.dumps({"environment": {}, "perceptron": {"rows": rows}}))
+    arguments = ["", "--exchange", str(exchange), "--cluster", str(cluster), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", arguments)
+
+    scaling.main()
+
+    written = json.loads(out.read_text())
+    assert written["exchange"]["message_secs"] == pytest.approx(1e-4)
+    assert written["exchange"]["largest_error"] < 1e-6
+    assert len(written["read_out"]) == 12
+    messages, sent = scaling.traffic(scaling.SIZES["perceptron"], 2)
+    predicted = (0.1 + model.secs(2 * messages, 2 * sent)) * 1e3
+    printed = capsys.readouterr().out
+    assert f"perceptron{predicted:13.2f}      500.00" in printed
+    assert "1024 V100" in printed
