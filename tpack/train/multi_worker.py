@@ -346,7 +346,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         """Wait for all before an epoch, and end with those that want to."""
         if self.is_alone:
             return
-        said = None if request is None else [isinstance(request, Interrupted), str(request) or "no reason given"]
+        said = None if request is None else [_is_continued(request), str(request) or "no reason given"]
         told = self.peers.gather(f"the beginning of epoch {epoch_num}", said, timeout_secs=_LONG_SECS)
         reasons = [f"worker {rank}: {each[1]}" for rank, each in enumerate(told) if each]
         if reasons and request is None:
@@ -393,7 +393,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         if request is not None and self._request is None:
             self._request = request
             if self.end_signal.told is not None:
-                is_signal = isinstance(request, Interrupted)
+                is_signal = _is_continued(request)
                 self.end_signal.say(self.sess, EndSignal.SIGNAL if is_signal else EndSignal.STOP)
 
     def _may_be_interrupted(self, interruption: Interruption) -> bool:
@@ -520,10 +520,15 @@ def _of_all(kind: type[Any], reason: str) -> BaseException:
     return request
 
 
+def _is_continued(request: BaseException) -> bool:
+    """Tell whether what ends training is to be saved, since another run is to go on: a signal, or a time that is over."""
+    return isinstance(request, Interrupted) or (isinstance(request, StopTraining) and request.to_be_continued)
+
+
 def _requested(told: float) -> BaseException:
     """Return what ends training here because of what other workers have said."""
     if told >= EndSignal.SIGNAL:
-        return _of_all(Interrupted, "another worker was told to end by a signal")
+        return _of_all(Interrupted, "another worker was told to end by a signal, or its time is over")
     return _of_all(StopTraining, "another worker has asked for it")
 
 
