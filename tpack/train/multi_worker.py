@@ -521,7 +521,7 @@ def _of_all(kind: type[Any], reason: str) -> BaseException:
 
 
 def _is_continued(request: BaseException) -> bool:
-    """Tell whether what ends training is to be saved, since another run is to go on: a signal, or a time that is over."""
+    """Tell whether another run is to go on, so that training is saved: after a signal, or for lack of time."""
     return isinstance(request, Interrupted) or (isinstance(request, StopTraining) and request.to_be_continued)
 
 
