@@ -175,12 +175,15 @@ def test_a_module_is_run_by_its_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr(attempts, "Attempt", NoAttempt)
     monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
+    monkeypatch.delenv("TPACK_CLUSTER_SECRET", raising=False)
     monkeypatch.setenv("TPACK_SHOWN", "1")
     monkeypatch.setenv("GIVEN", "2")
     options = ["--env", "GIVEN", "--grace", "7", "--start-timeout", "8", "--log-dir", str(tmp_path)]
     assert main(["launch", "-n", "5", *options, "-m", "some.module", "-n", "2"]) == 0
     job, size = jobs[0]
     assert (size, job.grace_secs, job.start_secs) == (5, 7.0, 8.0)
+    # Workers on several machines trust each other by it.
+    assert len(job.environment["TPACK_CLUSTER_SECRET"]) == 64
     assert job.command[1:] == ["-m", "some.module", "-n", "2"]
     assert (job.environment["TPACK_SHOWN"], job.environment["GIVEN"], job.environment["PYTHONUNBUFFERED"]) == (
         "1",
