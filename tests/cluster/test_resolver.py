@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.helpers.source import ROOT
+from tpack.cluster import ports
 from tpack.cluster.member import ClusterMember, ClusterRank, ClusterTask
 from tpack.cluster.ports import PortReservation
 from tpack.cluster.resolver import check_only_process, resolve_cluster
@@ -41,7 +42,7 @@ def test_arguments_count_before_the_environment():
     assert resolve_cluster(ClusterRank(0, 1), environment={"TF_CONFIG": CLUSTER}).is_alone
 
 
-def test_all_workers_of_a_listed_cluster_know_where_worker_0_listens_for_them():
+def test_all_workers_of_a_listed_cluster_know_where_worker_0_listens_for_them(monkeypatch):
     workers = [f"10.0.0.{number}:5000" for number in range(1, 4)]
     tasks = [ClusterTask({"worker": workers, "ps": ["10.0.0.9:5000"]}, "worker", index) for index in range(3)]
     tasks.append(ClusterTask({"worker": workers, "ps": ["10.0.0.9:5000"]}, "ps", 0))
@@ -58,9 +59,10 @@ def test_all_workers_of_a_listed_cluster_know_where_worker_0_listens_for_them():
     assert (point.master, point.secret) == ("10.0.0.1:7", None)
     assert point.token == f"tpack launch x, attempt 1 {' '.join(workers)}"
     # On one machine, the port may be none that a worker has.
-    near = [f"127.0.0.1:{port}" for port in range(15000, 29999)]
-    cluster = ClusterTask({"worker": near}, "worker", 0)
-    assert resolve_cluster(cluster, environment={}).meeting.master == "127.0.0.1:29999"
+    monkeypatch.setattr(ports, "_NUM_PORTS", 2)
+    for taken, free in ((15000, 15001), (15001, 15000)):
+        cluster = ClusterTask({"worker": ["127.0.0.1:7", f"127.0.0.1:{taken}"]}, "worker", 0)
+        assert resolve_cluster(cluster, environment={}).meeting.master == f"127.0.0.1:{free}"
     with pytest.raises(ConfigError, match="TPACK_CLUSTER_SECRET has 5 characters"):
         resolve_cluster(tasks[0], environment={"TPACK_CLUSTER_SECRET": "short"})
     assert resolve_cluster(ClusterTask({"worker": ["x:1"]}, "worker", 0), environment={}).meeting is None
