@@ -4,9 +4,9 @@ A ``SessionInit`` works in two phases. ``_setup_graph`` reads and checks everyth
 then assigns. A chain runs the first phase of all its members before the second of any, so an error leaves the session
 as it was.
 
-Names are matched against the graph's GLOBAL_VARIABLES. Variables that only the graph has keep their initial values,
-values that only the source has are not used; both are logged as lists, since either may be a mistake. That nothing
-matches at all is an error.
+Names are matched against the graph's GLOBAL_VARIABLES; parts of a variable that a partitioner has cut have the name of
+the whole in checkpoints. Variables that only the graph has keep their initial values, values that only the source has
+are not used; both are logged as lists, since either may be a mistake. That nothing matches at all is an error.
 """
 
 import os
@@ -169,10 +169,15 @@ class NamedValuesInit(SessionInit):
         raise NotImplementedError
 
     def _setup_graph(self) -> None:
-        variables = {variable.op.name: variable for variable in tf.global_variables()}
         names = set(self._names())
+        variables: dict[str, list[tf.Variable]] = {}
+        for variable in tf.global_variables():
+            variables.setdefault(_saved_as(variable, names), []).append(variable)
         self._report(names, set(variables))
-        pairs = [(variables[name], self._value(name)) for name in sorted(names & set(variables))]
+        pairs: Pairs = []
+        for name in sorted(names & variables.keys()):
+            value = self._value(name)
+            pairs += [(variable, _part_of(value, variable, name)) for variable in variables[name]]
         self._pairs = fit_values(pairs, cast=self._cast, skip_mismatch=self._skip_mismatch, source=self.source)
 
     def _run_init(self, sess: tf.Session) -> None:
@@ -297,6 +302,23 @@ def _from_path(path: str, ignore_mismatch: bool) -> SessionInit:
         restore.source = path
         return restore
     return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)
+
+
+def _saved_as(variable: tf.Variable, names: set[str]) -> str:
+    """Return the name that a variable's value has among those that are saved: of a part, mostly that of the whole."""
+    whole = getattr(variable, "_save_slice_info", None)
+    return variable.op.name if whole is None or variable.op.name in names else str(whole.full_name)
+
+
+def _part_of(value: np.ndarray, variable: tf.Variable, name: str) -> np.ndarray:
+    """Return what a variable has of a value: of one that a partitioner has cut, which is saved whole, its part."""
+    if name == variable.op.name:
+        return value
+    whole = variable._save_slice_info
+    if list(value.shape) != list(whole.full_shape):
+        return value
+    ends = np.add(whole.var_offset, whole.var_shape)
+    return value[tuple(map(slice, whole.var_offset, ends))]
 
 
 def _op_name(name: str) -> str:
