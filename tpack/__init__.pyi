@@ -257,6 +257,7 @@ from tpack.train import AutoResumeTrainConfig as AutoResumeTrainConfig
 from tpack.train import BuilderTrainer as BuilderTrainer
 from tpack.train import DistributedTrainerParameterServer as DistributedTrainerParameterServer
 from tpack.train import DistributedTrainerReplicated as DistributedTrainerReplicated
+from tpack.train import MultiWorkerStrategyTrainer as MultiWorkerStrategyTrainer
 from tpack.train import MultiWorkerTrainerReplicated as MultiWorkerTrainerReplicated
 from tpack.train import NoOpTrainer as NoOpTrainer
 from tpack.train import SimpleTrainer as SimpleTrainer

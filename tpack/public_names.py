@@ -18,7 +18,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Trainers": {
         "train": (
             "AsyncMultiGPUTrainer BuilderTrainer DistributedTrainerParameterServer DistributedTrainerReplicated "
-            "MultiWorkerTrainerReplicated NoOpTrainer SimpleTrainer "
+            "MultiWorkerStrategyTrainer MultiWorkerTrainerReplicated NoOpTrainer SimpleTrainer "
             "SingleCostTrainer StrategyTrainer SyncMultiGPUTrainer SyncMultiGPUTrainerHierarchical "
             "SyncMultiGPUTrainerParameterServer SyncMultiGPUTrainerReplicated TowerTrainer Trainer WaitLimits"
         ),

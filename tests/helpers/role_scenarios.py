@@ -9,12 +9,16 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.replicated_models import batch, regression
+from tests.helpers.worker_scenarios import Equivalence, Values, rows_of_worker
 from tpack.distribute.mirrored import CollectiveAllReduceStrategy
 from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.estimator.train_and_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+from tpack.train.config import TrainConfig
+from tpack.train.interface import launch_train_with_config
+from tpack.train.multi_worker_strategy import MultiWorkerStrategyTrainer
 
 STEPS = 5
 ROWS = 8
@@ -67,6 +71,28 @@ def train_collective(towers: int, directory: str, optimizers: list[str]) -> dict
         if name == "adam":
             estimator.train(input_fn, hooks=[last], steps=STEPS)
         found[name] = [last.values, os.path.exists(own)]
+    return found
+
+
+def train_with_trainer(towers: int, size: int, optimizers: list[str]) -> dict[str, Any]:
+    """Train five steps with each optimizer, with a trainer; return what the variables are then."""
+    found = {}
+    for name in optimizers:
+        with tf.Graph().as_default():
+            strategy = CollectiveAllReduceStrategy(devices=[f"/cpu:{k}" for k in range(towers)])
+            trainer = MultiWorkerStrategyTrainer(strategy)
+            values = Values()
+            config = TrainConfig(
+                model=Equivalence(name),
+                data=rows_of_worker(size, towers, trainer.peers.rank),
+                callbacks=[values],
+                extra_callbacks=[],
+                monitors=[],
+                steps_per_epoch=STEPS,
+                max_epoch=1,
+            )
+            launch_train_with_config(config, trainer)
+            found[name] = values.values
     return found
 
 

@@ -7,6 +7,7 @@ from tpack.train.distributed import DistributedTrainerParameterServer, Distribut
 from tpack.train.interface import launch_train_with_config
 from tpack.train.loop import TrainLoop
 from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
+from tpack.train.multi_worker_strategy import MultiWorkerStrategyTrainer
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.train.tower_trainer import TowerTrainer
@@ -36,6 +37,7 @@ __all__ = [
     "DistributedTrainerReplicated",
     "ModelDesc",
     "ModelDescBase",
+    "MultiWorkerStrategyTrainer",
     "MultiWorkerTrainerReplicated",
     "NoOpTrainer",
     "SimpleTrainer",

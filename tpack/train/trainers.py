@@ -5,6 +5,8 @@ What scripts write as text, such as the mode of a reduction, is read here; build
 
 from collections.abc import Sequence
 
+import tensorflow.compat.v1 as tf
+
 from tpack.copying.towers import TowerBuilding
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError
@@ -14,6 +16,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
+from tpack.multi_worker.replicated import EndSignal
 from tpack.older_names.table import names_of
 from tpack.older_names.trainers import takes_config
 from tpack.reduction.base import Reducer
@@ -210,15 +213,17 @@ class StrategyBuilder(GraphBuilder):
 
     Args:
         strategy: the strategy: any but the default one.
+        end_signal: travels with the gradients, where the strategy is one of several workers.
 
     Raises:
         ConfigError: It is something else.
     """
 
-    def __init__(self, strategy: DistributionStrategy) -> None:
+    def __init__(self, strategy: DistributionStrategy, end_signal: EndSignal | None = None) -> None:
         if strategy.is_default:
             raise ConfigError(f"wanted a DistributionStrategy with devices, got {strategy!r}")
         self._strategy = strategy
+        self._end_signal = end_signal
 
     @property
     def strategy(self) -> DistributionStrategy:
@@ -269,6 +274,10 @@ class StrategyBuilder(GraphBuilder):
         with self._strategy.scope():
             grads_and_vars = self._strategy.call_for_each_tower(build_tower)
             train_op = self._strategy.apply_gradients(optimizer_fn(), grads_and_vars, name="train_op")
+        if self._end_signal is not None:
+            said = self._end_signal.build()
+            self._end_signal.told = self._strategy.reduce_over_workers(tf.VariableAggregation.SUM, said)
+            train_op = tf.group(train_op, self._end_signal.told, name="train_op_with_signal")
         return BuildResult(train_op, tuple(towers[index] for index in sorted(towers)))
 
 
