@@ -21,6 +21,7 @@ from tpack.errors import TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
 from tpack.tfutils.graph_lookup import get_global_step_var
+from tpack.tfutils.sesscreate import get_distributed_session_creator
 from tpack.train.config import TrainConfig
 from tpack.train.distributed import (
     DistributedTrainer,
@@ -38,12 +39,6 @@ TRAINERS: dict[str, Callable[..., DistributedTrainer]] = {
     "replicated": DistributedTrainerReplicated,
     "asynchronous": DistributedTrainerParameterServer,
 }
-
-
-def task() -> dict[str, Any]:
-    """Return what this process is."""
-    told: dict[str, Any] = json.loads(os.environ["TF_CONFIG"])["task"]
-    return told
 
 
 def number() -> int:
@@ -70,14 +65,21 @@ def train_on_servers(
     return {"values": values.values, "places": places.places, "step": trainer.loop.global_step}
 
 
-def equivalence(kinds: list[str], optimizers: list[str], size: int, towers: int) -> dict[str, Any]:
-    """Train the model of `tests.helpers.equivalence` with several trainers and optimizers."""
-    found = {}
+def own_server() -> dict[str, Any]:
+    """Start a server as scripts of tensorpack do; return the settings by which it is used."""
+    told = json.loads(os.environ["TF_CONFIG"])
+    server = tf.train.Server(told["cluster"], told["task"]["type"], told["task"]["index"])
+    return {"options": {"server": server}, "session_creator": get_distributed_session_creator(server)}
+
+
+def equivalence(kinds: list[str], optimizers: list[str], size: int, towers: int, given: bool) -> dict[str, Any]:
+    """Train the model of `tests.helpers.equivalence` with several trainers and optimizers, on a given server or not."""
+    found, settings = {}, own_server() if given else {}
     for kind in kinds:
         for name in optimizers:
             with tf.Graph().as_default():
                 data = rows_of_worker(size, towers, number() % size)
-                found[f"{kind} {name}"] = train_on_servers(kind, Equivalence(name), data, towers)
+                found[f"{kind} {name}"] = train_on_servers(kind, Equivalence(name), data, towers, **settings)
     return found
 
 

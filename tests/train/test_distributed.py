@@ -29,11 +29,13 @@ def run(name, workers, servers, directory, **arguments):
 
 
 @pytest.mark.parametrize(
-    ("workers", "servers", "towers", "optimizers"),
-    [(2, 2, 2, ["sgd", "momentum", "adam"]), (3, 1, 1, ["adam"])],
+    ("workers", "servers", "towers", "optimizers", "given"),
+    [(2, 2, 2, ["sgd", "momentum", "adam"], False), (3, 1, 1, ["adam"], True)],
+    ids=["started server", "given server"],
 )
-def test_workers_and_towers_equal_one_tower_with_the_whole_batch(tmp_path, workers, servers, towers, optimizers):
-    arguments = {"kinds": ["synchronous", "replicated"], "optimizers": optimizers, "size": workers, "towers": towers}
+def test_workers_and_towers_equal_one_tower_with_the_whole_batch(tmp_path, workers, servers, towers, optimizers, given):
+    kinds = ["synchronous", "replicated"]
+    arguments = {"kinds": kinds, "optimizers": optimizers, "size": workers, "towers": towers, "given": given}
     found = values_of(run("equivalence", workers, servers, tmp_path, **arguments))
     for name in found[0]:
         oracle = one_tower(name.split()[1], workers * towers).weights[0]
