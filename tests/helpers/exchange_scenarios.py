@@ -82,8 +82,14 @@ def exchange() -> dict[str, Any]:
             f"{op} {wire_dtype}": exchange_once(member, peers, f"run {op} {wire_dtype}", op, wire_dtype)
             for op, wire_dtype in [("sum", None), ("mean", None), ("mean", "bfloat16")]
         }
-        found["copies"] = copy_once(member, peers)
-        found["again"] = copy_once(member, peers)
+    return found
+
+
+def servers() -> dict[str, Any]:
+    """Make two sessions, one after the other, and look at the server on which they were."""
+    member = resolve_cluster()
+    with connect_peers(member) as peers:
+        found = {name: copy_once(member, peers) for name in ("copies", "again")}
         found["server"] = _look_at_server(member)
         peers.barrier("all is looked at")
     return found

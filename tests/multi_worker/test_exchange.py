@@ -56,29 +56,6 @@ def test_each_worker_gets_the_rows_of_all_by_rank(found, name, divisor):
             assert np.array_equal(got_indices, np.concatenate(indices))
 
 
-@pytest.mark.parametrize("name", ["copies", "again"])
-def test_variables_are_copied_from_one_worker_and_begin_without_a_value(found, name):
-    for rank, worker in enumerate(found):
-        assert worker[name]["unset"] == [False, False]
-        assert np.array_equal(worker[name]["copied"], [[1.0, 1.0], [2.0, 2.0]])
-        assert worker[name]["device"] == f"/job:worker/task:{rank}"
-
-
-def test_servers_are_reached_at_their_address_only(found):
-    for worker in found[:2]:
-        assert worker["server"]["there"]
-        assert not worker["server"]["elsewhere"]
-
-
-def test_a_process_has_one_server(found):
-    server = found[0]["server"]
-    assert server["same"]
-    assert server["devices"] == ["/job:worker/task:0", "/job:worker/task:1"]
-    assert "9 CPU devices are wanted, and the server of this process" in server["more devices"]
-    assert "ClusterError: worker 0 cannot start its TensorFlow server at " in server["port in use"]
-    assert "cannot be used (Address already in use)" in server["port in use"]
-
-
 def tensors(*shapes, dtype="float32"):
     return [tf.zeros(shape, dtype) for shape in shapes]
 

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -124,3 +126,10 @@ def test_a_lost_worker_is_named_by_the_others(tmp_path, how, rank, code, words):
     assert words in survivor.text
     # What was saved last is that of the last epoch.
     assert sorted(path.name for path in (tmp_path / "log").glob("*.index")) == ["model-3.index"]
+
+
+def test_a_worker_that_others_wait_for_in_a_step_is_named_on_all(tmp_path):
+    outcomes = run_workers("straggle", 2, tmp_path)
+    assert values_of(outcomes) == [6, 6]
+    said = "worker 1 made no step for .* and the others wait for it"
+    assert all(re.search(said, each.text) for each in outcomes), outcomes[0].text

@@ -17,7 +17,7 @@ from tpack.reduction.choose.by_kind import ReducerChoice, choose_by_kind
 from tpack.reduction.choose.by_measurement import AutoReducer
 from tpack.reduction.names import ALGORITHMS
 from tpack.reduction.spec import AllReduceSpec, SpecEntry, parse_all_reduce_spec, reducer_for_spec
-from tpack.tower.devices import list_gpus
+from tpack.tower.devices import list_gpus, resolve_devices
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instances
@@ -104,3 +104,17 @@ def _first_cpu(devices: Sequence[str]) -> str:
     """Return the first CPU device of the task where the first tower is."""
     first = tf.DeviceSpec.from_string(devices[0] if devices else "")
     return str(first.replace(device_type="CPU", device_index=0).to_string())
+
+
+def reducer_for_towers(gpus: int | Sequence[int], mode: ReductionMode) -> Reducer:
+    """Return the reducer that a mode stands for, and log why it is taken.
+
+    Args:
+        gpus: how many towers, or the numbers of their GPUs.
+        mode: what a script has asked for.
+    """
+    devices = resolve_devices(gpus)
+    choice = reducer_for_mode(mode, devices)
+    if len(devices) > 1:
+        logger.info(f"Gradients of {len(devices)} towers are reduced by {choice.reducer.name}: {choice.reason}.")
+    return choice.reducer

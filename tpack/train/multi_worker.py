@@ -33,7 +33,7 @@ from tpack.input_source.base import InputSource
 from tpack.multi_worker.exchange import Arrivals, Exchange, WorkerGroup, copy_from_worker
 from tpack.multi_worker.replicated import EndSignal, MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import WorkerSessionCreator, let_calls_to_lost_servers_fail
-from tpack.reduction.modes import ReductionMode
+from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
@@ -41,7 +41,6 @@ from tpack.tfutils.step.step_seeds import differ_by_worker
 from tpack.train.config import TrainConfig
 from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.single_cost import BuilderTrainer
-from tpack.train.trainers import reducer_for_towers
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_number
 

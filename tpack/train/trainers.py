@@ -19,13 +19,11 @@ from tpack.graph_builder.simple import SimpleBuilder
 from tpack.multi_worker.replicated import EndSignal
 from tpack.older_names.table import names_of
 from tpack.older_names.trainers import takes_config
-from tpack.reduction.base import Reducer
-from tpack.reduction.modes import ReductionMode, reducer_for_mode
+from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.tower.context import TowerContext, current_tower_context
-from tpack.tower.devices import resolve_devices, tower_indices
+from tpack.tower.devices import tower_indices
 from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars
-from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 
 __getattr__ = names_of(__name__)
@@ -279,12 +277,3 @@ class StrategyBuilder(GraphBuilder):
             self._end_signal.told = self._strategy.reduce_over_workers(tf.VariableAggregation.SUM, said)
             train_op = tf.group(train_op, self._end_signal.told, name="train_op_with_signal")
         return BuildResult(train_op, tuple(towers[index] for index in sorted(towers)))
-
-
-def reducer_for_towers(gpus: int | Sequence[int], mode: ReductionMode) -> Reducer:
-    """Return the reducer that a mode stands for, and log why it is taken."""
-    devices = resolve_devices(gpus)
-    choice = reducer_for_mode(mode, devices)
-    if len(devices) > 1:
-        logger.info(f"Gradients of {len(devices)} towers are reduced by {choice.reducer.name}: {choice.reason}.")
-    return choice.reducer

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.equivalence import one_tower, train
+from tests.helpers.sessions import cpu_session
+from tpack.multi_worker.exchange import WorkerGroup
+from tpack.multi_worker.replicated import EndSignal, MultiWorkerReplicatedBuilder
+
+ALONE = WorkerGroup(["/job:worker/task:0"], 0, "run")
+
+
+def test_one_worker_is_what_the_builder_of_one_machine_is():
+    end_signal = EndSignal()
+    run = train(MultiWorkerReplicatedBuilder(2, ALONE, end_signal=end_signal), "adam", 2)
+    for name, wanted in one_tower("adam", 2).weights[0].items():
+        np.testing.assert_allclose(run.weights[0][name], wanted, rtol=1e-9, atol=1e-12)
+        assert np.array_equal(run.weights[0][name], run.weights[1][name])
+    # There is nobody to be told.
+    assert end_signal.told is None
+
+
+def test_gradients_of_two_workers_are_exchanged_once_and_copied_to_each_tower(graph):
+    group = WorkerGroup(["/job:worker/task:0", "/job:worker/task:1"], 1, "run")
+    end_signal = EndSignal()
+
+    def grads():
+        weight = tf.get_variable("w", [3])
+        return [(weight * 2.0, weight)]
+
+    def optimizer():
+        return tf.train.GradientDescentOptimizer(0.1)
+
+    result = MultiWorkerReplicatedBuilder(2, group, end_signal=end_signal).build(grads, optimizer)
+    kinds = [(op.type, op.device) for op in graph.get_operations() if "Queue" in op.type and "V2" in op.type]
+    there, here = "/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"
+    # A part and a sum, each sent once and taken once; what is sent goes through queues of this worker.
+    assert sorted(kinds) == sorted(
+        [("FIFOQueueV2", here), ("FIFOQueueV2", there), ("QueueEnqueueV2", here), ("QueueDequeueV2", there)] * 2
+    )
+    assert [tower.device for tower in result.towers] == ["/device:CPU:0", "/device:CPU:1"]
+    assert end_signal.told is not None
+
+
+@pytest.mark.parametrize("what", [EndSignal.STOP, EndSignal.SIGNAL])
+def test_what_is_said_is_there_in_the_next_step(graph, what):
+    end_signal = EndSignal()
+    said = end_signal.build()
+    with cpu_session(graph, num_cpus=1) as session:
+        session.run(tf.local_variables_initializer())
+        assert session.run(said) == 0
+        end_signal.say(session, what)
+        assert session.run(said) == what

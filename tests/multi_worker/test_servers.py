@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from tests.helpers.worker_job import run_workers, values_of
+from tpack.cluster.member import ClusterMember
+from tpack.errors import ConfigError
+from tpack.multi_worker.servers import start_server, task_device
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What each of two workers has seen of the servers."""
+    return values_of(run_workers("tests.helpers.exchange_scenarios.servers", 2, tmp_path_factory.mktemp("servers")))
+
+
+@pytest.mark.parametrize("name", ["copies", "again"])
+def test_variables_are_copied_from_one_worker_and_begin_without_a_value(found, name):
+    for rank, worker in enumerate(found):
+        assert worker[name]["unset"] == [False, False]
+        assert np.array_equal(worker[name]["copied"], [[1.0, 1.0], [2.0, 2.0]])
+        assert worker[name]["device"] == f"/job:worker/task:{rank}"
+
+
+def test_servers_are_reached_at_their_address_only(found):
+    for worker in found:
+        assert worker["server"]["there"]
+        assert not worker["server"]["elsewhere"]
+
+
+def test_a_process_has_one_server(found):
+    server = found[0]["server"]
+    assert server["same"]
+    assert server["devices"] == ["/job:worker/task:0", "/job:worker/task:1"]
+    assert "9 CPU devices are wanted, and the server of this process" in server["more devices"]
+    assert "ClusterError: worker 0 cannot start its TensorFlow server at " in server["port in use"]
+    assert "cannot be used (Address already in use)" in server["port in use"]
+
+
+def test_tasks_are_named_by_rank():
+    member = ClusterMember({"chief": ("a:1",), "worker": ("b:1", "c:1"), "ps": ("d:1",)}, "ps")
+    assert [task_device(member, rank) for rank in range(3)] == [
+        "/job:chief/task:0",
+        "/job:worker/task:0",
+        "/job:worker/task:1",
+    ]
+    assert task_device(member) == "/job:ps/task:0"
+    with pytest.raises(ConfigError, match="rank"):
+        task_device(member, 3)
+
+
+@pytest.mark.parametrize(
+    "member", [ClusterMember(), ClusterMember({"worker": ("a:1",)}, "evaluator")], ids=["alone", "evaluator"]
+)
+def test_a_server_is_for_those_that_others_reach(member):
+    with pytest.raises(ConfigError, match="wants a worker or a parameter server that others can reach"):
+        start_server(member)
