@@ -1,0 +1,186 @@
+"""What one of several workers reads, and where it goes on, before anything is built."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.log_lines import captured_log
+from tests.helpers.shared_data import Labels
+from tests.helpers.toy_training import line_input
+from tpack.dataflow import BatchData, DataFromGenerator, DataFromList, LocallyShuffleData, ShardData
+from tpack.dataflow.position import Position
+from tpack.dataflow.state import make_state
+from tpack.errors import CheckpointError, ConfigError, InputError
+from tpack.input_source import FeedInput, QueueInput, StagingInput
+from tpack.tfutils.train_state import TrainState, states_of_workers, workers_state, write_data_state, write_train_state
+from tpack.train.config import TrainConfig
+from tpack.train.resume import AutoResumeTrainConfig, resume_data, share_data
+
+
+def points(count=24):
+    return DataFromList([[np.int64(k)] for k in range(count)], shuffle=False)
+
+
+def worker(rank, size):
+    return SimpleNamespace(rank=rank, size=size)
+
+
+def config(ds, states=(), **kwargs):
+    made = TrainConfig(model=Labels(), data=QueueInput(ds) if ds is not None else line_input(), **kwargs)
+    made.data_states = list(states)
+    return made
+
+
+def state_after(ds, count, rank, size):
+    """Return the state that a worker's input gives after some points."""
+    ds.take_place(rank, size) if isinstance(ds, ShardData) else None
+    ds.reset_state()
+    taken = iter(ds)
+    for _ in range(count):
+        next(taken)
+    repeated = {"flow": "RepeatedData", "ds": ds.state_dict(), "finished": 0, "has_points": count > 0}
+    return make_state(Position({}), state=repeated, skipped=0)
+
+
+def test_a_share_takes_the_place_of_the_trainer():
+    for wrap in (lambda source: source, StagingInput):
+        shard = ShardData(points())
+        made = TrainConfig(model=Labels(), data=wrap(QueueInput(BatchData(shard, 2))))
+        assert made.steps_per_epoch == 12
+        share_data(made, worker(2, 3))
+        made.fit_to_towers(1)
+        assert (shard.rank, shard.size, made.steps_per_epoch) == (2, 3, 4)
+    alone = ShardData(points())
+    for peers in (None, worker(0, 1)):
+        share_data(config(alone), peers)
+    assert (alone.rank, alone.size) == (0, 1)
+
+
+def test_data_that_are_not_shared_are_told_by_the_chief_once():
+    with captured_log() as lines:
+        share_data(config(points()), worker(0, 2))
+        share_data(config(points()), worker(1, 2))
+        share_data(config(ShardData(points())), worker(0, 2))
+        share_data(config(points()), None)
+    assert len([line for line in lines if "Each of the 2 workers reads all data" in line]) == 1
+
+
+def test_shares_of_unlike_length_are_refused_in_training():
+    with pytest.raises(ConfigError, match="gives the first of 5 workers more of 24 data points"):
+        share_data(config(ShardData(points(), remainder="keep")), worker(0, 5))
+    share_data(config(ShardData(points(), remainder="keep")), worker(0, 4))
+    unknown = ShardData(DataFromGenerator(list), remainder="keep")
+    with pytest.raises(ConfigError, match="more of None data points"):
+        share_data(config(unknown, steps_per_epoch=2), worker(0, 2))
+    with pytest.raises(ConfigError, match="was given rank=1 and size=2, and this is worker 0 of 2"):
+        share_data(config(ShardData(points(), 1, 2)), worker(0, 2))
+
+
+def position_of(made):
+    return made.data.data_state()
+
+
+def test_as_many_workers_go_on_from_their_own_positions_and_others_are_dealt_the_rest():
+    states = [state_after(ShardData(points()), 5, rank, 2) for rank in range(2)]
+    for rank in range(2):
+        made = config(ShardData(points(), rank, 2), states)
+        resume_data(made, worker(rank, 2))
+        assert position_of(made) == states[rank]
+    for size in (1, 3):
+        ds = ShardData(points())
+        ds.take_place(0, size)
+        made = config(ds, states)
+        with captured_log() as lines:
+            resume_data(made, worker(0, size) if size > 1 else None)
+        assert lines[-1] == f"What 2 workers have left of the data is dealt out to {size}."
+        inner = position_of(made)["state"]["ds"]
+        assert (inner["size"], inner["ds"]["index"]) == (size, 10)
+    fed = TrainConfig(model=Labels(), data=FeedInput(ShardData(points(), 0, 3), infinite=False))
+    fed.data_states = [make_state(Position({}), state=state["state"]["ds"], skipped=0) for state in states]
+    resume_data(fed, worker(0, 3))
+    assert fed.data.data_state()["state"]["ds"]["index"] == 10
+
+
+def test_one_process_or_none_leaves_the_data_alone():
+    for states in ([], [state_after(points(), 3, 0, 1)]):
+        made = config(points(), states)
+        resume_data(made, None)
+        assert position_of(made) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: points(), "has 0 ShardData in it"),
+        (lambda: LocallyShuffleData(ShardData(points(), 0, 3), 4), "what LocallyShuffleData keeps back"),
+        (lambda: None, "the data of TensorInput cannot be dealt out anew"),
+    ],
+    ids=["no share", "buffer", "no dataflow"],
+)
+def test_data_that_cannot_be_dealt_out_begin_anew_and_say_why(make, reason):
+    states = [state_after(ShardData(points()), 5, rank, 2) for rank in range(2)]
+    made = config(make(), states, steps_per_epoch=3)
+    with captured_log() as lines:
+        resume_data(made, worker(0, 3))
+    assert any("The data begin anew" in line and reason in line for line in lines)
+
+
+def test_another_dataflow_is_an_error_that_says_what_to_do():
+    states = [state_after(ShardData(points()), 5, rank, 2) for rank in range(2)]
+    made = config(ShardData(points(30), 0, 3), states)
+    with pytest.raises(
+        InputError, match=r"those of the 2 workers .* over 24 data points and has 30.*resume_data=False"
+    ):
+        resume_data(made, worker(0, 3))
+    with pytest.raises(InputError, match="was set up before"):
+        used = config(ShardData(points(), 0, 3), states)
+        with tf.Graph().as_default():
+            used.data.setup(Labels().get_input_signature())
+        resume_data(used, worker(0, 3))
+
+
+def saved(log_dir, states, local_step):
+    prefix = save_checkpoint(log_dir, {"w": np.float32(1), "global_step": np.int64(local_step)}, local_step)
+    write_data_state(prefix, states, local_step)
+    write_train_state(prefix, TrainState(1, local_step, local_step))
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, 10), (2, 5), (3, 4), (5, 2)])
+def test_finished_steps_are_counted_in_those_of_the_workers_of_today(log_dir, size, expected):
+    states = [state_after(ShardData(points()), 5, rank, 2) for rank in range(2)]
+    saved(log_dir, workers_state(states), 5)
+    shard = ShardData(points())
+    made = AutoResumeTrainConfig(model=Labels(), dataflow=shard)
+    share_data(made, worker(0, size) if size > 1 else None)
+    made.fit_to_towers(1)
+    assert (made.starting_epoch, made.starting_step) == (1, expected)
+    assert made.start()["data_states"] == states
+    other = config(ShardData(points()))
+    other.begin_at(made.start())
+    assert (other.starting_step, other.data_states) == (expected, states)
+    given = AutoResumeTrainConfig(model=Labels(), dataflow=ShardData(points()), steps_per_epoch=12)
+    share_data(given, worker(0, size) if size > 1 else None)
+    assert given.starting_step == 5
+
+
+def test_positions_that_are_none_are_damaged(log_dir):
+    saved(log_dir, {"workers": [3]}, 5)
+    with pytest.raises(CheckpointError, match="does not hold the positions of workers"):
+        AutoResumeTrainConfig(model=Labels(), dataflow=ShardData(points()))
+    with pytest.raises(InputError, match="wanted a list of states"):
+        states_of_workers({"workers": []})
+    assert states_of_workers({"flow": "Position"}) == [{"flow": "Position"}]
+
+
+def test_only_the_chief_looks_for_checkpoints(log_dir, monkeypatch):
+    saved(log_dir, workers_state([state_after(ShardData(points()), 5, rank, 2) for rank in range(2)]), 5)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    made = AutoResumeTrainConfig(model=Labels(), dataflow=ShardData(points()))
+    assert (made.starting_step, made.data_states) == (0, [])
+    monkeypatch.setenv("RANK", "0")
+    made = AutoResumeTrainConfig(model=Labels(), dataflow=ShardData(points()))
+    assert (made.starting_step, len(made.data_states)) == (5, 2)
