@@ -174,7 +174,9 @@ class Hub:
     def _is_over(self) -> bool:
         if self._close_by is None:
             return False
-        is_open = any(worker.channel.fileno() >= 0 for worker in self._training.values())
+        channels = [worker.channel for worker in self._training.values() if worker.channel.fileno() >= 0]
+        # After something has gone wrong, those that are left have to hear of it, and no more.
+        is_open = any(channel.has_unsent or not self._has_failed for channel in channels)
         return not is_open or time.monotonic() > self._close_by
 
     def _wait_secs(self) -> float:

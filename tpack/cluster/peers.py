@@ -61,6 +61,7 @@ class Peers:
         self._limits = limits
         self._number = 0
         self._turn = threading.Lock()
+        self._has_reported = False
         self._is_closed = False
 
     def wait_until_complete(self) -> None:
@@ -192,6 +193,7 @@ class Peers:
         """
         if self._line is None or self._line.error is not None or self._is_closed:
             return
+        self._has_reported = True
         self._line.send({"do": "failed", "text": text})
         self._line.wait_until_heard("heard", FAREWELL_SECS)
 
@@ -203,7 +205,7 @@ class Peers:
         if self._line is None or self._is_closed:
             return
         self._is_closed = True
-        has_failed = self._line.error is not None
+        has_failed = self._line.error is not None or self._has_reported
         if not has_failed:
             self._line.send({"do": "bye"})
             self._line.wait_until_heard("over", self._limits.heartbeat_secs)

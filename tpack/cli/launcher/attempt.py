@@ -284,7 +284,7 @@ class Attempt:
         told = f"rank{'s' if len(self._survivors) > 1 else ''} {', '.join(map(str, sorted(self._survivors)))}"
         if named:
             self.lost |= {rank for rank in named if self._plan[rank].is_worker}
-            text = f"was lost, as {told} told; it was stopped, or hung, or was cut off"
+            text = f"was lost, as {told} told: it did not end by itself, but was stopped, or hangs, or was cut off"
         else:
             # Each side of a cut takes the other for lost. Most are on the side of those that go on.
             named = [max(votes, key=lambda rank: (votes[rank], rank), default=min(self._survivors))]
