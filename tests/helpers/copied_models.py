@@ -64,10 +64,13 @@ MODELS: dict[str, Callable[[], ModelDesc]] = {
 NOT_COPIED = {
     "dorefa": "makes operations outside of the tower's name scope",
     "siamese, frozen": "makes operations outside of the tower's name scope",
-    "keras_layers": "value differs",
+    "keras_layers": "has no counterpart in the first tower",
     "steering": "uses what differs from tower to tower: name",
 }
-"""The models that cannot be copied, and why."""
+"""The models that cannot be copied where towers have variables of their own, and why."""
+
+COPIED_IF_SHARED = frozenset({"steering"})
+"""Those of them that are copied where towers share variables."""
 
 
 def build_model(make: Callable[[], ModelDesc], builder: GraphBuilder) -> tf.Graph:
