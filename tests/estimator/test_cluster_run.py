@@ -7,6 +7,7 @@ from tests.helpers.optimizers import OPTIMIZERS
 from tests.helpers.replicated_models import regression
 from tests.helpers.role_job import run_roles, values_of
 from tests.helpers.role_scenarios import DATA, ROWS, STEPS, rows_of
+from tpack.cluster.exit_codes import EXIT_PEER_LOST
 from tpack.cluster.member import ClusterMember
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.errors import ConfigError
@@ -94,14 +95,14 @@ def test_gradients_may_be_averaged_on_the_servers(tmp_path):
 
 
 LOST = [
-    ("killed", "worker0", {"chief": 1, "worker": 1}, {"chief0": "PeerLostError: worker 1 was lost: "}),
+    ("killed", "worker0", {"chief": 1, "worker": 1}, {"chief0": "worker 1 was lost: "}),
     (
         "servers",
         "chief0",
         {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1},
         {
-            "worker0": "PeerLostError: worker 0 was lost: ",
-            "ps0": "PeerLostError: worker 0 was lost: ",
+            "worker0": "worker 0 was lost: ",
+            "ps0": "worker 0 was lost: ",
             "evaluator0": "ClusterError: the evaluator has seen no new checkpoint for 5 s, and training has not ended",
         },
     ),
@@ -109,7 +110,7 @@ LOST = [
         "failed",
         "chief0",
         {"chief": 1, "worker": 1},
-        {"chief0": "KeyError: 'no data here'", "worker0": "PeerLostError: worker 0 failed: KeyError: 'no data here'"},
+        {"chief0": "KeyError: 'no data here'", "worker0": "worker 0 failed: KeyError: 'no data here'"},
     ),
     (
         "other model",
@@ -126,8 +127,9 @@ def test_all_end_when_one_is_lost_and_say_who(tmp_path, kind, who, jobs, told):
     outcomes = run_roles("lose_one", jobs, tmp_path, arguments)
     for name, outcome in outcomes.items():
         if name in told:
-            assert outcome.code == 1, f"{name}\n{outcome.text}"
-            assert told[name] in outcome.value
+            # Where a step does not return in time, the process is ended by the code of one that has lost another.
+            assert outcome.code in (1, EXIT_PEER_LOST), f"{name}\n{outcome.text}"
+            assert told[name] in (outcome.value or outcome.text), f"{name}\n{outcome.value}\n{outcome.text}"
         else:
             assert (name, outcome.code) == (who, -9)
 

@@ -115,7 +115,7 @@ def place_from_environment(environment: Mapping[str, str]) -> ClusterPlace:
     """
     config = _read(environment.get("TF_CONFIG", ""))
     cluster, task = config.get("cluster") or {}, config.get("task") or {}
-    told = {
+    told: dict[str, Any] = {
         "service": config.get("service"),
         "model_dir": config.get("model_dir") or None,
         "master": str(config.get("session_master", "")),
@@ -161,7 +161,7 @@ def _read(text: str) -> dict[str, Any]:
 _PARTS = ("cluster", "task")
 
 
-def _alone(task: Mapping[str, Any], told: Mapping[str, Any]) -> ClusterPlace:
+def _alone(task: Mapping[str, Any], told: dict[str, Any]) -> ClusterPlace:
     kind = task.get("type", "worker")
     if kind != "worker":
         raise ConfigError(f"TF_CONFIG has no cluster, and its task's type is {shown(kind)}: wanted worker")

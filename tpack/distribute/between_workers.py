@@ -184,4 +184,5 @@ def member_of(cluster_spec: Any, task_type: str | None, task_id: int | None) -> 
     task = ClusterTask(jobs, task_type or "", check_count("configure", "task_id", task_id, 0))
     if task.size == 1:
         return None
-    return ClusterMember(task.cluster, task.job, task.index, source="configure()")
+    cluster = {job: tuple(addresses) for job, addresses in task.cluster.items()}
+    return ClusterMember(cluster, task.job, task.index, source="configure()")

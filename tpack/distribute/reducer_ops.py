@@ -248,8 +248,8 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
         workers = [_task_of(device) for device in names]
         if len(set(workers)) < len(workers):
             raise ConfigError(f"wanted {wanted}, got {shown(names)}")
-        is_one = not isinstance(num_gpus_per_worker, list | tuple)
-        numbers = [num_gpus_per_worker] * len(workers) if is_one else list(num_gpus_per_worker)
+        each = num_gpus_per_worker
+        numbers = [each] * len(workers) if isinstance(each, int) else list(each)
         if len(numbers) != len(workers):
             raise ConfigError(
                 f"MultiWorkerAllReduce got num_gpus_per_worker={shown(numbers)}: wanted a number for each of "

@@ -24,7 +24,7 @@ from tpack.errors import ConfigError, DataExhaustedError
 from tpack.estimator.run_config import RunConfig
 from tpack.multi_worker.exchange import WorkerGroup, copy_from_worker
 from tpack.multi_worker.parameter_server import ServerPlacement
-from tpack.multi_worker.servers import WorkerSessionCreator
+from tpack.multi_worker.servers import WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.tfutils.sesscreate import get_default_sess_config
 
 _LONG_SECS = 86400.0
@@ -130,9 +130,11 @@ class ClusterRun:
         settings.CopyFrom(get_default_sess_config() if config is None else config)
         if self._is_shared and not settings.device_filters:
             settings.device_filters.extend(self._shared_filters())
-        return WorkerSessionCreator(
-            self._member, settings, before_connecting=lambda: self._peers.barrier("the start of their servers")
-        )
+        return WorkerSessionCreator(self._member, settings, before_connecting=self._wait_for_servers)
+
+    def _wait_for_servers(self) -> None:
+        self._peers.barrier("the start of their servers")
+        let_calls_to_lost_servers_fail()
 
     def _shared_filters(self) -> tuple[str, ...]:
         """Return the tasks that a worker has to do with: parameter servers, and itself."""
