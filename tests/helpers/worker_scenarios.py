@@ -1,8 +1,9 @@
 """What workers do in tests: functions that `tests.helpers.worker_job` calls in each process."""
 
+import logging
 import os
 import signal
-import time
+import threading
 from typing import Any
 
 import numpy as np
@@ -238,22 +239,29 @@ class FailAt(StopAt):
 
 
 class Slow(Slope):
-    """Takes long in one step on one worker."""
+    """Takes, in one step on one worker, until the log says that others wait for it."""
 
     def build_graph(self, x: Any, y: Any) -> Any:
+        is_noticed = threading.Event()
+
+        def look(record: logging.LogRecord) -> bool:
+            if "the others wait for it" in record.getMessage():
+                is_noticed.set()
+            return True
+
         def wait(step: np.ndarray) -> np.ndarray:
             if step == 2 and place()[0] == 1:
-                time.sleep(4)
+                is_noticed.wait(40)
             return np.float32(1)
 
-        return super().build_graph(
-            x * tf.ensure_shape(tf.numpy_function(wait, [get_global_step_var()], tf.float32), []), y
-        )
+        logger.addFilter(look)
+        one = tf.ensure_shape(tf.numpy_function(wait, [get_global_step_var()], tf.float32), [])
+        return super().build_graph(x * one, y)
 
 
 def straggle() -> int:
     """Train with a worker that is slow in a step, which others are to notice; return the number of steps."""
-    waits = WaitLimits(heartbeat_secs=0.4, straggler_secs=1.0)
+    waits = WaitLimits(heartbeat_secs=3.0, straggler_secs=3.0)
     with tf.Graph().as_default():
         return train_slope(Slow(), trainer(waits=waits)).steps
 

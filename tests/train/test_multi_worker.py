@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from tests.helpers.equivalence import one_tower
+from tests.helpers.toy_training import Line, Recorder, line_input
 from tests.helpers.worker_job import run_workers, values_of
+from tpack.cluster.member import ClusterTask
+from tpack.errors import ConfigError
+from tpack.train.config import TrainConfig
+from tpack.train.interface import launch_train_with_config
+from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
 
 
 def equal_bits(left, right):
@@ -133,3 +139,33 @@ def test_a_worker_that_others_wait_for_in_a_step_is_named_on_all(tmp_path):
     assert values_of(outcomes) == [6, 6]
     said = "worker 1 made no step for .* and the others wait for it"
     assert all(re.search(said, each.text) for each in outcomes), outcomes[0].text
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: WaitLimits(heartbeat_secs=0), "heartbeat_secs"),
+        (lambda: WaitLimits(heartbeat_secs=5, straggler_secs=1), "straggler_secs"),
+        (lambda: MultiWorkerTrainerReplicated(1, wire_dtype="int8"), "wanted float16 or bfloat16 as the wire_dtype"),
+        (lambda: MultiWorkerTrainerReplicated(0), "wanted at least one tower"),
+        (
+            lambda: MultiWorkerTrainerReplicated(1, cluster=ClusterTask({"worker": ["a:1"], "ps": ["b:1"]}, "ps", 0)),
+            "MultiWorkerTrainerReplicated is for those that train, and this process is ps 0",
+        ),
+    ],
+    ids=["heartbeat", "straggler", "wire", "towers", "ps"],
+)
+def test_wrong_settings_are_refused(make, words):
+    with pytest.raises(ConfigError, match=words):
+        make()
+
+
+def test_one_process_trains_as_on_one_machine():
+    config = TrainConfig(model=Line(), data=line_input(), steps_per_epoch=5, max_epoch=2, monitors=[])
+    recorder = Recorder()
+    config.callbacks.append(recorder)
+    trainer = MultiWorkerTrainerReplicated(2)
+    launch_train_with_config(config, trainer)
+    assert (trainer.is_chief, trainer.peers.size, trainer.end_signal.told) == (True, 1, None)
+    assert recorder.weights["global_step"] == 10
+    assert recorder.weights["w"] > 0

@@ -65,11 +65,11 @@ class WaitLimits:
 
     Args:
         heartbeat_secs: after how long of silence a worker is taken for lost. One that is killed is found at once.
-        straggler_secs: after how long a worker that others wait for is named in the log.
+        straggler_secs: after how long a worker that others wait for is named in the log; no less than that.
         timeout_secs: how long workers wait for each other before the first step.
 
     Raises:
-        ConfigError: A number is not positive.
+        ConfigError: A number is not positive, or the second is less than the first.
     """
 
     heartbeat_secs: float = 10.0
@@ -77,8 +77,9 @@ class WaitLimits:
     timeout_secs: float = 300.0
 
     def __post_init__(self) -> None:
-        for name in ("heartbeat_secs", "straggler_secs", "timeout_secs"):
+        for name in ("heartbeat_secs", "timeout_secs"):
             check_number(self, name, getattr(self, name), 0, is_low_allowed=False)
+        check_number(self, "straggler_secs", self.straggler_secs, self.heartbeat_secs)
 
 
 class MultiWorkerTrainer(BuilderTrainer):
