@@ -113,7 +113,11 @@ def _check_kept(value: Any, what: str) -> None:
 
 def _kept_by(func: Callable[..., None]) -> list[Any]:
     """Return what a function of tpack's, or the object that it is a method of, keeps things in."""
-    own = vars(func.__self__) if isinstance(func, types.MethodType) else dict(_Cells(func))
+    own: dict[str, Any] = {}
+    if isinstance(func, types.MethodType):
+        own = vars(func.__self__)
+    elif isinstance(func, types.FunctionType):
+        own = dict(_Cells(func))
     return [own, *(value for value in own.values() if isinstance(value, (list, dict)))]
 
 
