@@ -131,7 +131,7 @@ def test_all_end_when_one_is_lost_and_say_who(tmp_path, kind, who, jobs, told):
             assert outcome.code in (1, EXIT_PEER_LOST), f"{name}\n{outcome.text}"
             assert told[name] in (outcome.value or outcome.text), f"{name}\n{outcome.value}\n{outcome.text}"
         else:
-            assert (name, outcome.code) == (who, -9)
+            assert (name, outcome.code) == (who, -9), f"{outcome.value}\n{outcome.text}"
 
 
 @pytest.mark.parametrize(
