@@ -258,7 +258,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         self._settings = {"synchronous": synchronous, "max_staleness": max_staleness, "caching_device": caching_device}
         super().__init__(make_builder, server, cluster=cluster, waits=waits, precision=precision)
         if not self.serves and (synchronous or not self.is_chief):
-            self._step_counter = FollowingStepCounter(self.loop)
+            self._step_counter = StepCounter(self.loop, increments=False)
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), **self._settings}
@@ -278,7 +278,8 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         if self._progress is None:
             self._notes = StepNotes(self.peers, self.end_signal)
             return [self._notes]
-        self._notes = AsynchronousNotes(self.peers, self.end_signal)
+        # They are at different steps, which says nothing.
+        self._notes = StepNotes(self.peers, self.end_signal, says_steps=False)
         meeting = MeetAfterEpoch(self.peers)
         if self._max_staleness is None or self.peers.size == 1:
             return [self._notes, meeting]
@@ -359,24 +360,6 @@ class DistributedTrainerReplicated(DistributedTrainer):
 
     def _only_on_servers(self) -> Sequence[tf.Variable]:
         return self._shadow_builder.shadows
-
-
-class FollowingStepCounter(StepCounter):
-    """Counts the steps of a worker whose global step lies on a server, where something else counts it."""
-
-    def _setup_graph(self) -> None:
-        super()._setup_graph()
-        self._increment = tf.no_op()
-        if self._train_op is not None:
-            with tf.control_dependencies(tf.nest.flatten(self._train_op)):
-                self._fetches = tf.train.SessionRunArgs(tf.no_op())
-
-
-class AsynchronousNotes(StepNotes):
-    """Hear if another worker wants to end; workers are at different steps, which says nothing."""
-
-    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        return self._request if ctx.original_args.fetches is self.trainer.train_op else None
 
 
 class MeetAfterEpoch(Callback):

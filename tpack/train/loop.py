@@ -106,12 +106,14 @@ class StepCounter(Callback):
 
     Args:
         loop: the counters to keep in agreement with the graph's.
+        increments: count in the graph too; False where the global step lies on a server and something else counts it.
     """
 
     _chief_only = False
 
-    def __init__(self, loop: TrainLoop) -> None:
+    def __init__(self, loop: TrainLoop, *, increments: bool = True) -> None:
         self._loop = loop
+        self._increments = increments
         self._train_op: Fetches = None
         self._fetches: tf.train.SessionRunArgs | None = None
         self._increment: tf.Operation | None = None
@@ -125,11 +127,14 @@ class StepCounter(Callback):
     def _setup_graph(self) -> None:
         step = get_global_step_var()
         self._train_op = self.trainer.train_op
-        self._increment = tf.assign_add(step, 1).op
+        self._increment = self._counted_in(step)
         if self._train_op is not None:
             with tf.control_dependencies(tf.nest.flatten(self._train_op)):
-                after_train = tf.assign_add(step, 1).op
+                after_train = self._counted_in(step)
             self._fetches = tf.train.SessionRunArgs(after_train)
+
+    def _counted_in(self, step: tf.Variable) -> tf.Operation:
+        return tf.assign_add(step, 1).op if self._increments else tf.no_op()
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         carries = not self._counted and self._fetches is not None and ctx.original_args.fetches is self._train_op

@@ -468,6 +468,7 @@ class StepNotes(Callback):
     Args:
         peers: the workers.
         end_signal: what is heard.
+        says_steps: whether all workers are in the same step, so that a step says who is behind.
 
     Attributes:
         told: what was heard in the last step; 0 for nothing.
@@ -475,15 +476,17 @@ class StepNotes(Callback):
 
     _chief_only = False
 
-    def __init__(self, peers: Peers, end_signal: EndSignal) -> None:
+    def __init__(self, peers: Peers, end_signal: EndSignal, *, says_steps: bool = True) -> None:
         self._peers = peers
+        self._says_steps = says_steps
         self._request = None if end_signal.told is None else tf.train.SessionRunArgs(end_signal.told)
         self.told = 0.0
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if ctx.original_args.fetches is not self.trainer.train_op:
             return None
-        self._peers.note_step(self.global_step + self.trainer.num_coming)
+        if self._says_steps:
+            self._peers.note_step(self.global_step + self.trainer.num_coming)
         return self._request
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:

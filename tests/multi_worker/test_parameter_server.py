@@ -1,0 +1,46 @@
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.cluster.member import ClusterMember
+from tpack.errors import ConfigError
+from tpack.multi_worker.parameter_server import ServerPlacement, SharingOptions
+
+MEMBER = ClusterMember({"worker": ("a:1",), "ps": ("b:1", "c:1")})
+
+
+def lies_on(variable):
+    return tf.DeviceSpec.from_string(variable.device).task
+
+
+def test_variables_go_to_the_server_with_the_fewest_bytes_and_local_ones_nowhere():
+    placement = ServerPlacement(MEMBER, "run")
+    with tf.Graph().as_default(), placement.scope(), placement.scope():
+        large = tf.get_variable("large", [100], use_resource=True)
+        small = [tf.get_variable(f"small{n}", [30], use_resource=True) for n in range(3)]
+        last = tf.get_variable("last", [], use_resource=True)
+        local = tf.get_variable("local", [], collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    assert [lies_on(each) for each in (large, *small, last)] == [0, 1, 1, 1, 1]
+    assert placement.load.sizes == [400, 364]
+    assert large.op.get_attr("container") == b"run"
+    assert placement.is_shared(large)
+    assert not placement.is_shared(local)
+    assert not local.device
+
+
+def test_what_comes_later_is_placed_by_its_name_alone():
+    found = []
+    for bytes_before in (0, 1000):
+        placement = ServerPlacement(MEMBER, "run")
+        placement.take(bytes_before)
+        placement.settle()
+        with tf.Graph().as_default(), placement.scope():
+            found.append([lies_on(tf.get_variable(f"later{n}", [], use_resource=True)) for n in range(8)])
+    assert found[0] == found[1]
+    assert set(found[0]) == {0, 1}
+
+
+def test_a_placement_wants_a_server_and_options_a_known_device():
+    with pytest.raises(ConfigError, match="there is no parameter server"):
+        ServerPlacement(ClusterMember({"worker": ("a:1", "b:1")}), "run")
+    with pytest.raises(ConfigError, match="caching_device"):
+        SharingOptions(caching_device="disk")
