@@ -241,7 +241,7 @@ class WarmUp(Schedule):
         object.__setattr__(self, "length", self._chain.length)  # type: ignore[attr-defined]
 
     def _value(self, point: float) -> float:
-        return self._chain.value_at(point)  # type: ignore[attr-defined,no-any-return]
+        return self._chain.value_at(point)  # type: ignore[attr-defined]
 
 
 @check_arguments
@@ -279,7 +279,7 @@ class OneCycle(Schedule):
         object.__setattr__(self, "_chain", Chain(up, Cosine(self.peak, end, (1 - self.rise) * self.length)))
 
     def _value(self, point: float) -> float:
-        return self._chain.value_at(point)  # type: ignore[attr-defined,no-any-return]
+        return self._chain.value_at(point)  # type: ignore[attr-defined]
 
 
 @check_arguments

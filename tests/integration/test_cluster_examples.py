@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -165,7 +164,7 @@ case $(basename "$0") in
     srun)
         env > environment
         if [ -n "$SRUN_WAITS" ]; then
-            touch started
+            echo yes > started
             while [ ! -e told ]; do sleep 0.02; done
         fi
         exit "$SRUN_CODE";;
@@ -239,10 +238,10 @@ def test_a_job_of_slurm_is_requeued_when_a_worker_was_lost(slurm, tmp_path, code
 
 @pytest.mark.parametrize(("code", "rest"), [(143, ["scontrol requeue 7"]), (0, [])])
 def test_a_job_of_slurm_saves_before_its_time_is_up(slurm, tmp_path, code, rest):
+    os.mkfifo(tmp_path / "started")
     process = slurm(code, SRUN_WAITS="1")
-    while not (tmp_path / "started").exists():
-        assert process.poll() is None
-        time.sleep(0.02)
+    # Comes when the other side writes.
+    assert (tmp_path / "started").read_text(encoding="utf-8") == "yes\n"
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 0
     assert calls(tmp_path)[1:] == ["scancel --signal=TERM 7.0", *rest]

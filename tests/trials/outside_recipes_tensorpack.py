@@ -1,7 +1,8 @@
 """Programs that train with tensorpack, of papers and of its own collections. See `tests.trials.outside_recipe`.
 
-They say ``import tensorpack`` and get tpack. What an owner has to change besides stands here: Horovod's trainer, the question
-whether there is a GPU, and state of modules that a script sets before it starts workers, which are new interpreters.
+They say ``import tensorpack`` and get tpack. What an owner has to change besides stands here: Horovod's trainer, the
+question whether there is a GPU, and state of modules that a script sets before it starts workers, which are new
+interpreters.
 """
 
 from tests.trials.outside_data import cifar, folders, idx_digits, images, text, texts_in_pictures, tones

@@ -28,11 +28,11 @@ class DataFromArrays(IndexedDataFlow):
         arrays: one array, several in a list or tuple, or several by name in a dict: then each data point is a dict.
         shuffle: whether each pass has a new order.
 
-    Raises:
-        ConfigError: There is none, one of them has no rows, or their lengths differ.
-
     Shapes:
         [N, ...] each to N data points with components of [...].
+
+    Raises:
+        ConfigError: There is none, one of them has no rows, or their lengths differ.
 
     Example:
         BatchData(DataFromArrays((images, labels)), 64)

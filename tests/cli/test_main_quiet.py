@@ -7,7 +7,7 @@ from tests.helpers.source import ROOT
 
 PROGRAM = r"""
 import os, subprocess, sys
-from tpack.cli.quiet import without_lines_of_tensorflow
+from tpack.cli.main import without_lines_of_tensorflow
 with without_lines_of_tensorflow():
     os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n")
     os.write(2, b"I0000 00:00:1795417603.982 29797 port.cc:153] oneDNN custom operations are on.\nfirst\n")
