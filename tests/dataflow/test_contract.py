@@ -17,7 +17,7 @@ FLOWS = {**SOURCES, **wrapped(Counting), **CHAINS}
 # Not flows by themselves, but bases of such.
 BASES = {"DataFlow", "RNGDataFlow", "IndexedDataFlow", "FlowList"}
 # Modules and flows that are held to contracts in test files of their own.
-ELSEWHERE = ("parallel", "dataset", "image", "remote")
+ELSEWHERE = ("deal", "parallel", "dataset", "image", "remote")
 WITHOUT_END = {"DataFromQueue"}
 
 every_flow = pytest.mark.parametrize("member", FLOWS.values(), ids=FLOWS)

@@ -21,7 +21,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import tpack
+from tpack.cluster.member import ClusterMember
 from tpack.errors import TpackError
+from tpack.multi_worker.exchange import WorkerGroup
 from tpack.tower.context import TrainTowerContext
 
 LONGEST_SECS = 20
@@ -275,12 +277,31 @@ def _reducer():
     return tpack.reduction.reducer_for_spec("xring", _devices())
 
 
+def _member():
+    return ClusterMember({"worker": ("127.0.0.1:1", "127.0.0.1:2")}, "worker", 0)
+
+
+def _group():
+    return WorkerGroup(["/job:worker/task:0"], 0, "run")
+
+
 def _gradients():
     return [[tf.ones([3]), tf.ones([2])] for _ in range(2)]
 
 
 # What is right for a parameter of this name; "Class.name" comes before "name".
 RIGHT = {
+    "DataFromArrays.arrays": lambda: np.zeros([4, 2]),
+    "MultiWorkerStrategyTrainer.strategy": lambda: tpack.CollectiveAllReduceStrategy(1),
+    "ScaleWithWorkers.rule": lambda: "linear",
+    "group": _group,
+    "member": _member,
+    "copy_from_worker.variables": lambda: [tf.get_variable("copied", [2])],
+    "all_reduce_between_workers.grads": lambda: [tf.ones([3])],
+    "WorkerGroup.tasks": lambda: ["/job:worker/task:0"],
+    "WorkerGroup.rank": lambda: 0,
+    "WorkerGroup.run": lambda: "run",
+    "task_device.rank": lambda: 0,
     "addr": lambda: "tcp://127.0.0.1:5555",
     "addr1": lambda: "tcp://127.0.0.1:5555",
     "end_point": lambda: "tcp://127.0.0.1:5555",

@@ -6,9 +6,12 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_script import run_script
 from tests.integration.scripts import steering
+from tpack.utils import argtools
 
 
-def test_steering_changes_a_training_while_it_runs(tmp_path):
+def test_steering_changes_a_training_while_it_runs(tmp_path, monkeypatch):
+    # Other tests build the model, too.
+    monkeypatch.setattr(argtools, "_executed", set())
     run = run_script(steering.main, tmp_path)
 
     # StopTraining ends it in the sixth of forty epochs, before the monitors close that epoch's entry or after.

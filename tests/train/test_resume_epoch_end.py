@@ -7,9 +7,9 @@ import pytest
 
 from tests.helpers.toy_training import Line, line_input
 from tpack.callbacks.base import Callback, CallbackFactory
-from tpack.callbacks.early_stopping import EarlyStopping
 from tpack.callbacks.min_max_saver import MinSaver
 from tpack.callbacks.saver import ModelSaver
+from tpack.callbacks.stopping import EarlyStopping
 from tpack.callbacks.trigger import PeriodicTrigger
 from tpack.errors import CheckpointError
 from tpack.tfutils.checkpoint import latest_checkpoint

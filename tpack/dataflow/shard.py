@@ -19,7 +19,7 @@ from tpack.dataflow.sources import DataFromList, IndexedDataFlow
 from tpack.dataflow.state import Passes, StateReader, make_state
 from tpack.errors import ConfigError, InputError
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice, check_count
+from tpack.utils.checks import check_choice, check_count, check_path
 from tpack.utils.rng import same_in_all_processes
 
 REMAINDERS = ("wrap", "drop", "keep", "error")
@@ -238,7 +238,7 @@ def shard_files(
     Example:
         ``MapData(shard_files(glob.glob("/data/*.png")), lambda point: [imageio.imread(point[0])])``
     """
-    names = sorted(os.fspath(file) for file in files)
+    names = sorted(check_path("shard_files", f"files[{k}]", file) for k, file in enumerate(files))
     if not names or len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})[:3]
         raise ConfigError(f"shard_files got {f'{twice} more than once' if names else 'no file'}: wanted names of files")
