@@ -31,12 +31,12 @@ def door():
         door.close()
 
 
-def knock(door, point, rank, purpose="line"):
-    """Return what is answered to a worker."""
+def knock(door, point, rank, purpose="line", left=None):
+    """Return what is answered to a worker, which has closed a line before."""
     with connect(point, rank, time.monotonic() + LONG) as connection:
         assert select.select([door], [], [], LONG)[0]
         door.open()
-        numbers = present(connection, point, rank, purpose)
+        numbers = present(connection, point, rank, purpose, left=left)
         return receive(connection), numbers
 
 
@@ -60,6 +60,19 @@ def test_who_has_ended_may_try_again_and_who_meets_is_too_late(door):
     assert knock(door, point, 2)[0] == {"refused": "again"}
     assert "the 4 workers of this job have met already" in knock(door, point, 1, "meeting")[0]["refused"]
     assert came == []
+
+
+def test_who_has_left_its_line_may_try_again_and_a_second_one_may_not(door):
+    door, point, came, comes = door
+    # Worker 0 has not heard of the end of any line.
+    _, (number, _) = knock(door, point, 1)
+    assert comes.acquire(timeout=LONG)
+    assert knock(door, point, 1, left=number)[0] == {"refused": "again"}
+    for left in (None, "", "another", 1):
+        assert "worker 1 is there already" in knock(door, point, 1, left=left)[0]["refused"]
+    for left in (None, ""):
+        assert "worker 0 is there already" in knock(door, point, 0, left=left)[0]["refused"]
+    assert came == [1]
 
 
 def test_who_goes_before_it_was_let_in_may_come_again(door):

@@ -8,9 +8,10 @@ import pytest
 
 from tests.helpers.peer_groups import LONG, SECRET, joined, member_of, outcome, together
 from tpack.cluster import handshake, line
+from tpack.cluster.door import Door
 from tpack.cluster.handshake import MeetingPoint
 from tpack.cluster.hub import named, workers
-from tpack.cluster.peers import connect_peers
+from tpack.cluster.peers import Peers, connect_peers
 from tpack.cluster.ports import PortReservation
 from tpack.cluster.rendezvous import meet
 from tpack.errors import ClusterError
@@ -52,6 +53,35 @@ def test_strangers_are_refused_and_disturb_nobody():
             with handshake.connect(point, 1, time.monotonic() + LONG) as stranger:
                 stranger.sendall(data)
         assert together(peers, lambda one: one.gather("rank", one.rank)) == [[0, 1, 2]] * 3
+
+
+def test_who_comes_for_its_next_training_waits_until_worker_0_has_left_the_last(monkeypatch):
+    asked = threading.Semaphore(0)
+    refuse = Door._refuse
+
+    def told(door, connection, why):
+        refuse(door, connection, why)
+        asked.release()
+
+    with joined(size=2) as peers, monkeypatch.context() as patch:
+        hub, point = peers[0]._hub, peers[0]._hub._point
+        peers[1].report_failure("the workers do not agree")
+        # Worker 0 does not read the end of this line.
+        patch.setattr(hub, "_hear", lambda rank: None)
+        peers[1].close()
+        patch.setattr(Door, "_refuse", told)
+        late = outcome(lambda: connect_peers(member_of(point, 1), timeout_secs=0.1))
+        assert f"not let in within 0.1 s: worker 0 at {point.master} is still in the training before" in str(late)
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(outcome, lambda: connect_peers(member_of(point, 1), timeout_secs=LONG))
+            for _ in range(3):
+                assert asked.acquire(timeout=LONG)
+            assert set(hub._door.refused) == {"127.0.0.1: again"}
+            patch.undo()
+            peers[0].close()
+            again = [connect_peers(member_of(point, 0), timeout_secs=LONG), coming.result(LONG)]
+        assert together(again, lambda one: one.gather("rank", one.rank)) == [[0, 1]] * 2
+        together(again, Peers.close)
 
 
 def test_whom_it_refused_stands_in_its_error():

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from tpack.cluster.channel import close_in_children
 from tpack.cluster.handshake import MeetingPoint, Refusal, challenge, check_newcomer, listen, proof, receive, send
@@ -41,8 +42,8 @@ class Door:
         self._has_ended = has_ended
         self._comes = comes
         self._lock = threading.Lock()
-        # Worker 0 is there from the beginning.
-        self._there = {0}
+        # The number of the line of each that is there; worker 0 is there from the beginning, and does not come.
+        self._there: dict[int, str | None] = {0: None}
         self._listener = listen(point, deadline)
         self._listener.setblocking(False)
         close_in_children(self._listener)
@@ -68,8 +69,9 @@ class Door:
             told = receive(connection)
             said = check_newcomer(connection, self._point, told, number)
             rank = int(said["rank"])
-            self._note(rank, said["for"])
-            self._let_in(connection, rank, (str(told["number"]), number))
+            numbers = (str(told["number"]), number)
+            self._note(rank, said, numbers[0])
+            self._let_in(connection, rank, numbers)
         except OSError:
             connection.close()
         except (ValueError, TypeError, KeyError) as error:
@@ -77,9 +79,15 @@ class Door:
         except Refusal as refusal:
             self._refuse(connection, str(refusal))
 
-    def _note(self, rank: int, purpose: str) -> None:
-        """Note that a worker is there, which it may be once."""
-        if purpose == "meeting":
+    def _note(self, rank: int, said: dict[str, Any], line: str) -> None:
+        """Note that a worker is there, which it may be once at a time.
+
+        Args:
+            rank: its number.
+            said: what it says.
+            line: the number of the line that it is to have.
+        """
+        if said["for"] == "meeting":
             raise Refusal(
                 f"the {self._point.size} workers of this job have met already, worker {rank} among them: it comes "
                 "twice or too late, or another job has the port; a worker cannot come back while the others go on"
@@ -88,9 +96,12 @@ class Door:
             # It begins a training anew, while others still leave the one before.
             raise Refusal("again")
         with self._lock:
+            if rank in self._there and said.get("left") is not None and said["left"] == self._there[rank]:
+                # The same, where a training has failed: its line may have ended without an end being heard of here.
+                raise Refusal("again")
             if rank in self._there:
                 raise Refusal(f"worker {rank} is there already: it comes twice, or another job has the port")
-            self._there.add(rank)
+            self._there[rank] = line
 
     def _let_in(self, connection: socket.socket, rank: int, numbers: tuple[str, str]) -> None:
         answer = {"let_in": rank}
@@ -99,7 +110,7 @@ class Door:
         except OSError:
             # It has gone, and may come again.
             with self._lock:
-                self._there.discard(rank)
+                del self._there[rank]
             raise
         self._comes(rank, connection)
 

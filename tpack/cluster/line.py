@@ -25,16 +25,20 @@ class Line:
         connection: to worker 0, which has let this worker in.
         size: how many workers there are.
         limits: how long what may take.
+        on_closed: called when it was closed.
 
     Attributes:
         step: the step that this worker is in; written by whoever trains.
         error: what went wrong first, or None.
     """
 
-    def __init__(self, connection: socket.socket, size: int, limits: Limits) -> None:
+    def __init__(
+        self, connection: socket.socket, size: int, limits: Limits, *, on_closed: Callable[[], None] | None = None
+    ) -> None:
         self.step = 0
         self.error: ClusterError | None = None
         self._limits = limits
+        self._on_closed = on_closed
         self._channel = Channel(connection, size * limits.largest)
         self._changed = threading.Condition()
         self._heard: set[str] = set()
@@ -100,6 +104,8 @@ class Line:
         self._is_closing = True
         self._waker.wake()
         self._thread.join()
+        if self._on_closed is not None:
+            self._on_closed()
 
     # The thread.
 

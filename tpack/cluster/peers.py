@@ -35,6 +35,9 @@ LARGEST_VALUE_BYTES = 1 << 28
 _RETRY_SECS = 0.05
 _LOOK_SECS = 1.0
 
+_LEFT: dict[tuple[str, int], str] = {}
+"""The number of the last line that this process has closed, for each address of a worker 0 and rank."""
+
 
 class Peers:
     """The workers of a cluster, as one of them sees the others; made by `connect_peers`.
@@ -288,9 +291,7 @@ def connect_peers(
         return Peers(None, 0, 1, limits)
     if point is None:
         raise ConfigError(f"nothing says where worker 0 listens: wanted a member that resolve_cluster made; {member}")
-    hub = Hub(point, limits) if rank == 0 else None
-    connection = _come(point, rank, limits.timeout_secs) if hub is None else hub.start()
-    peers = Peers(Line(connection, size, limits), rank, size, limits, hub=hub)
+    peers = _connected(point, rank, limits)
     try:
         peers.wait_until_complete()
     except BaseException:
@@ -301,36 +302,52 @@ def connect_peers(
     return peers
 
 
-def _come(point: MeetingPoint, rank: int, timeout_secs: float) -> socket.socket:
-    """Return a connection to worker 0, which has let this worker in."""
+def _connected(point: MeetingPoint, rank: int, limits: Limits) -> Peers:
+    if rank == 0:
+        hub = Hub(point, limits)
+        return Peers(Line(hub.start(), point.size, limits), rank, point.size, limits, hub=hub)
+    connection, number = _come(point, rank, limits.timeout_secs)
+
+    def leave() -> None:
+        _LEFT[point.master, rank] = number
+
+    return Peers(Line(connection, point.size, limits, on_closed=leave), rank, point.size, limits)
+
+
+def _come(point: MeetingPoint, rank: int, timeout_secs: float) -> tuple[socket.socket, str]:
+    """Return a connection to worker 0, which has let this worker in, and the number that it is known by there."""
     deadline = time.monotonic() + timeout_secs
     while True:
         connection = connect(point, rank, deadline)
+        why = "is still in the training before"
         try:
-            answer = _ask(connection, point, rank)
+            number = _ask(connection, point, rank)
         except OSError as error:
             connection.close()
-            if time.monotonic() > deadline:
-                raise ClusterError(f"worker {rank} has lost worker 0 at {point.master}: {error}") from error
+            why = f"was lost: {error}"
         except BaseException:
             connection.close()
             raise
         else:
-            if "let_in" in answer:
-                return connection
+            if number is not None:
+                return connection, number
             connection.close()
-        # The listener of the rendezvous was still there.
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"worker {rank} was not let in within {timeout_secs:g} s: worker 0 at {point.master} {why}"
+            )
+        # The listener of the rendezvous, or of the training before, was still there.
         time.sleep(_RETRY_SECS)
 
 
-def _ask(connection: socket.socket, point: MeetingPoint, rank: int) -> dict[str, Any]:
-    number, theirs = present(connection, point, rank, "line" if rank < point.size else "watch")
+def _ask(connection: socket.socket, point: MeetingPoint, rank: int) -> str | None:
+    """Return the number by which worker 0 has let this worker in; None if it is to ask again."""
+    purpose = "line" if rank < point.size else "watch"
+    number, theirs = present(connection, point, rank, purpose, left=_LEFT.get((point.master, rank)))
     answer = receive(connection)
     refused = answer.get("refused")
-    if refused == "again":
-        return answer
-    if refused is not None:
+    if refused is not None and refused != "again":
         raise ClusterError(f"worker {rank} of {point.size} is told by worker 0 at {point.master}: {refused}")
-    if not is_proven(answer.get("proof"), point.secret, "line", number, theirs, {"let_in": rank}):
+    if refused is None and not is_proven(answer.get("proof"), point.secret, "line", number, theirs, {"let_in": rank}):
         raise ClusterError(f"who answers at {point.master} does not know the secret of worker {rank}")
-    return answer
+    return number if refused is None else None
