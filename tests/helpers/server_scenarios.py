@@ -174,6 +174,24 @@ class Slow(Callback):
         self.ahead.append(int(steps[self.trainer.peers.rank] - steps.min()))
 
 
+class WaitForStop(Callback):
+    """Lets an asynchronous worker 0 wait, after a step, until another one has said that it wants to end.
+
+    Args:
+        step: the step.
+    """
+
+    _chief_only = False
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def _trigger_step(self) -> None:
+        if self.trainer.peers.rank == 0 and self.global_step == self._step:
+            while not self.trainer.sess.run(self.trainer._progress.now)[1]:
+                time.sleep(0.01)
+
+
 class Raising(ScheduledHyperParamSetter):
     """Sets the learning rate of the second epoch."""
 
@@ -232,11 +250,13 @@ def features() -> dict[str, Any]:
     case("uncached, updates", lambda: train_on_servers("uncached", Slope(), points(rank), max_epoch=2))
     for kind in ("synchronous", "replicated", "asynchronous"):
         case(f"{kind}, another rate", lambda kind=kind: steady(kind, callbacks=[Raising()], max_epoch=2))
-        case(f"{kind}, stopped in a step", lambda kind=kind: steady(kind, callbacks=[StopAt(1, 2, True)]))
+        stops = [StopAt(1, 2, True), *([WaitForStop(2)] if kind == "asynchronous" else [])]
+        case(f"{kind}, stopped in a step", lambda kind=kind, stops=stops: steady(kind, callbacks=stops))
         case(f"{kind}, stopped", lambda kind=kind: steady(kind, callbacks=[StopAt(0, STEPS, False)], max_epoch=3))
         case(f"{kind}, updates", lambda kind=kind: train_on_servers(kind, Slope(), points(rank), max_epoch=2))
     case("other variables", lambda: train_on_servers("synchronous", Slope("own" if rank else ""), points(rank)))
     case("other settings", lambda: steady(["synchronous", "asynchronous"][min(rank, 1)]))
+    found["calls to lost servers fail"] = os.environ.get("GRPC_FAIL_FAST")
     return found
 
 

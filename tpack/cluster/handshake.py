@@ -12,8 +12,8 @@ The secret itself is never sent, and an old message proves nothing. Without a se
 let in. Nothing is encrypted: what workers say can be read by who reads the network.
 
 The same address serves twice: first workers meet there (`tpack.cluster.rendezvous`), then their own line to worker 0
-begins there (`tpack.cluster.peers`). What a worker has come for is a part of what it says; for a line, also which one it
-has closed, so that a process that comes for its next training is told apart from a second one with the same rank.
+begins there (`tpack.cluster.peers`). What a worker has come for is a part of what it says; for a line, also which one
+it has closed, so that a process that comes for its next training is told apart from a second one with the same rank.
 """
 
 import hashlib

@@ -173,7 +173,7 @@ class DistributedTrainer(MultiWorkerTrainer):
     def _wait_for_servers(self) -> None:
         """Wait until all servers can be reached, since a session waits for them without a limit."""
         wait_for_parameter_servers(self.member, self._waits.timeout_secs)
-        self.peers.barrier("the start of their servers")
+        super()._wait_for_servers()
 
     def _initialize_session(self, session_init: SessionInit, *, is_new: bool) -> None:
         if self.is_chief:
