@@ -90,7 +90,9 @@ def test_workers_stop_together(features, kind):
         [each[f"{kind}, {how}"]["step"] for each in features[:2]] for how in ("stopped in a step", "stopped")
     )
     assert stopped == [STEPS, STEPS]
-    assert in_step == [3, 3]
+    # An asynchronous worker hears of it after a step of its own, whichever that is.
+    assert in_step[1] == 3
+    assert in_step[0] == 3 or (kind == "asynchronous" and 1 <= in_step[0] < 3)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "uncached"])

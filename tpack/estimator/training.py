@@ -114,7 +114,9 @@ def train_model(
             if limits.last_step is not None:
                 _check_counted(model.global_step, spec.scaffold.saver)
             start = int(session.session.run(model.global_step))
-            writer.begin(session.session, spec.scaffold.saver, start)
+            if limits.writes:
+                # A worker that is not the chief would take what the chief is writing for left over.
+                writer.begin(session.session, spec.scaffold.saver, start)
             reports = _Reports(spec.scaffold.summary_op if limits.writes else None, events, config, start)
             loop = _Loop(session, fetches, reports, writer, limits.cluster)
             with _saved_when_interrupted(writer, session.session, model.global_step):
