@@ -103,3 +103,17 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
 def test_what_is_no_listener_is_refused():
     with pytest.raises(ConfigError, match=r"got saving_listeners\[0\]=1: wanted a CheckpointSaverListener"):
         CheckpointWriter("dir", RunConfig(), [1])
+
+
+def test_who_does_not_write_leaves_alone_what_another_writes(graph, tmp_path):
+    variable = tf.get_variable("v", [2])
+    files = ["model.ckpt-0.data-00000-of-00001.tempstate123", "model.ckpt-0.data-00000-of-00001"]
+    for name in files:
+        (tmp_path / name).write_text("in the middle of it")
+    with cpu_session(graph) as session:
+        session.run(variable.initializer)
+        for writes, wanted in ((False, files), (True, [])):
+            config = RunConfig(save_checkpoints_secs=None, save_checkpoints_steps=None)
+            writer = CheckpointWriter(str(tmp_path), config, writes=writes)
+            writer.begin(session, tf.train.Saver(), 0)
+            assert sorted(path.name for path in tmp_path.iterdir()) == sorted(wanted)

@@ -97,7 +97,7 @@ def train_model(
         if listeners:
             raise ConfigError("a CheckpointSaverHook takes the place of the checkpoints: give it the saving_listeners")
         config = config.replace(save_checkpoints_steps=None, save_checkpoints_secs=None)
-    writer = CheckpointWriter(parts.model_dir, config, listeners)
+    writer = CheckpointWriter(parts.model_dir, config, listeners, writes=limits.writes)
     writer.build()
     add_default_saver(spec.scaffold, config)
     fetches = _step_fetches(model)
@@ -114,9 +114,7 @@ def train_model(
             if limits.last_step is not None:
                 _check_counted(model.global_step, spec.scaffold.saver)
             start = int(session.session.run(model.global_step))
-            if limits.writes:
-                # A worker that is not the chief would take what the chief is writing for left over.
-                writer.begin(session.session, spec.scaffold.saver, start)
+            writer.begin(session.session, spec.scaffold.saver, start)
             reports = _Reports(spec.scaffold.summary_op if limits.writes else None, events, config, start)
             loop = _Loop(session, fetches, reports, writer, limits.cluster)
             with _saved_when_interrupted(writer, session.session, model.global_step):
@@ -157,13 +155,19 @@ class CheckpointWriter:
         directory: where to.
         config: says when.
         listeners: told before and after each checkpoint.
+        writes: whether this process writes there. Another worker's does nothing, and leaves all files alone.
 
     Raises:
         ConfigError: One is something else than a listener.
     """
 
     def __init__(
-        self, directory: str, config: RunConfig, listeners: Sequence[tf.train.CheckpointSaverListener] = ()
+        self,
+        directory: str,
+        config: RunConfig,
+        listeners: Sequence[tf.train.CheckpointSaverListener] = (),
+        *,
+        writes: bool = True,
     ) -> None:
         kind = tf.train.CheckpointSaverListener
         wanted = "a list of tf.train.CheckpointSaverListener objects"
@@ -171,6 +175,7 @@ class CheckpointWriter:
         self._listeners = check_instances("an Estimator", "saving_listeners", listeners, kind, wanted=wanted)
         self._timer = StepTimer(every_steps=config.save_checkpoints_steps, every_secs=config.save_checkpoints_secs)
         self._is_on = bool(config.save_checkpoints_steps or config.save_checkpoints_secs)
+        self._writes = writes
         self._series: CheckpointSeries | None = None
         self.wants_stop = False
 
@@ -187,6 +192,9 @@ class CheckpointWriter:
             saver: the one of the finalized scaffold.
             step: the global step.
         """
+        if not self._writes:
+            # What the chief is writing would be taken for left over.
+            return
         # Also where a hook of the user's writes them with this saver, those of former runs count.
         series = CheckpointSeries(saver, self._directory, _CHECKPOINT_NAME)
         if self._is_on:
