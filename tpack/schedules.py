@@ -212,9 +212,18 @@ class Step(Schedule):
         return next((math.ceil(at) - point for at in self.changes if math.ceil(at) > point), sys.maxsize)
 
 
+class _OfParts(Schedule):
+    """A schedule that is a chain of others."""
+
+    _chain: "Chain"
+
+    def _value(self, point: float) -> float:
+        return self._chain.value_at(point)
+
+
 @check_arguments
 @dataclass(frozen=True)
-class WarmUp(Schedule):
+class WarmUp(_OfParts):
     """A straight line to the first value of a schedule, which begins when that is reached.
 
     Args:
@@ -238,15 +247,12 @@ class WarmUp(Schedule):
         check_instance(self, "schedule", self.schedule, Schedule)
         line = Linear(self.start, self.schedule.value_at(0), self.length)
         object.__setattr__(self, "_chain", Chain(line, self.schedule))
-        object.__setattr__(self, "length", self._chain.length)  # type: ignore[attr-defined]
-
-    def _value(self, point: float) -> float:
-        return self._chain.value_at(point)  # type: ignore[attr-defined]
+        object.__setattr__(self, "length", self._chain.length)
 
 
 @check_arguments
 @dataclass(frozen=True)
-class OneCycle(Schedule):
+class OneCycle(_OfParts):
     """Up to a peak and down far below the beginning, each half a period of a cosine.
 
     Args:
@@ -277,9 +283,6 @@ class OneCycle(Schedule):
         end = start / 1e4 if self.end is None else self.end
         up = Cosine(start, self.peak, self.rise * self.length)
         object.__setattr__(self, "_chain", Chain(up, Cosine(self.peak, end, (1 - self.rise) * self.length)))
-
-    def _value(self, point: float) -> float:
-        return self._chain.value_at(point)  # type: ignore[attr-defined]
 
 
 @check_arguments

@@ -89,3 +89,10 @@ def test_examples_are_dealt_out_to_the_towers():
     assert (made.dataflow.batch_size, made.steps_per_epoch) == (2, 2)
     with pytest.raises(ConfigError, match="batch_size=4 is how many .* 3 towers cannot share them evenly"):
         made.fit_to_towers(3)
+
+
+def test_examples_are_those_of_all_workers():
+    made = TrainConfig(model=Line(), dataflow=(np.ones([16, 3]), np.ones(16)), batch_size=8)
+    made.num_workers = 2
+    made.fit_to_towers(2)
+    assert made.dataflow.batch_size == 2

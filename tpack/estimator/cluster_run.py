@@ -20,11 +20,11 @@ from tpack.cluster.peers import Peers, connect_peers
 from tpack.cluster.survivors import ended_by_loss
 from tpack.distribute.between_workers import BetweenWorkers
 from tpack.distribute.parameter_server import ParameterServerStrategy
-from tpack.errors import ConfigError, DataExhaustedError
+from tpack.errors import ConfigError
 from tpack.estimator.run_config import RunConfig
 from tpack.multi_worker.exchange import WorkerGroup, copy_from_worker
 from tpack.multi_worker.parameter_server import ServerPlacement
-from tpack.multi_worker.servers import WorkerSessionCreator, let_calls_to_lost_servers_fail
+from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.tfutils.sesscreate import get_default_sess_config
 
 _LONG_SECS = 86400.0
@@ -33,16 +33,6 @@ _END_SECS = 120.0
 """How long one whose data have ended waits for others that exchange gradients with it, which cannot go on."""
 _CLOSE_SECS = 5.0
 """How long to wait for the end of a session: TensorFlow waits in it for processes that are gone, without a limit."""
-
-_FROM_OTHERS = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.InternalError,
-    tf.errors.OutOfRangeError,
-    DataExhaustedError,
-)
-"""What a step may end with since another process is gone: its queues are empty then, as where data have ended."""
 
 
 class ClusterRun:
@@ -166,7 +156,7 @@ class ClusterRun:
         Raises:
             PeerLostError: A process was lost, or failed.
         """
-        with ended_by_loss(self._peers, session.close, lost_connection=_FROM_OTHERS):
+        with ended_by_loss(self._peers, session.close, lost_connection=LOST_CONNECTION):
             yield
 
     def close(self, session: tf.Session) -> None:

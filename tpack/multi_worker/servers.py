@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 from tpack.cluster.member import ClusterMember
 from tpack.cluster.ports import parse_address
 from tpack.compat import place_in_task
-from tpack.errors import ClusterError, ConfigError, DeviceError
+from tpack.errors import ClusterError, ConfigError, DataExhaustedError, DeviceError
 from tpack.multi_worker.listening import listen_only_at, own_addresses
 from tpack.tfutils.sesscreate import NewSessionCreator, get_default_sess_config
 from tpack.tower.devices import check_devices_present, list_gpus, required_cpu_devices
@@ -31,6 +31,17 @@ NUM_CHANNELS = 4
 """So many connections go from each server to each other one; with one alone, large tensors move at half the speed."""
 
 _SERVERS: dict[tuple[int, str], "WorkerServer"] = {}
+
+
+LOST_CONNECTION = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.InternalError,
+    tf.errors.OutOfRangeError,
+    DataExhaustedError,
+)
+"""What a step may end with since another process is gone: its queues are empty then, as where data have ended."""
 
 
 @dataclass(frozen=True)

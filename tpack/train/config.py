@@ -94,6 +94,8 @@ class TrainConfig:
         if session_creator is not None and session_config is not None:
             raise ConfigError("session_config is for the default session creator: give it to your own one instead")
         self.model = model
+        # How many processes train together, each with its towers; known before the towers are.
+        self.num_workers = 1
         self._given: GivenData | None
         self.data: InputSource
         self._given, self.data = _source(dataflow, data, batch_size)
@@ -123,13 +125,13 @@ class TrainConfig:
         """Let an epoch be one pass of several towers over the data, unless ``steps_per_epoch`` was given.
 
         Args:
-            num_towers: K.
+            num_towers: K, those of this process.
 
         Raises:
             ConfigError: ``batch_size`` examples cannot be dealt out to them evenly.
         """
         if self._given is not None:
-            self._given.fit_to_towers(num_towers)
+            self._given.fit_to_towers(num_towers * self.num_workers)
         if self._steps_of_pass is not None and self.steps_per_epoch == self._steps_of_pass:
             self.steps_per_epoch = self._steps_of_pass = self._size_of_data(num_towers)
         self.starting_step = min(self.starting_step, self.steps_per_epoch)

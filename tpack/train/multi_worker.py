@@ -25,14 +25,14 @@ from tpack.cluster.peers import Peers, connect_peers
 from tpack.cluster.resolver import resolve_cluster
 from tpack.cluster.survivors import ended_by_loss
 from tpack.copying.towers import TowerBuilding
-from tpack.errors import ConfigError, DataExhaustedError, StopTraining
+from tpack.errors import ConfigError, StopTraining
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.input_source.base import InputSource
 from tpack.multi_worker.exchange import Arrivals, Exchange, WorkerGroup, copy_from_worker
 from tpack.multi_worker.replicated import EndSignal, MultiWorkerReplicatedBuilder
-from tpack.multi_worker.servers import WorkerSessionCreator, let_calls_to_lost_servers_fail
+from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
@@ -46,16 +46,6 @@ from tpack.utils.checks import check_number
 
 _LONG_SECS = 86400.0
 """How long workers wait for one that saves or validates; one that is lost is noticed long before."""
-
-_FROM_OTHERS = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.InternalError,
-    tf.errors.OutOfRangeError,
-    DataExhaustedError,
-)
-"""What a step may end with since another process is gone: its queues are empty then, as where data have ended."""
 
 
 @check_arguments
@@ -321,7 +311,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             ClusterError: Another worker was lost, or failed; the message names it.
         """
         try:
-            with ended_by_loss(self.peers, self._break_off, lost_connection=_FROM_OTHERS):
+            with ended_by_loss(self.peers, self._break_off, lost_connection=LOST_CONNECTION):
                 super().train(*args, **kwargs)
         finally:
             self.peers.close()

@@ -177,6 +177,7 @@ def share_data(config: TrainConfig, peers: Peers | None) -> None:
         ConfigError: A `ShardData` is that of another worker, or the data cannot be dealt out evenly.
     """
     rank, size = (0, 1) if peers is None else (peers.rank, peers.size)
+    config.num_workers = size
     if isinstance(config, AutoResumeTrainConfig):
         config.count_steps_of(size)
     if size == 1:
