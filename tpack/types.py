@@ -6,7 +6,7 @@ what may be asked of such an object, so that code below can name its type withou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeAlias
 
@@ -152,6 +152,14 @@ class Trainer(Counters, Protocol):
     @property
     def costs(self) -> Sequence[Any]:
         """The scalars that the train op minimises."""
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """Scalars of each step, over all towers of this process, by the names of their statistics."""
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether XLA compiles steps, so that all of them should fetch the same."""
 
     @property
     def sess(self) -> Session:

@@ -128,6 +128,45 @@ def test_a_launcher_is_told_of_steps_and_cost_and_gets_the_bar(graph, clock, mon
     assert [each["bar"].split("|")[2].split("[")[0].strip() for each in told if "bar" in each] == ["0/3", "3/3"] * 2
 
 
+class Known(FakeTrainer):
+    """Knows two statistics of each step."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.statistics = {"cost": tf.constant(0.125), "accuracy": tf.constant(0.5)}
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_what_the_trainer_knows_of_a_step_is_shown(graph, bars, clock, is_compiled):
+    class Counting(ProgressBar):
+        fetched = 0
+
+        def _after_run(self, ctx, values):
+            self.fetched += values.results is not None
+            super()._after_run(ctx, values)
+
+    trainer, bar = Known(), Counting()
+    trainer.is_compiled = is_compiled
+    trainer.train([Tick(clock), bar], steps_per_epoch=5, epochs=(1, 1))
+    assert bar.fetched == (5 if is_compiled else 3)
+    assert drawings(bars[0]) == ["0/5", "2/5", "4/5", "5/5"]
+    assert "cost=0.125, accuracy=0.5" in bars[0].getvalue()
+
+
+def test_a_bar_that_is_told_to_shows_nothing(graph, bars, clock):
+    Known().train([Tick(clock), ProgressBar(())], steps_per_epoch=5, epochs=(1, 1))
+    assert "cost" not in bars[0].getvalue()
+
+
+def test_steps_that_have_no_values_are_shown_all_the_same(graph, bars, clock):
+    class Silent(ProgressBar):
+        def _before_run(self, ctx):
+            return None
+
+    Known().train([Tick(clock), Silent()], steps_per_epoch=6, epochs=(1, 1))
+    assert drawings(bars[0]) == ["0/6", "3/6", "6/6"]
+
+
 def test_names_are_told_in_place_of_the_cost(graph, clock, monkeypatch):
     read_end, write_end, line = open_launcher_line()
     monkeypatch.setenv(LINE_VARIABLE, line)

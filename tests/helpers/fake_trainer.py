@@ -47,6 +47,8 @@ class FakeTrainer:
     is_chief = True
     peers: Any = None
     costs: Any = ()
+    statistics: Any = {}
+    is_compiled = False
     num_coming = 1
     input_source: Any = None
     # None of its steps ever hangs.

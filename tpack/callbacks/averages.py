@@ -12,7 +12,13 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.group import numbered
 from tpack.errors import CallbackError
-from tpack.tfutils.summary import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY, MovingAverages
+from tpack.tfutils.summary import (
+    MOVING_AVERAGES_KEY,
+    MOVING_SUMMARY_OPS_KEY,
+    MovingAverages,
+    add_named_moving_summary,
+    scalar_tags,
+)
 from tpack.tfutils.variable_values import assign_values
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
@@ -23,6 +29,9 @@ from tpack.utils.checks import check_count
 @check_arguments
 class MovingAverageSummary(Callback):
     """Run the operations of a collection together with every step.
+
+    What trainers know of each step, such as the mean of the towers' costs, gets a moving average here, unless the model
+    has a summary of that name, or of the cost under another name, itself.
 
     What moving averages have gathered goes into checkpoints, so that those of a run that resumes go on.
 
@@ -37,6 +46,8 @@ class MovingAverageSummary(Callback):
     """
 
     _chief_only = False
+    # Those who write summaries look for them when they are set up.
+    adds_variables = True
 
     def __init__(
         self, collection: str = MOVING_SUMMARY_OPS_KEY, train_op: tf.Operation | tf.Tensor | str | None = None
@@ -47,6 +58,8 @@ class MovingAverageSummary(Callback):
         self._averages: list[MovingAverages] = []
 
     def _setup_graph(self) -> None:
+        if self._collection == MOVING_SUMMARY_OPS_KEY:
+            self._add_statistics()
         ops = [item if isinstance(item, tf.Operation) else item.op for item in tf.get_collection(self._collection)]
         if not ops:
             return
@@ -59,6 +72,12 @@ class MovingAverageSummary(Callback):
             train_op._add_control_inputs(ops)
             carrier = f"with operation {train_op.name}"
         logger.info(f"{len(ops)} operation(s) of collection {self._collection} run {carrier}.")
+
+    def _add_statistics(self) -> None:
+        """Make averages of the trainer's statistics, as far as there are no summaries of them yet."""
+        known, scalars = scalar_tags(), self.trainer.statistics
+        new = {name: scalar for name, scalar in scalars.items() if name not in known}
+        add_named_moving_summary(list(new.items()))
 
     def _find_train_op(self) -> tf.Operation:
         given = self._train_op

@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tower.names import op_and_tensor_name
+from tpack.types import Counters
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_number
@@ -26,31 +27,38 @@ class ProgressBar(Callback):
     """Show how far the epoch is and how fast it goes.
 
     It costs a step one look at the clock: the bar is drawn, and the tensors it shows are fetched, only when its refresh
-    interval has passed.
+    interval has passed. Where XLA compiles steps they are fetched in each, so that all steps are the same.
 
     Under a launcher that shows one bar for all processes, as ``tpack launch`` does on a terminal, the bar goes into the
-    file of the process, and the launcher is told how far this process is, with its cost if there are no names.
+    file of the process, and the launcher is told how far this process is.
 
     Args:
-        names: names of scalar tensors whose values are shown behind the bar.
+        names: names of scalar tensors whose values in the last step are shown behind the bar. None shows what the
+            trainer knows of each step: the cost, which is the mean of the towers' costs, and what a `KerasModel` has.
     """
 
-    def __init__(self, names: Sequence[str] = ()) -> None:
-        self._names = [op_and_tensor_name(name)[1] for name in names]
-        self._labels = [op_and_tensor_name(name)[0].rsplit("/", 1)[-1] for name in names]
+    def __init__(self, names: Sequence[str] | None = None) -> None:
+        self._shows_statistics = names is None
+        self._names = [op_and_tensor_name(name)[1] for name in names or ()]
+        self._labels = [op_and_tensor_name(name)[0].rsplit("/", 1)[-1] for name in names or ()]
         self._fetches: list[tf.Tensor] | None = None
+        self._in_each_step = False
+        self._loop: Counters
         self._bar: Any = None
         self._line = launcher_line()
         self._interval = 0.0
         self._began_at = 0.0
         self._due_at = 0.0
         self._got_values = False
+        self._has_waited = False
 
     def _setup_graph(self) -> None:
+        self._loop, self._in_each_step = self.trainer.loop, self.trainer.is_compiled
         if self._names:
             self._fetches = self.get_tensors_maybe_in_tower(self._names)
-        elif self._line is not None and self.trainer.costs:
-            self._labels, self._fetches = ["cost"], [self.trainer.costs[0]]
+        elif self._shows_statistics:
+            shown = dict(self.trainer.statistics) or dict(zip(["cost"], self.trainer.costs, strict=False))
+            self._labels, self._fetches = list(shown), list(shown.values()) or None
 
     def _before_epoch(self) -> None:
         own_interval = get_tqdm_kwargs()["mininterval"]
@@ -64,32 +72,42 @@ class ProgressBar(Callback):
         )
         self._began_at = time.perf_counter()
         self._due_at = self._began_at + self._interval
+        self._latest: Sequence[np.ndarray] = ()
         self._values: dict[str, str] = {}
         self._tell()
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> list[tf.Tensor] | None:
-        is_last = self.coming_step == self.trainer.steps_per_epoch
-        return self._fetches if is_last or time.perf_counter() >= self._due_at else None
+        # It is asked at each step, so it looks no further than it must.
+        loop = self._loop
+        is_last = loop.local_step + loop.num_coming == loop.steps_per_epoch
+        if not (is_last or self._in_each_step or time.perf_counter() >= self._due_at):
+            return None
+        # What is known of a step is computed by the train op, and would be computed anew for other runs.
+        is_step = not self._shows_statistics or ctx.original_args.fetches is self.trainer.train_op
+        return self._fetches if is_step else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         if values.results is not None:
-            self._got_values = True
-            shown = zip(self._labels, values.results, strict=True)
-            self._values = {name: _brief(value) for name, value in shown}
-            text = ", ".join(f"{name}={value}" for name, value in self._values.items())
-            self._bar.set_postfix_str(text, refresh=False)
+            self._latest = values.results
+            self._got_values = not self._in_each_step or time.perf_counter() >= self._due_at
 
     def _trigger_step(self) -> None:
-        # A bar with values waits for them, so that what is drawn belongs together.
-        if self._got_values or (self._fetches is None and time.perf_counter() >= self._due_at):
-            self._got_values = False
+        # A bar with values waits one step for them, so that what is drawn belongs together.
+        is_due = self._got_values or time.perf_counter() >= self._due_at
+        if is_due and (self._got_values or self._fetches is None or self._has_waited):
+            self._got_values = self._has_waited = False
             self._draw()
             self._due_at = time.perf_counter() + self._interval
+        elif is_due:
+            self._has_waited = True
 
     def _with_several_steps(self) -> WithSteps:
         return WithSteps(last=tuple(self._fetches or ()))
 
     def _draw(self) -> None:
+        self._values = {name: _brief(value) for name, value in zip(self._labels, self._latest, strict=False)}
+        text = ", ".join(f"{name}={value}" for name, value in self._values.items())
+        self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(self.local_step - self._bar.n)
         self._tell()
 
@@ -124,7 +142,7 @@ class ProgressBar(Callback):
             bar.close()
 
     def implements(self, hook: str) -> bool:
-        """Tell whether ``hook`` does anything; without names nothing is fetched."""
+        """Tell whether ``hook`` does anything; nothing is fetched where there is nothing to show."""
         if hook in ("before_run", "after_run"):
             return bool(self._names or self._fetches)
         return super().implements(hook)

@@ -10,8 +10,11 @@ from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GradFn, OptimizerFn
 from tpack.graph_builder.compiled import TowerCompiler, watched
 from tpack.tfutils.optimizer_clone import check_optimizer
+from tpack.tfutils.summary import scalar_tags
+from tpack.tower.collections import STATISTICS_KEY
 from tpack.tower.context import TowerContext, current_tower_context
-from tpack.tower.tower_func import TowerFunc
+from tpack.tower.names import join_scope
+from tpack.tower.tower_func import TowerFunc, TowerHandle
 from tpack.types import GradsAndVars
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
@@ -95,6 +98,36 @@ def make_grad_fn(
         return list(alike_in_towers(build, *get_inputs()))
 
     return grad_fn
+
+
+def statistics_of_towers(towers: Sequence[TowerHandle]) -> dict[str, tf.Tensor]:
+    """Return what a step reports of itself: the mean over the towers of their costs, and of what else they noted.
+
+    Where there is one tower they are its own tensors. The cost is called ``cost``, or as the model calls it if it notes
+    or summarises it itself.
+
+    Args:
+        towers: those that train, the main one first; what they return is their cost, and what they note is in the
+            collection `STATISTICS_KEY`.
+
+    Returns:
+        Scalars by the names of their statistics, the cost first.
+    """
+    prefix = join_scope(towers[0].ns_name, "")
+    noted = zip(*(tower.get_collection(STATISTICS_KEY) for tower in towers), strict=True)
+    others = {each[0].op.name.removeprefix(prefix): each for each in noted}
+    own_name = towers[0].output.op.name.removeprefix(prefix)
+    cost_name = own_name if own_name in {*others, *scalar_tags()} else "cost"
+    values = {cost_name: tuple(tower.output for tower in towers), **others}
+    # A step hands them to Python, and to averages that are as good there as anywhere.
+    with tf.name_scope("mean_of_towers"), tf.device("/device:CPU:0"):
+        return {name: _mean(tensors, name) for name, tensors in values.items()}
+
+
+def _mean(tensors: Sequence[tf.Tensor], name: str) -> tf.Tensor:
+    if len(tensors) == 1:
+        return tensors[0]
+    return tf.multiply(tf.add_n(tensors), 1 / len(tensors), name=name)
 
 
 def check_cost(cost: object) -> tf.Tensor:

@@ -41,6 +41,7 @@ class GivenData:
 
     Attributes:
         source: the input source.
+        name: what the data are, in a few words.
 
     Raises:
         WrongTypeError: The data are something else.
@@ -51,6 +52,7 @@ class GivenData:
         self._batch_size = None if batch_size is None else check_count(self, "batch_size", batch_size)
         # What makes the batches of a tower, if something here does.
         self._batches: BatchData | TFDatasetInput | None = None
+        self.name = type(data).__name__
         self.source = self._source_of(data)
 
     def fit_to_towers(self, num_towers: int) -> None:
@@ -77,6 +79,7 @@ class GivenData:
         if isinstance(data, tf.compat.v2.data.Dataset) or makes_dataset:
             source = TFDatasetInput(data, batch_size=self._batch_size, repeat=True)
             self._batches = source
+            self.name = "a function" if makes_dataset else "a tf.data.Dataset"
             return source
         flow = self._flow_of(data)
         if self._batch_size is None:
@@ -99,10 +102,12 @@ class GivenData:
                     f"the data are arrays, {shown(data)}, and their rows are examples: say how many of them a step "
                     "takes, over all towers, by batch_size"
                 )
+            self.name = "arrays"
             return DataFromArrays(data)
         if isinstance(data, list):
             return DataFromList(data)
         if _is_generator_function(data):
+            self.name = "a generator function"
             return DataFromGenerator(data)
         try:
             return as_dataflow(data)

@@ -106,15 +106,11 @@ def _first_cpu(devices: Sequence[str]) -> str:
     return str(first.replace(device_type="CPU", device_index=0).to_string())
 
 
-def reducer_for_towers(gpus: int | Sequence[int], mode: ReductionMode) -> Reducer:
-    """Return the reducer that a mode stands for, and log why it is taken.
+def reducer_for_towers(gpus: int | Sequence[int], mode: ReductionMode) -> ReducerChoice:
+    """Return the reducer that a mode stands for, and why it is taken.
 
     Args:
         gpus: how many towers, or the numbers of their GPUs.
         mode: what a script has asked for.
     """
-    devices = resolve_devices(gpus)
-    choice = reducer_for_mode(mode, devices)
-    if len(devices) > 1:
-        logger.info(f"Gradients of {len(devices)} towers are reduced by {choice.reducer.name}: {choice.reason}.")
-    return choice.reducer
+    return reducer_for_mode(mode, resolve_devices(gpus))

@@ -282,6 +282,13 @@ def add_scalar_summary(tag: str, value: tf.Tensor | tf.Variable, collections: It
     _collect(tf.raw_ops.ScalarSummary(tags=tag, values=tf.cast(value, tf.float32)), collections)
 
 
+def scalar_tags() -> set[str]:
+    """Return the tags of the summaries of scalars in the current graph."""
+    summaries = [summary.op for summary in tf.get_collection(tf.GraphKeys.SUMMARIES)]
+    tags = [tf.get_static_value(op.inputs[0]) for op in summaries if op.type == "ScalarSummary"]
+    return {tag.decode() for known in tags if known is not None for tag in np.ravel(known)}
+
+
 def add_histogram_summary(tag: str, values: tf.Tensor | tf.Variable, collections: Iterable[str] | None = None) -> None:
     """Add a summary of a tensor's distribution to collections, by default to SUMMARIES."""
     _collect(tf.raw_ops.HistogramSummary(tag=tag, values=tf.convert_to_tensor(values)), collections)

@@ -33,6 +33,9 @@ _DROPPED = (
 MOVING_SUMMARY_OPS_KEY = "MOVING_SUMMARY_OPS"
 """Update ops of moving averages of scalars, run with every step."""
 
+STATISTICS_KEY = "STATISTICS_OF_TOWERS"
+"""Scalars of each training tower whose means over the towers are statistics, called as the scalars are in the tower."""
+
 SUMMARY_KEYS = (tf.GraphKeys.SUMMARIES, MOVING_SUMMARY_OPS_KEY)
 """Written once a run, so only the main training tower adds to them."""
 

@@ -136,6 +136,12 @@ class TrainConfig:
             self.steps_per_epoch = self._steps_of_pass = self._size_of_data(num_towers)
         self.starting_step = min(self.starting_step, self.steps_per_epoch)
 
+    def describe_data(self) -> str:
+        """Return in a few words where the data come from."""
+        flow = None if self.dataflow is None else type(self.dataflow).__name__
+        name = self._given.name if self._given is not None else flow
+        return f"{name} through {self.data}" if name else str(self.data)
+
     def start(self) -> dict[str, Any]:
         """Return where training begins, for workers that begin where this one does."""
         return {

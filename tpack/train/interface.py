@@ -52,12 +52,13 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     config.fit_to_towers(len(devices))
     trainer.follow_chief(config)
     resume_data(config, trainer.peers)
-    logger.info(describe_epoch(config.data, len(devices), config.steps_per_epoch))
+    logger.info(describe_run(config, trainer, len(devices)))
     with trainer.graph.as_default():
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)
     trainer.checks_cost = trainer.checks_cost and config.check_cost
     trainer.steps_per_call = max(trainer.steps_per_call, config.steps_per_call)
     with ended_by_signals():
+        trainer.begin_to_build()
         trainer.setup_graph(signature, _staged(config.data, devices), with_cost_attribute(model), model.get_optimizer)
     with trainer.graph.as_default():
         describe_trainable_vars()
@@ -75,8 +76,22 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     )
 
 
+def describe_run(config: TrainConfig, trainer: SingleCostTrainer, num_towers: int) -> str:
+    """Return the line that says what is about to be done: how much data, in what precision, reduced how, from where.
+
+    Args:
+        config: what is trained.
+        trainer: who trains it.
+        num_towers: K.
+    """
+    parts = [describe_epoch(config.data, num_towers, config.steps_per_epoch), trainer.precision.compute_dtype]
+    if num_towers > 1 and isinstance(trainer, BuilderTrainer) and trainer.reduction:
+        parts.append(f"gradients reduced by {trainer.reduction}")
+    return "; ".join([*parts, f"data from {config.describe_data()}"]) + "."
+
+
 def describe_epoch(source: InputSource, num_towers: int, steps_per_epoch: int) -> str:
-    """Return a line that says how much data a step and an epoch use, as far as that is known.
+    """Return how much data a step and an epoch use, as far as that is known.
 
     Args:
         source: where the data come from; each tower takes data of its own.
@@ -88,9 +103,9 @@ def describe_epoch(source: InputSource, num_towers: int, steps_per_epoch: int) -
     step = f"{towers} x {batch} = {num_towers * batch} samples a step" if batch else f"{towers}, each with its own data"
     line = f"{step}, {steps_per_epoch} steps an epoch"
     if not batch or not num_samples:
-        return f"{line}."
+        return line
     passes = steps_per_epoch * num_towers * batch / num_samples
-    return f"{line} = {f'{passes:.1f}' if passes >= 0.95 else f'{passes:.2g}'} passes over {num_samples} points."
+    return f"{line} = {f'{passes:.1f}' if passes >= 0.95 else f'{passes:.2g}'} passes over {num_samples} points"
 
 
 def _staged(source: InputSource, devices: Sequence[str]) -> InputSource:

@@ -11,7 +11,7 @@ from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import ConfigError, NumericsError
 from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn, SyncOp
 from tpack.graph_builder.compiled import Compile, TowerCompiler, as_compile_policy
-from tpack.graph_builder.cost import GradientOptions, make_grad_fn
+from tpack.graph_builder.cost import GradientOptions, make_grad_fn, statistics_of_towers
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.input_source.base import InputSource
@@ -28,6 +28,8 @@ from tpack.utils.checks import check_function, check_instance
 @check_arguments
 class SingleCostTrainer(TowerTrainer):
     """Base of trainers that minimise one cost: `setup_graph` builds everything from four things.
+
+    The mean of the towers' costs is the statistic ``cost``.
 
     Args:
         precision: what the model computes in: ``"float32"``, ``"bfloat16"``, ``"float16"`` or a `PrecisionPolicy`.
@@ -88,8 +90,9 @@ class SingleCostTrainer(TowerTrainer):
                 input.get_input_tensors, self.tower_func, optimizers.get, options, compiler=self.compiler
             )
             self.register_callback(self._setup_graph(grad_fn, optimizers.get))
+            self.statistics = statistics_of_towers(self.towers.training())
             if optimizers.loss_scale is None:
-                self.costs = [self.towers.training()[0].output]
+                self.costs = [next(iter(self.statistics.values()))]
             else:
                 # A step whose cost is not finite is skipped, and the next one may be as good as any.
                 self.train_op = tf.group(self.train_op, optimizers.loss_scale.update(), name="scaled_train_op")
@@ -150,12 +153,18 @@ class BuilderTrainer(SingleCostTrainer):
         precision: see `SingleCostTrainer`.
         compile: see `SingleCostTrainer`.
 
+    Attributes:
+        reduction: what reduces the gradients of several towers, and why, for the log; empty where the log says it
+            elsewhere.
+
     Raises:
         ConfigError: It is not a `GraphBuilder`, or the precision or way to compile is unknown.
 
     Example:
         launch_train_with_config(config, BuilderTrainer(MyBuilder(...)))
     """
+
+    reduction = ""
 
     def __init__(
         self, builder: GraphBuilder, *, precision: str | PrecisionPolicy = "float32", compile: Compile = None

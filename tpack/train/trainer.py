@@ -37,7 +37,7 @@ from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
 from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
 from tpack.utils.checks import check_count
-from tpack.utils.timer import humanize_time_delta, timed_operation
+from tpack.utils.timer import Timer, humanize_time_delta
 
 
 class InOwnGraph(type):
@@ -87,6 +87,8 @@ class Trainer(metaclass=InOwnGraph):
         executor: who runs the kernels of a step: ``"pool"``, ``"caller"``, or ``"auto"``, which measures both over the
             first steps of a single-tower graph and keeps the faster.
         costs: scalars that ``train_op`` minimises; set with it.
+        statistics: scalars of each step by the names of their statistics, which the progress bar shows and of which
+            `MovingAverageSummary` makes moving averages; set with ``train_op``.
         checks_cost: end training with an error when a cost, in the last step of an epoch, or a trainable variable is
             not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
@@ -117,7 +119,9 @@ class Trainer(metaclass=InOwnGraph):
         self.interruption: Interruption | None = None
         self.resumed_states: dict[str, Any] = {}
         self.costs: list[tf.Tensor] = []
+        self.statistics: dict[str, tf.Tensor] = {}
         self._in_step = False
+        self._building = Timer()
         self._registered: list[Callback] = []
         self._callbacks = Callbacks([])
         self._step_counter = StepCounter(self.loop)
@@ -177,6 +181,15 @@ class Trainer(metaclass=InOwnGraph):
     def is_epoch_over(self) -> bool:
         """Whether nothing is left to be done in the current epoch but saving it."""
         return self.loop.is_epoch_over
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """What was reported in this run: a row for each step at which something was, oldest first.
+
+        A row is a dictionary with ``epoch_num``, ``global_step`` and the statistics by name; it is there while training
+        runs and afterwards. ``pandas.DataFrame(trainer.history)`` is a table of it.
+        """
+        return [] if self.monitors is None else self.monitors.rows()
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
         """Add a callback, or several, before `setup_callbacks`.
@@ -251,7 +264,8 @@ class Trainer(metaclass=InOwnGraph):
         check_session_creator("initialize", session_creator)
         check_session_init("initialize", session_init)
         order_sums(self.graph, session_creator)
-        with self.graph.as_default(), timed_operation("Creating and initializing the session"):
+        secs_to_build, timer = self._building.seconds(), Timer()
+        with self.graph.as_default():
             self.sess = session_creator.create_session()
             try:
                 self._initialize_session(session_init, is_new=makes_new_sessions(session_creator))
@@ -259,6 +273,19 @@ class Trainer(metaclass=InOwnGraph):
                 self.sess.close()
                 raise
         self.graph.finalize()
+        self._say_ready(secs_to_build, timer.seconds())
+
+    def _say_ready(self, secs_to_build: float, secs_of_session: float) -> None:
+        told = [humanize_time_delta(secs) for secs in (secs_to_build, secs_of_session)]
+        logger.info(
+            f"Building the graph of {len(self.graph.get_operations()):,} operations took {told[0]}, making and "
+            f"initializing the session {told[1]}. The first step {'compiles' if self.is_compiled else 'prepares'} it, "
+            "and takes longer than the others."
+        )
+
+    def begin_to_build(self) -> None:
+        """Take the time from here on as that of building the graph, rather than from when the trainer was made."""
+        self._building.reset()
 
     def _initialize_session(self, session_init: SessionInit, *, is_new: bool) -> None:
         if not is_new:

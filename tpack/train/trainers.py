@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
+from tpack.callbacks.base import Callback
+from tpack.callbacks.monitors.base import MonitorBase
 from tpack.copying.towers import TowerBuilding
 from tpack.distribute.strategy import DistributionStrategy
 from tpack.errors import ConfigError
@@ -16,7 +18,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
-from tpack.multi_worker.replicated import EndSignal
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.older_names.table import names_of
 from tpack.older_names.trainers import takes_config
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
@@ -49,6 +51,11 @@ class SimpleTrainer(BuilderTrainer):
 class NoOpTrainer(SimpleTrainer):
     """Builds the graph and does nothing in each step, so that only the callbacks run: to evaluate or export a model."""
 
+    def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
+        """Register callbacks and monitors, to which no step has anything to report."""
+        self.statistics = {}
+        super().setup_callbacks(callbacks, monitors)
+
     def run_step(self) -> None:
         """Do nothing."""
 
@@ -78,8 +85,9 @@ class SyncMultiGPUTrainerReplicated(BuilderTrainer):
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
-        reducer = reducer_for_towers(gpus, mode)
-        builder = SyncMultiGPUReplicatedBuilder(gpus, average, reducer, tower_building=tower_building)
+        choice = reducer_for_towers(gpus, mode)
+        builder = SyncMultiGPUReplicatedBuilder(gpus, average, choice.reducer, tower_building=tower_building)
+        self.reduction = str(choice)
         super().__init__(builder, precision=precision, compile=compile)
 
 
@@ -104,8 +112,9 @@ class SyncMultiGPUTrainerHierarchical(BuilderTrainer):
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
-        reducer = reducer_for_towers(gpus, "hierarchical")
-        builder = SyncMultiGPUReplicatedBuilder(gpus, average, reducer, tower_building=tower_building)
+        choice = reducer_for_towers(gpus, "hierarchical")
+        builder = SyncMultiGPUReplicatedBuilder(gpus, average, choice.reducer, tower_building=tower_building)
+        self.reduction = str(choice)
         super().__init__(builder, precision=precision, compile=compile)
 
 
@@ -133,6 +142,7 @@ class SyncMultiGPUTrainerParameterServer(BuilderTrainer):
     ) -> None:
         if ps_device is None:
             ps_device = "gpu" if len(tower_indices(gpus)) <= _MAX_TOWERS_TO_BALANCE else "cpu"
+        self.reduction = "the devices of the variables"
         builder = SyncMultiGPUParameterServerBuilder(gpus, ps_device, tower_building=tower_building)
         super().__init__(builder, precision=precision, compile=compile)
 
@@ -159,6 +169,7 @@ class AsyncMultiGPUTrainer(BuilderTrainer):
         compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
+        self.reduction = "nothing, since each tower applies its own"
         builder = AsyncMultiGPUBuilder(gpus, scale_gradient, tower_building=tower_building)
         super().__init__(builder, precision=precision, compile=compile)
 

@@ -41,6 +41,10 @@ class ReducerChoice(NamedTuple):
     reducer: Reducer
     reason: str
 
+    def __str__(self) -> str:
+        """Return what a line of the log says of it."""
+        return f"{self.reducer.name} ({self.reason})"
+
 
 def choose_by_kind(devices: Sequence[str]) -> ReducerChoice:
     """Return a copy-based reducer that suits the kinds of the devices, of which there is one for each tower."""
