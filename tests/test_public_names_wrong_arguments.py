@@ -12,6 +12,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "BuildResult",
+            "BuiltTowers",
             "ClusterMember",
             "MeasuredChoice",
             "Peers",
@@ -32,6 +33,10 @@ REASONS: dict[str, str] = {
             "select_device_mirrored",
         ),
         "it is made or called by tpack, from what was checked before",
+    ),
+    **dict.fromkeys(
+        ("copy_to_each", "on_device_of", "sum_column"),
+        "it is called for each gradient of each tower, in a reducer, which checked them",
     ),
     **dict.fromkeys(
         ("DistributedValues", "Mirrored", "MirroredVariable", "PerDevice", "TowerLocalVariable", "regroup"),

@@ -73,3 +73,13 @@ def test_a_gradient_of_one_tower_only_is_an_error(graph, name):
 
     with pytest.raises(TowerMismatchError, match=r"tower 0 alone has gradients of \[d\]"):
         BUILDERS[name]().build(uneven, lambda: tf.train.GradientDescentOptimizer(0.1))
+
+
+@pytest.mark.parametrize("builder", [SyncMultiGPUReplicatedBuilder, SyncMultiGPUParameterServerBuilder])
+def test_a_result_has_the_trained_variables_of_each_tower(graph, builder):
+    rows = build(builder(3)).variables
+    assert [variable.op.name for variable in rows[0]] == ["a", "b", "c", "d"]
+    if builder is SyncMultiGPUReplicatedBuilder:
+        assert [variable.op.name for variable in rows[2]] == [f"tower2/{name}" for name in "abcd"]
+    else:
+        assert all(a is b for row in rows for a, b in zip(row, rows[0], strict=True))

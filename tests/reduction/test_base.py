@@ -102,3 +102,42 @@ def test_a_wrapper_changes_what_it_defines_and_keeps_the_limits(graph: Any) -> N
     with pytest.raises(ReductionError, match="not these"):
         Doubling(Refusing(), "once").reduce(grads)
     assert len(graph.get_operations()) == num_ops
+
+
+class _Keeping(Reducer):
+    name = "keeping"
+
+    def __init__(self, *variables: Any, **options: Any) -> None:
+        self.variables = variables
+        self.options = options
+
+    def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:
+        for name, shape in self.variables:
+            self.variable(name, shape, columns[0][0].device, **self.options)
+        return [list(column) for column in columns]
+
+
+def test_a_variable_of_a_reduction_is_saved_and_not_trained(session8: Any) -> None:
+    columns = dense_towers([[np.float32(1)], [np.float32(2)]])
+    reducer = _Keeping(("error", [2]), dtype=tf.float16, initializer=tf.ones_initializer())
+    with tf.name_scope("reduce_gradients"):
+        reducer.reduce(columns)
+        reducer.reduce(columns)
+    first, second = (variable for variable in tf.global_variables() if "keeping" in variable.op.name)
+    assert (first.op.name, second.op.name) == ("reduce_gradients/keeping/error", "reduce_gradients/keeping_1/error")
+    assert first.device == columns[0][0].device
+    assert tf.trainable_variables() == []
+    session8.run(tf.global_variables_initializer())
+    np.testing.assert_array_equal(session8.run(first), np.ones(2, np.float16), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ([("error", [None])], "shape of the variable 'error' must be fully defined"),
+        ([("error", []), ("error", [])], "has a variable 'keeping/error': wanted another name"),
+    ],
+)
+def test_a_variable_needs_a_shape_and_a_name(graph: Any, variables: Any, message: str) -> None:
+    with pytest.raises(ReductionError, match=message):
+        _Keeping(*variables).reduce(dense_towers([[np.float32(1)], [np.float32(2)]]))

@@ -7,10 +7,15 @@ from tpack.graph_builder.loss_scale import LossScaling
 from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.predict import build_predict_tower
-from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
+from tpack.graph_builder.replicated import (
+    SyncMultiGPUReplicatedBuilder,
+    apply_in_replicas,
+    build_replicas,
+    copy_to_replicas,
+)
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
-from tpack.graph_builder.towers import DataParallelBuilder
+from tpack.graph_builder.towers import BuiltTowers, DataParallelBuilder, build_towers
 from tpack.reduction.functions import (
     aggregate_grads_colocate,
     allreduce_grads,
@@ -29,6 +34,7 @@ __getattr__ = submodules_of(__name__)
 __all__ = [
     "AsyncMultiGPUBuilder",
     "BuildResult",
+    "BuiltTowers",
     "CompilePolicy",
     "DataParallelBuilder",
     "GradientOptions",
@@ -48,7 +54,11 @@ __all__ = [
     "allreduce_grads",
     "allreduce_grads_hierarchical",
     "allreduce_grads_naive",
+    "apply_in_replicas",
     "build_predict_tower",
+    "build_replicas",
+    "build_towers",
+    "copy_to_replicas",
     "make_grad_fn",
     "merge_grad_list",
     "override_to_local_variable",

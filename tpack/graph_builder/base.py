@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
 from tpack.tower.context import TowerContext
+from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
 from tpack.utils.argument_types import check_arguments
 
@@ -74,6 +75,21 @@ class BuildResult:
                 raise GraphBuildError(
                     f"sync_op must be a SyncOp, which says when it is run, a tuple of them or None, got {sync_op!r}"
                 )
+
+    @property
+    def variables(self) -> tuple[tuple[tf.Variable, ...], ...]:
+        """The variables that are trained, K x N: entry [k][n] is tower k's copy of the main tower's n-th one.
+
+        Towers that share their variables have the same ones; under a strategy, each entry is the mirrored variable.
+        """
+        main = self.towers[0].recorder
+        trained = [variable for variable in main.variables if variable.trainable]
+        rows = [tuple(trained)]
+        for tower in self.towers[1:]:
+            pairs = pair_variables(main, tower.recorder) if tower.has_own_variables else []
+            copies = {id(own): copy for own, copy in pairs}
+            rows.append(tuple(copies.get(id(variable), variable) for variable in trained))
+        return tuple(rows)
 
     @property
     def sync_ops(self) -> tuple[SyncOp, ...]:

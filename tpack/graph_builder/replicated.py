@@ -87,13 +87,17 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             tensorpack's builder of the same name, which shares one optimizer between the towers and so gives other
             weights with Adam.
         """
-        towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building)
+        towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
         grads, variables = split_grad_list(towers.outputs)
         with tf.name_scope("reduce_gradients"):
             reduced = self._reducer.reduce(grads, self._op)
         train_op = apply_in_replicas(
-            towers.contexts, merge_grad_list(reduced, variables), optimizer, tower_building=self._tower_building
+            towers.contexts,
+            merge_grad_list(reduced, variables),
+            optimizer,
+            tower_building=self._tower_building,
+            copies_are_set=True,
         )
         copying = copy_to_replicas(towers.contexts)
         return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
@@ -106,8 +110,13 @@ class Copying(NamedTuple):
     copies: tuple[tf.Variable, ...]
 
 
+@check_arguments
 def build_replicas(
-    grad_fn: GradFn, devices: Sequence[str], *, tower_building: TowerBuilding = "auto"
+    grad_fn: GradFn,
+    devices: Sequence[str],
+    *,
+    tower_building: TowerBuilding = "auto",
+    copies_are_set: bool = False,
 ) -> BuiltTowers[GradsAndVars]:
     """Call ``grad_fn`` in one tower with variables of its own on each of K devices.
 
@@ -115,6 +124,7 @@ def build_replicas(
         grad_fn: builds one tower.
         devices: K names.
         tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
+        copies_are_set: whether `copy_to_replicas` is run before the variables are used; see `call_in_alike_towers`.
 
     Returns:
         The towers. The n-th pairs of all of them are of copies of one variable, whatever order a tower has made.
@@ -122,16 +132,20 @@ def build_replicas(
     Raises:
         TowerMismatchError: The towers created or trained different variables.
     """
-    towers = build_towers(grad_fn, devices, [True] * len(devices), tower_building=tower_building)
+    towers = build_towers(
+        grad_fn, devices, [True] * len(devices), tower_building=tower_building, copies_are_set=copies_are_set
+    )
     return BuiltTowers(align_own_gradients(towers.outputs, towers.contexts), towers.contexts)
 
 
+@check_arguments
 def apply_in_replicas(
     contexts: Sequence[TowerContext],
     tower_grads: Sequence[GradsAndVars],
     optimizer: tf.train.Optimizer,
     *,
     tower_building: TowerBuilding = "auto",
+    copies_are_set: bool = False,
 ) -> tf.Operation:
     """Return the op that applies each tower's gradients to its variables, by an optimizer of its own.
 
@@ -140,6 +154,7 @@ def apply_in_replicas(
         tower_grads: K lists of N (gradient, variable) pairs.
         optimizer: the main tower's; the others get clones.
         tower_building: how the updates of the third tower and all that follow come about; see `call_in_alike_towers`.
+        copies_are_set: as for `build_replicas`.
 
     Creates:
         The slots of each optimizer, beside their variables.
@@ -154,10 +169,11 @@ def apply_in_replicas(
         own_optimizer = optimizer if is_main else clone_optimizer(optimizer)
         return own_optimizer.apply_gradients(pairs, name="apply_gradients")
 
-    updates = call_in_alike_left_towers(contexts, apply, tower_grads, tower_building)
+    updates = call_in_alike_left_towers(contexts, apply, tower_grads, tower_building, copies_are_set=copies_are_set)
     return tf.group(*updates, name="train_op")
 
 
+@check_arguments
 def copy_to_replicas(contexts: Sequence[TowerContext]) -> Copying:
     """Return the op that copies every variable of the main tower, optimizer state included, to the other towers."""
     main, *others = (context.recorder for context in contexts)

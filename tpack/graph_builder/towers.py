@@ -100,12 +100,14 @@ class BuiltTowers(Generic[T]):
     contexts: tuple[TowerContext, ...]
 
 
+@check_arguments
 def build_towers(
     func: Callable[[], T],
     devices: Sequence[Device],
     own_variables: Sequence[bool],
     *,
     tower_building: TowerBuilding = "auto",
+    copies_are_set: bool = False,
 ) -> BuiltTowers[T]:
     """Call ``func`` once in each of K towers.
 
@@ -115,6 +117,8 @@ def build_towers(
         own_variables: K flags: whether the tower has variables of its own. The first tower's variables are the main
             ones, without a prefix, whatever its flag says; a tower without its own takes those.
         tower_building: how the third tower and all that follow come about; see `call_in_alike_towers`.
+        copies_are_set: whether all variables are given the main tower's values before they are used, as
+            `copy_to_replicas` does; see `call_in_alike_towers`.
 
     Returns:
         The towers, in the order of the devices.
@@ -141,7 +145,8 @@ def build_towers(
         )
         for index, (device, has_own) in enumerate(zip(devices, own_variables, strict=True))
     ]
-    return BuiltTowers(call_in_alike_towers(contexts, func, tower_building), tuple(contexts))
+    outputs = call_in_alike_towers(contexts, func, tower_building, copies_are_set=copies_are_set)
+    return BuiltTowers(outputs, tuple(contexts))
 
 
 def align_shared_gradients(tower_grads: Sequence[GradsAndVars]) -> list[GradsAndVars]:

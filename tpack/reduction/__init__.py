@@ -29,6 +29,7 @@ from tpack.reduction.modes import REDUCTION_MODES, reducer_for_mode
 from tpack.reduction.names import make_reducer
 from tpack.reduction.over_towers import mean_over_towers, stack_over_towers, sum_over_towers
 from tpack.reduction.spec import AllReduceSpec, parse_all_reduce_spec, reducer_for_spec
+from tpack.reduction.sums import copy_to_each, on_device_of, sum_column
 from tpack.reduction.traffic import TrafficReport, count_traffic
 from tpack.reduction.wrappers.buckets import BucketPacker, BucketReducer
 from tpack.reduction.wrappers.by_size import SplitBySizeReducer
@@ -90,14 +91,17 @@ __all__ = [
     "allreduce_grads_naive",
     "choose_by_measurement",
     "choose_the_best",
+    "copy_to_each",
     "count_traffic",
     "make_reducer",
     "mean_over_towers",
     "merge_grad_list",
+    "on_device_of",
     "parse_all_reduce_spec",
     "reducer_for_mode",
     "reducer_for_spec",
     "split_grad_list",
     "stack_over_towers",
+    "sum_column",
     "sum_over_towers",
 ]

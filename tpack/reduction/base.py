@@ -7,12 +7,15 @@ dense columns, and may say what happens to sparse ones.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import tensorflow.compat.v1 as tf
 
+from tpack.errors import ReductionError
 from tpack.reduction.gradients import check_columns, transposed
-from tpack.reduction.sums import copy_slices_to_each, on_device_of, sum_column
+from tpack.reduction.sums import copy_slices_to_each, on_device, on_device_of, sum_column
+from tpack.tower.context import current_frame, entered
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
 from tpack.utils.argument_types import check_arguments
 
@@ -22,8 +25,9 @@ __all__ = ["Column", "ReduceOp", "Reducer", "ReducerWrapper"]
 class Reducer(abc.ABC):
     """Reduce the gradients of K towers and hand every tower the result.
 
-    A reducer holds settings and no state of a graph: one may serve many graphs, and many lists in one graph. One that
-    cannot serve what it is given raises; it never uses another algorithm instead.
+    A reducer holds settings and no state of a graph: one may serve many graphs, and many lists in one graph. What it
+    has to remember from step to step is a `variable` of the graph. One that cannot serve what it is given raises; it
+    never uses another algorithm instead.
 
     Call `reduce`; or, with columns that `reduce` or a reducer has checked, `reduce_columns`. To write a reducer, define
 
@@ -122,6 +126,59 @@ class Reducer(abc.ABC):
                 total = sum_column(column, op)
             reduced.append(copy_slices_to_each(total, column))
         return reduced
+
+    def variable(
+        self,
+        name: str,
+        shape: tf.TensorShape | Sequence[int],
+        device: str,
+        *,
+        dtype: tf.DType = tf.float32,
+        initializer: Callable[..., tf.Tensor] | None = None,
+    ) -> tf.Variable:
+        """Make a variable that this reduction keeps from step to step, such as what it has not sent yet.
+
+        To be called while gradients are reduced. The variable belongs to no tower: it is not trained, and is saved and
+        restored with the model's variables, under the name scope of the reduction. A checkpoint of another number of
+        towers lacks some of them, or has some too many: a line in the log says so, and those that it lacks begin anew.
+        Where several workers train, each has its own, the checkpoint holds those of worker 0, and all go on from these.
+
+        Args:
+            name: what to call it, such as ``f"error{n}_of_tower{k}"``.
+            shape: its shape.
+            device: where to put it, such as that of a gradient.
+            dtype: its dtype.
+            initializer: called with the shape and ``dtype=``, returns the first value; None for zeros.
+
+        Returns:
+            A resource variable. What changes it has to be what a result depends on, or nothing runs it.
+
+        Creates:
+            The variable, in GLOBAL_VARIABLES.
+
+        Raises:
+            ReductionError: The shape is not fully defined, or the reduction has a variable of this name.
+
+        Example:
+            ::
+
+                error = self.variable(f"error{n}_of_tower{k}", grad.shape, grad.device, dtype=grad.dtype)
+                with tf.control_dependencies([error.assign(whole - sent, read_value=False)]):
+                    sent = tf.identity(sent)
+        """
+        defined = tf.TensorShape(shape)
+        if not defined.is_fully_defined():
+            raise ReductionError(f"the shape of the variable {name!r} must be fully defined, got {defined}")
+        scope = tf.get_default_graph().get_name_scope()
+        wanted = f"{scope}/{name}" if scope else name
+        if tf.get_default_graph().unique_name(name, mark_as_used=False) != wanted:
+            raise ReductionError(f"this reduction has a variable {wanted!r}: wanted another name for each")
+        make = initializer or tf.zeros_initializer()
+        # As if a device was updated: a strategy leaves such a variable as it is, and does not make one for each device.
+        with on_device(device), entered(replace(current_frame(), update_device=device)):
+            return tf.Variable(
+                lambda: make(defined.as_list(), dtype=dtype.base_dtype), trainable=False, name=name, use_resource=True
+            )
 
 
 @check_arguments
