@@ -1,6 +1,6 @@
 """A real training in a process of its own, for tests that kill it.
 
-    python -m tests.helpers.killable LOG_DIR [--max-epoch N] [--slow SECS] [--fail KIND]
+    python -m tests.helpers.killable LOG_DIR [--max-epoch N] [--slow SECS] [--fail KIND] [--asynchronous]
 
 It counts: a weight goes up by one at each step, so that a checkpoint shows how many steps it holds. ``started`` is
 printed when training begins, and the steps of each epoch as they are made.
@@ -66,6 +66,7 @@ def main() -> None:
     parser.add_argument("--max-epoch", type=int, default=10_000)
     parser.add_argument("--slow", type=float, default=0)
     parser.add_argument("--fail", default="")
+    parser.add_argument("--asynchronous", action="store_true")
     options = parser.parse_args()
 
     logger.set_logger_dir(options.log_dir, action="k")
@@ -77,12 +78,13 @@ def main() -> None:
             time.sleep(options.slow),
         ),
     )
+    saver = ModelSaver(max_to_keep=3, asynchronous=options.asynchronous)
     config = AutoResumeTrainConfig(
         model=Counter(),
         dataflow=DataFromGenerator(lambda: generator),
         callbacks=[
             PeriodicTrigger(report, every_k_steps=1),
-            PeriodicTrigger(ModelSaver(max_to_keep=3), every_k_steps=7, every_k_epochs=1),
+            PeriodicTrigger(saver, every_k_steps=7, every_k_epochs=1),
             CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("answer", 42.0)),
         ],
         steps_per_epoch=STEPS_PER_EPOCH,

@@ -64,7 +64,9 @@ def check_checkpoint(log_dir: Path) -> TrainState:
     return state
 
 
-def survive_kills(log_dir: Path, kills: int, moments: random.Random, start: Any = start_training) -> None:
+def survive_kills(
+    log_dir: Path, kills: int, moments: random.Random, start: Any = start_training, *, most_lost: int = 7
+) -> None:
     """Kill a training again and again, each time after some steps, and check that it loses only what was not saved.
 
     Args:
@@ -72,6 +74,8 @@ def survive_kills(log_dir: Path, kills: int, moments: random.Random, start: Any 
         kills: How often.
         moments: Draws the numbers of steps.
         start: Starts it.
+        most_lost: How many steps a kill may cost: those from one checkpoint to the next, unless they are written while
+            training goes on.
 
     Raises:
         AssertionError: It went on from somewhere else, a checkpoint is not whole, or statistics were lost.
@@ -79,17 +83,17 @@ def survive_kills(log_dir: Path, kills: int, moments: random.Random, start: Any 
     last_step = 0
     for _ in range(kills):
         process = start(log_dir)
-        num_steps = moments.randint(8, 45)
+        num_steps = moments.randint(most_lost + 1, 45)
         _, _, first_step = read_until(process, 1)
-        # It goes on right after a checkpoint, and those are at most seven steps apart.
-        assert last_step - 7 < first_step <= last_step + 1
+        # It goes on right after a checkpoint.
+        assert last_step - most_lost < first_step <= last_step + 1
         epoch, local_step, last_step = read_until(process, num_steps - 1)
         assert (epoch - 1) * STEPS_PER_EPOCH + local_step == last_step
         process.kill()
         output, code = finish(process)
         assert code == -signal.SIGKILL
         last_step = max([last_step, *steps_in(output)])
-        assert last_step - check_checkpoint(log_dir).global_step <= 7
+        assert last_step - check_checkpoint(log_dir).global_step <= most_lost
 
     last_epoch = last_step // STEPS_PER_EPOCH + 2
     process = start(log_dir, "--max-epoch", str(last_epoch))

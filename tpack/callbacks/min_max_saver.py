@@ -1,10 +1,14 @@
-"""Keep the variables that gave the best value of a statistic."""
+"""Keep the variables that gave the best value of a statistic, or the best few.
+
+What is kept is written down in a small file beside the checkpoints. A checkpoint counts when it stands there, and is
+complete before it does; so a run that is killed at any instant has the best ones of before or those of now.
+"""
 
 from __future__ import annotations
 
-import glob
 import math
 import os
+from collections.abc import Iterable
 
 import tensorflow.compat.v1 as tf
 
@@ -13,12 +17,20 @@ from tpack.callbacks.saver import claim_checkpoint_dir, make_saver
 from tpack.callbacks.statistics import Direction, StatisticReader
 from tpack.errors import CheckpointError, InputError
 from tpack.tfutils.checkpoint import save_checkpoint
+from tpack.tfutils.saving.best import (
+    BEST_SUFFIX,
+    Kept,
+    finish_or_remove,
+    move_checkpoint,
+    read_kept,
+    remove_others,
+    write_kept,
+)
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_text
+from tpack.utils.checks import check_count, check_text
 from tpack.utils.dir_lock import DirectoryClaim
-from tpack.utils.fs import atomic_write, remove_leftovers, why_not_written
-from tpack.utils.serialize import seal_json, unseal_json
+from tpack.utils.fs import remove_leftovers, why_not_written
 
 
 @check_arguments
@@ -32,11 +44,20 @@ class MinSaver(Callback):
     The best value is kept beside the checkpoint in ``<filename>.best.json`` and in the training state of each
     checkpoint, so that a resumed run does not begin anew. What a check of numbers objects to is not saved.
 
+    With ``max_to_keep`` above 1 the best so many are kept, each as ``<filename>-<global step>``, and a value is saved
+    when it is better than the worst of them. `tpack.tfutils.checkpoint.resolve_checkpoint`, and what loads checkpoints
+    by it, takes ``<filename>`` for the best. Other libraries say ``save_top_k`` for it.
+
     Args:
         monitor_stat: the statistic's name. If it speaks of what is better when it is larger, a warning says so.
         reverse: keep the maximum.
         filename: name of the checkpoint; ``min-<statistic>`` or ``max-<statistic>`` unless given.
         checkpoint_dir: where to; the logger's directory unless given.
+        max_to_keep: how many to keep; the best stay.
+
+    Raises:
+        WrongTypeError: An argument is no such thing.
+        ConfigError: ``max_to_keep`` is not positive.
     """
 
     reads_statistics = True
@@ -48,6 +69,8 @@ class MinSaver(Callback):
         reverse: bool = False,
         filename: str | None = None,
         checkpoint_dir: str | os.PathLike[str] | None = None,
+        *,
+        max_to_keep: int = 1,
     ) -> None:
         self._stat = check_text(self, "monitor_stat", monitor_stat)
         self._reverse = reverse
@@ -57,42 +80,62 @@ class MinSaver(Callback):
         self._path = ""
         self._claim: DirectoryClaim
         self._saver: tf.train.Saver
-        self._best: float | None = None
+        self._max_to_keep = check_count(self, "max_to_keep", max_to_keep)
+        # The best first.
+        self._kept: list[Kept] = []
         self._statistic = StatisticReader(self, monitor_stat)
 
     def _setup_graph(self) -> None:
         self._direction.log()
         self._claim = claim_checkpoint_dir(self, self._given_dir)
         self._path = os.path.join(self._claim.directory, self._filename)
-        _finish_or_remove(self._path)
-        remove_leftovers(self._best_path)
-        self._saver = make_saver(self, [tf.GraphKeys.GLOBAL_VARIABLES], max_to_keep=1)
+        finish_or_remove(self._path, is_single=self._is_single)
+        remove_leftovers(self._path + BEST_SUFFIX)
+        # It is told by this class what to delete.
+        self._saver = make_saver(self, [tf.GraphKeys.GLOBAL_VARIABLES], max_to_keep=0)
 
     def _before_train(self) -> None:
-        """Take over the best value of the run that is being resumed, if this run resumes one."""
+        """Take over the best values of the run that is being resumed, if this run resumes one."""
         try:
-            with open(self._best_path, encoding="utf-8") as file:
-                former = unseal_json(file.read())
-            if former["global_step"] <= self.global_step and os.path.exists(f"{self._path}.index"):
-                self._best = float(former["value"])
-        except FileNotFoundError:
+            former = read_kept(self._path)
+        except InputError as error:
+            logger.warning(f"{self._path}{BEST_SUFFIX} is damaged and ignored: {error}")
             return
-        except (OSError, InputError, ValueError, KeyError, TypeError) as error:
-            logger.warning(f"{self._best_path} is damaged and ignored: {type(error).__name__}: {error}")
+        for each in former:
+            self._rename_former(each.global_step)
+        self._take_over([kept for kept in former if kept.global_step <= self.global_step])
 
-    def _state_to_save(self) -> float | None:
-        return self._best
+    def _rename_former(self, step: int) -> None:
+        """Let the checkpoint of a run that kept one, or several, have the name that it has in this run."""
+        single, numbered, index = self._path, f"{self._path}-{step}", ".index"
+        now, former = (single, numbered) if self._is_single else (numbered, single)
+        if os.path.exists(former + index) and not os.path.exists(now + index):
+            move_checkpoint(former, now)
 
-    def _load_saved_state(self, state: float) -> None:
-        if os.path.exists(f"{self._path}.index"):
-            self._best = float(state)
+    def _take_over(self, former: Iterable[Kept]) -> None:
+        """Count what a former run kept, as far as it is there and as many as this one keeps."""
+        there = [kept for kept in former if os.path.exists(f"{self._prefix(kept.global_step)}.index")]
+        self._kept = self._best_of(there)
+
+    def _best_of(self, kept: Iterable[Kept]) -> list[Kept]:
+        sign = -1 if self._reverse else 1
+        return sorted(kept, key=lambda each: sign * each.value)[: self._max_to_keep]
+
+    def _prefix(self, step: int) -> str:
+        return self._path if self._is_single else f"{self._path}-{step}"
+
+    def _state_to_save(self) -> list[list[float]] | None:
+        return [list(kept) for kept in self._kept] or None
+
+    def _load_saved_state(self, state: list[list[float]]) -> None:
+        self._take_over(Kept(float(value), int(step)) for value, step in state)
 
     def _after_train(self) -> None:
         self._claim.release()
 
     @property
-    def _best_path(self) -> str:
-        return f"{self._path}.best.json"
+    def _is_single(self) -> bool:
+        return self._max_to_keep == 1
 
     def _trigger(self) -> None:
         new = self._statistic.new_values()
@@ -102,24 +145,33 @@ class MinSaver(Callback):
     def _is_better(self, value: float) -> bool:
         if math.isnan(value):
             return False
-        if self._best is None:
+        if len(self._kept) < self._max_to_keep:
             return True
-        return value > self._best if self._reverse else value < self._best
+        worst = self._kept[-1].value
+        return value > worst if self._reverse else value < worst
 
     def _save(self, value: float) -> None:
         self.trainer.prepare_save()
+        prefix, new = self._prefix(self.global_step), Kept(value, self.global_step)
         written = f"{self._path}.aside"
         save_checkpoint(self._saver, self.trainer.sess, written, write_state=False)
+        kept = self._best_of([*(each for each in self._kept if each.global_step != new.global_step), new])
         try:
-            _move_checkpoint(written, self._path)
-            with atomic_write(self._best_path) as file:
-                file.write(seal_json({"name": self._stat, "value": value, "global_step": self.global_step}))
+            move_checkpoint(written, prefix)
+            write_kept(self._path, self._stat, kept, is_single=self._is_single)
+            if not self._is_single:
+                remove_others(self._path, {each.global_step for each in kept})
         except OSError as error:
-            raise CheckpointError(
-                f"cannot write checkpoint {self._path}: {why_not_written(self._path, error)}"
-            ) from error
-        self._best = value
-        logger.info(f"Model with {'maximum' if self._reverse else 'minimum'} '{self._stat}' ({value:.5g}) saved.")
+            raise CheckpointError(f"cannot write checkpoint {prefix}: {why_not_written(prefix, error)}") from error
+        self._kept = kept
+        self._log(value, prefix)
+
+    def _log(self, value: float, prefix: str) -> None:
+        if self._is_single:
+            logger.info(f"Model with {'maximum' if self._reverse else 'minimum'} '{self._stat}' ({value:.5g}) saved.")
+        else:
+            place = [each.global_step for each in self._kept].index(self.global_step) + 1
+            logger.info(f"Model with '{self._stat}' {value:.5g}, number {place} of the best, saved to {prefix}.")
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self._stat})"
@@ -133,33 +185,16 @@ class MaxSaver(MinSaver):
         monitor_stat: the statistic's name.
         filename: name of the checkpoint; ``max-<statistic>`` unless given.
         checkpoint_dir: where to; the logger's directory unless given.
+        max_to_keep: how many to keep; the best stay.
     """
 
     def __init__(
-        self, monitor_stat: str, filename: str | None = None, checkpoint_dir: str | os.PathLike[str] | None = None
+        self,
+        monitor_stat: str,
+        filename: str | None = None,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        *,
+        max_to_keep: int = 1,
     ) -> None:
-        super().__init__(monitor_stat, reverse=True, filename=filename, checkpoint_dir=checkpoint_dir)
-
-
-def _finish_or_remove(path: str) -> None:
-    """Bring to its end what a killed process was doing to a checkpoint, or remove what it left of it."""
-    aside = f"{path}.aside"
-    if os.path.exists(f"{aside}.index"):
-        # The index is written last: all was there, and some of it may have been moved.
-        _move_checkpoint(aside, path)
-    for left in glob.glob(f"{glob.escape(aside)}.*"):
-        os.remove(left)
-
-
-def _move_checkpoint(source: str, target: str) -> None:
-    """Replace checkpoint ``target`` by ``source``.
-
-    A checkpoint is several files, which can not be replaced at one instant. The index goes first and comes last:
-    without it there is no checkpoint, so that whoever looks in between finds none rather than half of each.
-    """
-    index = f"{target}.index"
-    if os.path.exists(index):
-        os.remove(index)
-    for path in glob.glob(f"{glob.escape(source)}.data-*"):
-        os.replace(path, target + path[len(source) :])
-    os.replace(f"{source}.index", index)
+        options = {"filename": filename, "checkpoint_dir": checkpoint_dir, "max_to_keep": max_to_keep}
+        super().__init__(monitor_stat, reverse=True, **options)

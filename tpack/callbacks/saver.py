@@ -17,12 +17,13 @@ from tpack.dataflow.state import StatelessError
 from tpack.errors import CallbackError, CheckpointError, ClusterError
 from tpack.older_names.table import names_of
 from tpack.tfutils.checkpoint import CheckpointSeries, reason_of
+from tpack.tfutils.saving.background import Background, SavedCopy
 from tpack.tfutils.train_state import (
+    PackedStates,
     TrainState,
+    pack_states,
     prune_train_states,
     workers_state,
-    write_data_state,
-    write_train_state,
 )
 from tpack.types import Peers
 from tpack.utils import logger
@@ -59,12 +60,18 @@ class ModelSaver(Callback):
 
     The graph itself is written once, before training, as ``graph-<time>.meta``.
 
+    With ``asynchronous=True`` training waits until the values are copied to the memory of this machine, and a thread
+    writes the same files while it goes on. One checkpoint is written at a time: if the next is due earlier, training
+    waits. An error comes at the next trigger, or at the end of training, which waits for what is being written. A
+    process that is killed has the last checkpoint that was complete.
+
     Args:
         max_to_keep: how many checkpoints to keep; the oldest are deleted. 0 keeps all.
         keep_checkpoint_every_n_hours: a checkpoint that comes this long after the last one kept is never deleted.
         checkpoint_dir: where to, on this machine; the logger's directory unless given. No other process may write there
             until training ends.
         var_collections: which variables: the key of a collection or several; all global variables unless given.
+        asynchronous: write while training goes on; the copy takes as much memory as what is saved.
 
     Raises:
         WrongTypeError: An argument is no such thing.
@@ -80,6 +87,8 @@ class ModelSaver(Callback):
         keep_checkpoint_every_n_hours: float = 0.5,
         checkpoint_dir: str | os.PathLike[str] | None = None,
         var_collections: str | Sequence[str] | None = None,
+        *,
+        asynchronous: bool = False,
     ) -> None:
         if var_collections is None:
             var_collections = tf.GraphKeys.GLOBAL_VARIABLES
@@ -94,6 +103,10 @@ class ModelSaver(Callback):
         self._claim: DirectoryClaim
         self._saver: tf.train.Saver
         self._series: CheckpointSeries
+        self._asynchronous = asynchronous
+        self._copy: SavedCopy | None = None
+        self._background = Background("writes checkpoints")
+        self._said_waiting = False
         self._said_stateless = False
         self._first_step: int | None = None
         self._saved_step: int | None = None
@@ -107,6 +120,8 @@ class ModelSaver(Callback):
             self._saver = make_saver(self, self._collections, **self._options)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self._saver)
         self._series = CheckpointSeries(self._saver, self._claim.directory, "model")
+        if self._asynchronous:
+            self._copy = SavedCopy(self._saver, self.graph)
 
     def _before_train(self) -> None:
         self._first_step = self.global_step
@@ -126,10 +141,28 @@ class ModelSaver(Callback):
         self._save()
 
     def _after_train(self) -> None:
+        try:
+            # What was not written before is no reason to lose what was trained since.
+            self._background.wait()
+        finally:
+            try:
+                self._save_what_was_interrupted()
+            finally:
+                self._finish_writing()
+
+    def _save_what_was_interrupted(self) -> None:
         # Without a step there is nothing to save; and some data only have a position when they have begun.
         if self.trainer.interrupted and self.global_step not in (self._first_step, self._saved_step):
             self._save()
-        if self.trainer.is_chief:
+
+    def _finish_writing(self) -> None:
+        if not self.trainer.is_chief:
+            return
+        try:
+            self._background.wait()
+        finally:
+            if self._copy is not None:
+                self._copy.close()
             self._claim.release()
 
     def _save(self) -> None:
@@ -141,17 +174,40 @@ class ModelSaver(Callback):
         self._saved_step = step
 
     def _write(self, step: int) -> None:
-        prefix = self._series.prefix(step)
         remembered = self.trainer.prepare_save()
+        states = self._packed_states(step, remembered)
+        copy = self._copy
+        if copy is None:
+            self._complete(step, states, self.trainer.sess)
+            return
+        if self._background.is_busy and not self._said_waiting:
+            logger.info("Training waits until the last checkpoint is written: the next one is due already.")
+            self._said_waiting = True
+        self._background.wait()
+        copy.copy_from(self.trainer.sess)
+        self._background.begin(lambda: self._complete(step, states, copy))
+
+    def _packed_states(self, step: int, remembered: dict[str, Any]) -> PackedStates:
+        data_states = self._data_states()
         try:
-            write_data_state(prefix, self._data_states(), step)
-            write_train_state(prefix, TrainState(*self._position(), step, remembered))
-            self._series.save(self.trainer.sess, step)
+            return pack_states(TrainState(*self._position(), step, remembered), data_states)
+        except TypeError as error:
+            raise self._unwritten(step, error) from error
+
+    def _complete(self, step: int, states: PackedStates, session: tf.Session) -> None:
+        """Write all that belongs to a checkpoint, the variables last; in a thread where training goes on."""
+        prefix = self._series.prefix(step)
+        try:
+            states.write(prefix)
+            self._series.save(session, step)
             prune_train_states(self._claim.directory)
-        except (OSError, TypeError) as error:
-            why = why_not_written(prefix, error) if isinstance(error, OSError) else error
-            raise CheckpointError(f"cannot write the training state of checkpoint {prefix}: {why}") from error
+        except OSError as error:
+            raise self._unwritten(step, why_not_written(prefix, error)) from error
         logger.info(f"Model saved to {prefix}.")
+
+    def _unwritten(self, step: int, why: object) -> CheckpointError:
+        prefix = self._series.prefix(step)
+        return CheckpointError(f"cannot write the training state of checkpoint {prefix}: {why}")
 
     def _data_states(self) -> _State:
         """Return the position in the data, that of each worker if there are several; None if there is none."""

@@ -17,7 +17,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import CheckpointError
+from tpack.errors import CheckpointError, InputError
+from tpack.tfutils.saving.best import BEST_SUFFIX, best_prefix
 from tpack.utils import logger
 
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
@@ -32,7 +33,8 @@ def resolve_checkpoint(path: str) -> str:
 
     Args:
         path: a prefix, one of the checkpoint's files, a directory of checkpoints, or the ``checkpoint`` file in one.
-            A directory means the newest checkpoint in it that loads.
+            A directory means the newest checkpoint in it that loads, and what several best ones are called, such as
+            ``min-cost``, the best of them.
 
     Raises:
         CheckpointError: There is none. The message lists what is in the directory.
@@ -49,7 +51,20 @@ def resolve_checkpoint(path: str) -> str:
     # A file of the prefix's own name is a checkpoint in the format before TensorFlow 1.0, which can still be read.
     if _is_there(prefix + ".index") or _is_there(prefix):
         return prefix
+    best = _best_of(prefix)
+    if best is not None:
+        return best
     raise CheckpointError(f"there is no checkpoint {path}. {_listing(os.path.dirname(path) or '.')}")
+
+
+def _best_of(path: str) -> str | None:
+    """Return the best of the checkpoints of a `MinSaver` that keeps several; None if the path means none."""
+    try:
+        return best_prefix(path)
+    except InputError as error:
+        raise CheckpointError(
+            f"{path}{BEST_SUFFIX}, which says which checkpoint is the best, is damaged: {error}"
+        ) from error
 
 
 def latest_checkpoint(checkpoint_dir: str) -> str | None:

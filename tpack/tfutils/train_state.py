@@ -58,10 +58,54 @@ def train_state_path(prefix: str) -> str:
     return prefix + _SUFFIX
 
 
+@dataclass(frozen=True)
+class PackedStates:
+    """What the two files beside a checkpoint will hold: another thread may write them while training goes on.
+
+    Attributes:
+        train: the content of the first.
+        data: that of the second; None where there is no position in the data.
+    """
+
+    train: bytes
+    data: bytes | None
+
+    def write(self, prefix: str) -> None:
+        """Write what belongs to the checkpoint ``prefix``; it survives the death of process and machine."""
+        _write_content(data_state_path(prefix), self.data)
+        _write_content(train_state_path(prefix), self.train)
+
+
+def pack_states(state: TrainState, data_state: object) -> PackedStates:
+    """Return what the files beside the checkpoint of a state hold.
+
+    Args:
+        state: where training is.
+        data_state: what `tpack.utils.serialize` takes; None where there is no position.
+
+    Raises:
+        DataPointError: The position holds something that cannot be serialized.
+        TypeError: A callback has something to remember that JSON cannot hold.
+    """
+    return PackedStates(_packed(state), _packed_data(data_state, state.global_step))
+
+
 def write_train_state(prefix: str, state: TrainState) -> None:
     """Write the state that belongs to the checkpoint ``prefix``; it survives the death of process and machine."""
-    with atomic_write(train_state_path(prefix)) as file:
-        file.write(seal_json(asdict(state)))
+    _write_content(train_state_path(prefix), _packed(state))
+
+
+def _packed(state: TrainState) -> bytes:
+    return seal_json(asdict(state)).encode()
+
+
+def _write_content(path: str, content: bytes | None) -> None:
+    """Write a file as a whole; None leaves none."""
+    if content is not None:
+        with atomic_write(path, "wb") as file:
+            file.write(content)
+    elif os.path.exists(path):
+        os.remove(path)
 
 
 def read_train_state(prefix: str) -> TrainState | None:
@@ -121,14 +165,11 @@ def write_data_state(prefix: str, state: object, global_step: int) -> None:
     Raises:
         DataPointError: The state holds something that cannot be serialized.
     """
-    path = data_state_path(prefix)
-    if state is None:
-        if os.path.exists(path):
-            os.remove(path)
-        return
-    content = seal(dumps({"global_step": global_step, "state": state}))
-    with atomic_write(path, "wb") as file:
-        file.write(content)
+    _write_content(data_state_path(prefix), _packed_data(state, global_step))
+
+
+def _packed_data(state: object, global_step: int) -> bytes | None:
+    return None if state is None else seal(dumps({"global_step": global_step, "state": state}))
 
 
 def workers_state(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
