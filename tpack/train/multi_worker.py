@@ -451,6 +451,81 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         return {**super()._facts(), **self._settings}
 
 
+class StepNotes(Callback):
+    """Tell the other workers which step this one begins, without waiting for them, and hear if one wants to end.
+
+    Where several steps are one run, nobody ends before the epoch does.
+
+    Args:
+        peers: the workers.
+        end_signal: what is heard.
+        says_steps: whether all workers are in the same step, so that a step says who is behind.
+
+    Attributes:
+        told: what was heard in the last step; 0 for nothing.
+    """
+
+    _chief_only = False
+
+    def __init__(self, peers: Peers, end_signal: EndSignal, *, says_steps: bool = True) -> None:
+        self._peers = peers
+        self._says_steps = says_steps
+        self._request = None if end_signal.told is None else tf.train.SessionRunArgs(end_signal.told)
+        self.told = 0.0
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        if ctx.original_args.fetches is not self.trainer.train_op:
+            return None
+        if self._says_steps:
+            self._peers.note_step(self.global_step + self.trainer.num_coming)
+        return self._request
+
+    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
+        if values.results is not None:
+            self.told = float(values.results)
+
+    def _with_several_steps(self) -> WithSteps:
+        self._request = None
+        return WithSteps()
+
+
+class CopyBeforeEpoch(Callback):
+    """Give all workers the chief's variables before each epoch.
+
+    Callbacks change the chief's, and statistics that each worker gathers for itself, such as those of batch
+    normalisation, begin each epoch alike. What is saved are the chief's.
+
+    Attributes:
+        op: makes the copies; known when all variables are.
+    """
+
+    _chief_only = False
+    passes_changes_on = True
+    op: tf.Operation
+
+    def _before_epoch(self) -> None:
+        self.trainer.sess.run(self.op)
+
+
+def _of_all(kind: type[Any], reason: str) -> BaseException:
+    """Return what ends training on all workers, none of which has to be told."""
+    request: BaseException = kind(reason)
+    request.is_of_all = True  # type: ignore[attr-defined]
+    return request
+
+
+def _is_continued(request: BaseException) -> bool:
+    """Tell whether another run is to go on, so that training is saved: after a signal, or for lack of time."""
+    return isinstance(request, Interrupted) or (isinstance(request, StopTraining) and request.to_be_continued)
+
+
+def _requested(told: float) -> BaseException:
+    """Return what ends training here because of what other workers have said."""
+    if told >= EndSignal.SIGNAL:
+        return _of_all(Interrupted, "another worker was told to end by a signal, or its time is over")
+    return _of_all(StopTraining, "another worker has asked for it")
+
+
 def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:
     """Return what kind of variable each is, by name."""
     trained = {variable.op.name for variable in tf.trainable_variables()}
