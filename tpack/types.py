@@ -197,6 +197,10 @@ class Trainer(Counters, Protocol):
         """Whether a signal ended training."""
 
     @property
+    def has_failed(self) -> bool:
+        """Whether training ended with an error; known in ``after_train``."""
+
+    @property
     def interruption(self) -> Interruption | None:
         """Ends training early, while its loop runs."""
 

@@ -68,7 +68,7 @@ class FakeTrainer:
         self.monitors: Any = None
         self.sess: Any = None
         self.hooked_sess: Any = None
-        self.interrupted = self.is_epoch_over = False
+        self.interrupted = self.is_epoch_over = self.has_failed = False
         self.resumed_states: dict[str, Any] = {}
         self.epoch_num = self.local_step = self.global_step = self.starting_step = 0
         self.steps_per_epoch = self.starting_epoch = self.max_epoch = 1
@@ -127,6 +127,9 @@ class FakeTrainer:
                     self._run_epoch(epoch, interrupt_at)
                     if self.interrupted:
                         break
+            except BaseException:
+                self.has_failed = True
+                raise
             finally:
                 try:
                     self.callbacks.after_train()

@@ -294,3 +294,20 @@ def test_a_trainer_tells_the_counters_of_its_loop():
     for value, name in enumerate(names, start=10):
         setattr(trainer.loop, name, value)
         assert getattr(trainer, name) == value
+
+
+def test_history_is_what_was_reported_and_failures_are_known_when_callbacks_finish():
+    trainer, known = Counting(), []
+    assert trainer.history == []
+
+    def report(callback):
+        callback.trainer.monitors.put_scalar("cost", callback.epoch_num / 2)
+        if callback.epoch_num == 2:
+            raise ValueError("the callback failed")
+
+    reports = CallbackFactory(trigger=report, after_train=lambda callback: known.append(callback.trainer.has_failed))
+    with pytest.raises(ValueError, match="the callback failed"):
+        run(trainer, [reports])
+    assert trainer.history == [{"epoch_num": e, "global_step": 2 * e, "cost": e / 2} for e in (1, 2)]
+    assert known == [True]
+    assert not Counting().has_failed

@@ -9,7 +9,8 @@ import re
 from typing import Any
 
 from tpack.callbacks.base import Callback
-from tpack.callbacks.monitors.json_writer import JSONWriter, is_before_this_run
+from tpack.callbacks.monitors.entries_writer import is_before_this_run
+from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.errors import CallbackError, ConfigError
 from tpack.types import Trainer
 from tpack.utils import logger

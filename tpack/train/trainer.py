@@ -82,6 +82,7 @@ class Trainer(metaclass=InOwnGraph):
         is_chief: whether this process writes checkpoints and logs.
         peers: the workers of which this process is one; None where one machine trains alone.
         interrupted: whether training ended early, by Ctrl-C, SIGTERM or for lack of time, and another run may go on.
+        has_failed: whether training ended with an error; known when callbacks finish.
         interruption: ends training early, for a signal or from another thread; from `main_loop` on.
         resumed_states: what callbacks added to the checkpoint from which training goes on.
         executor: who runs the kernels of a step: ``"pool"``, ``"caller"``, or ``"auto"``, which measures both over the
@@ -115,7 +116,7 @@ class Trainer(metaclass=InOwnGraph):
         self.hooked_sess: HookedSession = None  # type: ignore[assignment]
         self.monitors: Monitors = None  # type: ignore[assignment]
         self.loop = TrainLoop()
-        self.interrupted = False
+        self.interrupted = self.has_failed = False
         self.interruption: Interruption | None = None
         self.resumed_states: dict[str, Any] = {}
         self.costs: list[tf.Tensor] = []
@@ -466,6 +467,7 @@ class Trainer(metaclass=InOwnGraph):
         return num_made
 
     def _finish(self, *, has_failed: bool) -> None:
+        self.has_failed = has_failed
         try:
             self._callbacks.after_train()
         except Exception as error:

@@ -2,6 +2,8 @@ import math
 
 import pytest
 
+from tests.helpers.fake_trainer import FakeTrainer
+from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.monitors.group import _ScalarHistory
 from tpack.errors import CallbackError
 
@@ -38,3 +40,21 @@ def test_history_given_out_is_a_copy():
 def test_unknown_name_lists_near_names(known, said):
     with pytest.raises(CallbackError, match=f"no statistic named 'validation_eror' was reported; .*{said}"):
         make_history(*known).get_latest("validation_eror")
+
+
+def test_rows_are_what_was_reported_at_each_step(graph):
+    def report(callback):
+        callback.trainer.monitors.put_scalar("cost", callback.epoch_num / 2)
+        if callback.epoch_num == 2:
+            callback.trainer.monitors.put_scalar("error", 7)
+
+    reports = CallbackFactory(before_train=report, trigger=report)
+    monitors = FakeTrainer().train([reports], steps_per_epoch=3, epochs=(1, 2)).monitors
+    expected = [
+        {"epoch_num": 0, "global_step": 0, "cost": 0.0},
+        {"epoch_num": 1, "global_step": 3, "cost": 0.5},
+        {"epoch_num": 2, "global_step": 6, "cost": 1.0, "error": 7},
+    ]
+    assert monitors.rows() == expected
+    monitors.rows()[0].clear()
+    assert monitors.rows() == expected

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.stats_file import Entry, entry_at
 from tpack.errors import CallbackError
 from tpack.tfutils.summary import create_image_summary, create_scalar_summary
 from tpack.utils.argument_types import check_arguments
@@ -42,7 +43,8 @@ class Monitors(ProxyCallback):
     def __init__(self, monitors: Iterable[MonitorBase]) -> None:
         self.monitors = check_instances(self, "monitors", monitors, MonitorBase)
         self._history = _ScalarHistory()
-        self._receivers = [*self.monitors, self._history]
+        self._rows = _Rows()
+        self._receivers = [*self.monitors, self._history, self._rows]
         self._held_names: set[str] = set()
         self._held: dict[str, float] = {}
         super().__init__(Callbacks(self._receivers))
@@ -140,6 +142,13 @@ class Monitors(ProxyCallback):
         """
         return self._history.get_history(name)
 
+    def rows(self) -> list[Entry]:
+        """Return what was reported in this run, a row for each step at which something was, oldest first.
+
+        Each is a dictionary with ``epoch_num``, ``global_step`` and the statistics by name.
+        """
+        return [dict(row) for row in self._rows.rows]
+
 
 def _as_number(name: str, val: SupportsFloat) -> float:
     array = np.asarray(val)
@@ -188,3 +197,15 @@ class _ScalarHistory(MonitorBase):
             CallbackError: nobody reported such a statistic.
         """
         return self.get_history(name)[-1]
+
+
+class _Rows(MonitorBase):
+    """Keep all scalars that came at one step together."""
+
+    def __init__(self) -> None:
+        self.rows: list[Entry] = []
+
+    def process_scalar(self, name: str, val: float) -> None:
+        """Put the value into the row of the current step; without a trainer there are no steps."""
+        if self._trainer is not None:
+            entry_at(self.rows, self.epoch_num, self.global_step)[name] = val

@@ -45,6 +45,20 @@ def read_entries(directory: str) -> list[Entry] | None:
     return [{name: math.nan if value is None else value for name, value in entry.items()} for entry in content]
 
 
+def entry_at(entries: list[Entry], epoch_num: int, global_step: int) -> Entry:
+    """Return the entry of where training stands, which is the last of a list; one is added if it is not there yet.
+
+    Args:
+        entries: those of a run, oldest first.
+        epoch_num: the epoch.
+        global_step: the step.
+    """
+    position = {"epoch_num": epoch_num, "global_step": global_step}
+    if not entries or any(entries[-1].get(key) != value for key, value in position.items()):
+        entries.append(dict[str, Any](position))
+    return entries[-1]
+
+
 def as_json(entry: Entry) -> Entry:
     """Return an entry as it is written: with null for what is not finite."""
     return {name: value if math.isfinite(value) else None for name, value in entry.items()}

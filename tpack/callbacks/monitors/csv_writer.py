@@ -1,0 +1,62 @@
+"""Statistics as stats.csv in the logger's directory: a table that spreadsheets and pandas open."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Mapping
+from typing import IO
+
+from tpack.callbacks.monitors.entries_writer import EntriesWriter
+from tpack.callbacks.monitors.stats_file import Entry
+from tpack.errors import CallbackError
+
+_POSITION = ("epoch_num", "global_step")
+_INTEGER = re.compile(r"-?\d+")
+
+
+class CSVWriter(EntriesWriter):
+    """Write scalars to stats.csv after each epoch: a row for each step at which something was reported.
+
+    The columns are ``epoch_num``, ``global_step`` and the statistics in the order in which they first came; one that
+    comes later is a column more, and a cell is empty where a statistic was not reported. What is not finite is ``nan``,
+    ``inf`` or ``-inf``. A run that resumes continues the file from where it resumes. Without a logger directory nothing
+    is written. No other process may write to it until training ends.
+    """
+
+    FILENAME = "stats.csv"
+
+    def _read_entries(self, directory: str) -> list[Entry] | None:
+        path = os.path.join(directory, self.FILENAME)
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                return [_entry_of(row) for row in csv.DictReader(file, strict=True)]
+        except FileNotFoundError:
+            return None
+        except (ValueError, csv.Error) as error:
+            raise CallbackError(f"{path} is no table of statistics: {error}") from error
+
+    def _write_entries(self, file: IO[str], entries: list[Entry]) -> None:
+        names = dict.fromkeys([*_POSITION, *(name for entry in entries for name in entry)])
+        table = csv.DictWriter(file, list(names), lineterminator="\n")
+        table.writeheader()
+        table.writerows(entries)
+
+
+def _entry_of(row: Mapping[str | None, str | None]) -> Entry:
+    """Return what a row of the table says; a cell that is empty says nothing.
+
+    Raises:
+        ValueError: It is no row of numbers, or says not where it belongs.
+    """
+    entry: Entry = {}
+    for name, text in row.items():
+        if name is None or text is None:
+            raise ValueError("a row does not have as many cells as the table has columns")
+        if text:
+            entry[name] = int(text) if _INTEGER.fullmatch(text) else float(text)
+    lacking = [name for name in _POSITION if not isinstance(entry.get(name), int)]
+    if lacking:
+        raise ValueError(f"a row has no whole number for {' and '.join(lacking)}")
+    return entry
