@@ -30,6 +30,24 @@ def test_a_reserved_port_is_given_to_nobody_else():
             each.close()
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"])
+def test_a_reserved_port_is_given_to_nobody_on_any_interface(address):
+    reservation, others = PortReservation(), []
+    try:
+        for _ in range(200):
+            others.append(socket.socket())
+            others[-1].bind((address, 0))
+        assert reservation.port not in {other.getsockname()[1] for other in others}
+        with socket.socket() as taken, pytest.raises(OSError, match="in use"):
+            # Who does not say that it may be shared does not get it either.
+            taken.bind((address, reservation.port))
+        with socket.create_server(("", reservation.port)) as server:
+            socket.create_connection((address, server.getsockname()[1]), timeout=10).close()
+    finally:
+        for each in (reservation, *others):
+            each.close()
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("a:1", ("a", 1)), ("[::1]:65535", ("::1", 65535)), ("n1.example.org:80", ("n1.example.org", 80))],

@@ -1,7 +1,6 @@
 """Reduction over a real cluster: two processes that talk over the loopback device, each with two towers."""
 
 import contextlib
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.device_values import MEAN, per_device
 from tests.helpers.tower_grads import dense_towers, random_towers, slices
+from tpack.cluster.ports import PortReservation
 from tpack.distribute.reducer_ops import MultiWorkerAllReduce
 from tpack.reduction.base import ReduceOp
 from tpack.reduction.names import make_reducer
@@ -35,20 +35,12 @@ NAMES = [
 pytestmark = pytest.mark.timeout(300)
 
 
-def _free_ports(num: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(num)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: Any) -> Iterator[str]:
     """The address of a cluster of two tasks with two CPU devices each."""
-    ports = [str(port) for port in _free_ports(2)]
     log_path = tmp_path_factory.mktemp("cluster") / "stderr.txt"
     with contextlib.ExitStack() as stack:
+        ports = [str(stack.enter_context(PortReservation()).port) for _ in range(2)]
         log = stack.enter_context(open(log_path, "w"))
         tasks = []
         for task in range(2):

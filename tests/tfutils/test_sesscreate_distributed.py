@@ -1,6 +1,5 @@
 """Sessions on a server: the chief initialises, the others wait for it."""
 
-import socket
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -10,6 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.source import ROOT
+from tpack.cluster.ports import PortReservation
 from tpack.tfutils.sesscreate import get_distributed_session_creator
 
 
@@ -24,14 +24,16 @@ def test_the_chief_is_the_first_worker(job: str, task: int, expected: bool) -> N
 
 
 def test_variables_are_initialised_by_the_chief_and_shared(tmp_path: Any) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "tests.helpers.cluster_task", "0", "1", str(port)]
     with (
+        PortReservation() as reservation,
         open(tmp_path / "stderr.txt", "w") as log,
         subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            [sys.executable, "-m", "tests.helpers.cluster_task", "0", "1", str(reservation.port)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
         ) as task,
         tf.Graph().as_default(),
     ):

@@ -2,7 +2,8 @@
 
 A port that the system has given out is free only until somebody else asks for one. So it is not let go: a socket stays
 bound to it and never listens. The system gives such a port to nobody that asks for any, and lets the one bind it that
-asks for just this one with SO_REUSEADDR, as gRPC and most servers do.
+asks for just this one with SO_REUSEADDR, as gRPC and most servers do. It is bound on all interfaces: gRPC binds all,
+and could not if somebody had been given the same port on another one.
 """
 
 import ipaddress
@@ -25,7 +26,7 @@ class PortReservation:
     On systems other than Linux nothing keeps it, and another program may get it.
 
     Args:
-        host: the address of the interface; empty for all of them.
+        host: the address that others will know it by: one of IPv6 has a colon.
 
     Attributes:
         port: its number.
@@ -35,7 +36,7 @@ class PortReservation:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind((host, 0))
+        self._socket.bind(("", 0))
         self.port: int = self._socket.getsockname()[1]
         if not sys.platform.startswith("linux"):
             self.close()

@@ -105,7 +105,7 @@ def start_server(
     run operations.
 
     Args:
-        member: the place of this process: a worker or a parameter server. Its port is let go right before.
+        member: the place of this process: a worker or a parameter server. Its port is let go when the server has it.
         num_cpu_devices: how many logical CPU devices the task has, which nobody can change later.
         config: further settings; None means ``get_default_sess_config()``.
 
@@ -159,8 +159,6 @@ def _started(member: ClusterMember, num_cpu_devices: int, config: tf.ConfigProto
     """Start a server."""
     jobs = {job: list(addresses) for job, addresses in member.cluster.items() if job != "evaluator"}
     host, port = parse_address(member.address, "the member's address")
-    if member.reservation is not None:
-        member.reservation.close()
     try:
         server = tf.train.Server(
             jobs, member.job, member.index, config=_server_config(member, num_cpu_devices, config), start=False
@@ -178,6 +176,9 @@ def _started(member: ClusterMember, num_cpu_devices: int, config: tf.ConfigProto
             "Whoever reaches it can run operations: it belongs into a closed network"
         )
     server.start()
+    if member.reservation is not None:
+        # Not before: whoever asked for any port meanwhile might have been given this one.
+        member.reservation.close()
     return WorkerServer(member, server, num_cpu_devices)
 
 
