@@ -7,20 +7,15 @@ cluster check``, or ``srun tpack cluster check``. What measures needs TensorFlow
 import argparse
 import importlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tabulate import tabulate
 
-from tpack.errors import ConfigError
-from tpack.utils.fs import atomic_write
+from tpack.cli.plot import FAINT, INK, check_format, save_figure
 from tpack.utils.optional import import_optional
 
 _GIGA, _MICRO = 1e9, 1e-6
-_FORMATS = (".png", ".svg", ".pdf")
-_DOTS_PER_INCH = 110
-_INK, _FAINT = "#333333", "#D9D9D9"
 _CELL_INCHES, _MIN_INCHES, _MAX_INCHES = 0.62, 2.6, 9.0
 _MAX_CELLS_WITH_NUMBERS = 16
 
@@ -59,7 +54,9 @@ def run(options: argparse.Namespace) -> str:
         DependencyError: A heat map is wanted and matplotlib is not installed.
     """
     if options.out is not None:
-        _check_out(options.out)
+        # Before anything is measured.
+        check_format(options.out)
+        import_optional("matplotlib.figure", "plot")
     pairs = importlib.import_module("tpack.multi_worker.pairs")
     how = pairs.PairOptions(options.megabytes, options.runs, options.timeout)
     member = importlib.import_module("tpack.cluster.resolver").resolve_cluster(timeout_secs=options.timeout)
@@ -70,18 +67,9 @@ def run(options: argparse.Namespace) -> str:
         return ""
     text = describe(speed, member.workers)
     if options.out is not None:
-        figure = draw(speed, len(member.workers))
-        with atomic_write(options.out, "wb") as file:
-            figure.savefig(file, format=Path(options.out).suffix.lower()[1:], dpi=_DOTS_PER_INCH)
+        save_figure(draw(speed, len(member.workers)), options.out)
         text += f"\n{options.out}: the same as a heat map\n"
     return text
-
-
-def _check_out(path: str) -> None:
-    """Find out before anything is measured that there can be a picture."""
-    if Path(path).suffix.lower() not in _FORMATS:
-        raise ConfigError(f"wanted a picture that ends in one of {', '.join(_FORMATS)}, got {path!r}")
-    import_optional("matplotlib.figure", "plot")
 
 
 def describe(speed: Any, addresses: Sequence[str]) -> str:
@@ -132,8 +120,8 @@ def draw(speed: Any, size: int) -> Any:
     left, right = figure.subplots(1, 2)
     _draw_panel(left, _matrix({**there, **back}, size), "bandwidth, GB/s", lambda value: f"{value:.2f}")
     _draw_panel(right, _matrix(both_ways, size), "latency, us", lambda value: f"{value:.0f}", is_high_slow=True)
-    left.set_ylabel("from worker", color=_INK, fontsize=9)
-    figure.supxlabel("to worker; darker is slower", color=_INK, fontsize=9)
+    left.set_ylabel("from worker", color=INK, fontsize=9)
+    figure.supxlabel("to worker; darker is slower", color=INK, fontsize=9)
     return figure
 
 
@@ -154,12 +142,12 @@ def _draw_panel(
     # From zero on, and light where pairs are usual, so that those that are nearly alike look alike.
     highest = max(*values, 3 * median(values)) if is_high_slow else max(values)
     image = panel.imshow(matrix, cmap="Blues" if is_high_slow else "Blues_r", vmin=0, vmax=highest)
-    panel.set_facecolor(_FAINT)
-    panel.set_title(title, loc="left", fontsize=10, color=_INK, fontweight="bold")
+    panel.set_facecolor(FAINT)
+    panel.set_title(title, loc="left", fontsize=10, color=INK, fontweight="bold")
     ticks = range(0, len(matrix), max(1, len(matrix) // _MAX_CELLS_WITH_NUMBERS))
     panel.set_xticks(ticks)
     panel.set_yticks(ticks)
-    panel.tick_params(labelsize=8, colors=_INK, length=0)
+    panel.tick_params(labelsize=8, colors=INK, length=0)
     panel.spines[:].set_visible(False)
     if len(matrix) > _MAX_CELLS_WITH_NUMBERS:
         panel.figure.colorbar(image, ax=panel, shrink=0.8)
@@ -169,5 +157,5 @@ def _draw_panel(
             if value == value:
                 red, green, blue, _ = image.cmap(image.norm(value))
                 is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
-                colour = "white" if is_dark else _INK
+                colour = "white" if is_dark else INK
                 panel.text(column, row, shown(value), ha="center", va="center", fontsize=8, color=colour)

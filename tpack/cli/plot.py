@@ -29,7 +29,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 # Runs beyond the colours are told apart by how their lines are drawn.
 _STYLES = ("-", "--", ":", "-.")
 
-_INK, _FAINT = "#333333", "#D9D9D9"
+INK, FAINT = "#333333", "#D9D9D9"
 _PANEL_INCHES = (4.2, 2.7)
 _MARK_INCHES, _LETTER_INCHES = 0.6, 0.085
 _MAX_COLUMNS = 3
@@ -252,7 +252,7 @@ def _draw(runs: Sequence[_Run], stats: Sequence[str], axis: str) -> Any:
     for position, (panel, stat) in enumerate(zip(panels, stats, strict=False)):
         _draw_panel(panel, runs, stat, axis)
         if position + columns >= len(stats):
-            panel.set_xlabel(axis, color=_INK, fontsize=9)
+            panel.set_xlabel(axis, color=INK, fontsize=9)
     for panel in panels[len(stats) :]:
         panel.set_axis_off()
     _name_runs(figure, runs, names_beside)
@@ -279,24 +279,24 @@ def _draw_panel(panel: Any, runs: Sequence[_Run], stat: str, axis: str) -> None:
             markersize=2.8,
             label=run.label,
         )
-    panel.set_title(stat, loc="left", fontsize=10, color=_INK, fontweight="bold")
-    panel.grid(color=_FAINT, linewidth=0.6)
+    panel.set_title(stat, loc="left", fontsize=10, color=INK, fontweight="bold")
+    panel.grid(color=FAINT, linewidth=0.6)
     panel.set_axisbelow(True)
     panel.margins(x=0.02, y=0.08)
     panel.xaxis.set_major_locator(ticker.MaxNLocator(nbins=6, integer=True))
     panel.yaxis.set_major_locator(ticker.MaxNLocator(nbins=5))
-    panel.tick_params(labelsize=8, colors=_INK, length=0)
+    panel.tick_params(labelsize=8, colors=INK, length=0)
     for side, spine in panel.spines.items():
         spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(_FAINT)
+        spine.set_color(FAINT)
 
 
 def _name_runs(figure: Any, runs: Sequence[_Run], names_beside: int) -> None:
     """Say whose curves these are: a title for one run, a legend above the panels for several."""
     if len(runs) == 1:
-        figure.suptitle(runs[0].label, fontsize=11, color=_INK, x=0.01, ha="left")
+        figure.suptitle(runs[0].label, fontsize=11, color=INK, x=0.01, ha="left")
         return
     # With an underscore in front, matplotlib would leave a run out.
     handles, names = figure.axes[0].get_lines(), [f" {run.label}" for run in runs]
     place: dict[str, Any] = {"loc": "outside upper left", "ncols": names_beside}
-    figure.legend(handles, names, **place, frameon=False, fontsize=9, labelcolor=_INK)
+    figure.legend(handles, names, **place, frameon=False, fontsize=9, labelcolor=INK)
