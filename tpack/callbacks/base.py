@@ -36,14 +36,16 @@ class WithSteps:
     Attributes:
         each: operations that every step runs, whatever ``before_run`` returns.
         last: tensors of which it may want the value that they have in the last step of a run; there is none, and
-            ``values.results`` is None, where a signal ended the run early.
+            ``values.results`` is None, where the run ended early.
         steps_left: returns after how many more steps a run must be over, so that the callback can act; None where it
             does not matter.
+        goes_on: boolean variables, which are resources; a run ends after a step that has set one of them to False.
     """
 
     each: tuple[tf.Operation, ...] = ()
     last: tuple[tf.Tensor, ...] = ()
     steps_left: Callable[[], int] | None = None
+    goes_on: tuple[tf.Variable, ...] = ()
 
 
 class Callback:

@@ -174,6 +174,7 @@ class Callbacks(Callback):
             tuple(op for part in known for op in part.each),
             tuple(tensor for part in known for tensor in part.last),
             (lambda: min(limit() for limit in limits)) if limits else None,
+            tuple(variable for part in known for variable in part.goes_on),
         )
 
     def _with_hooks_of_steps(self) -> list[Callback]:

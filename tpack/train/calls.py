@@ -47,7 +47,7 @@ class StepCalls:
         self._train_op = train_op
         self._steps_left = part.steps_left
         targets = [getattr(item, "op", item) for item in tf.nest.flatten(train_op)]
-        self._several = SeveralSteps([*targets, *part.each], part.last)
+        self._several = SeveralSteps([*targets, *part.each], part.last, goes_on=part.goes_on)
 
     @property
     def prefix(self) -> str:

@@ -123,6 +123,19 @@ def test_a_loop_that_is_stopped_ends_after_the_step_that_is_being_made(graph):
         assert plan.run(ExecutorChoice("pool"), 10) == [0, None, 0]
 
 
+def test_a_loop_ends_after_the_step_that_has_said_so(graph):
+    switches = [tf.Variable(True, collections=[tf.GraphKeys.LOCAL_VARIABLES], use_resource=True) for _ in range(2)]
+    value = Calls().tensor()
+    each = [switches[0].assign(True).op, switches[1].assign(value < 3).op]
+    several = SeveralSteps(each, [value], goes_on=switches)
+    with cpu_session(graph) as session:
+        session.run(tf.local_variables_initializer())
+        plan = PlanOfSeveral(session, several, [value, several.num_made])
+        assert plan.run(ExecutorChoice("pool"), 2) == [2, 2, 2]
+        assert plan.run(ExecutorChoice("pool"), 10) == [1, None, 1]
+        assert plan.run(ExecutorChoice("pool"), 10) == [0, None, 0]
+
+
 def test_what_nobody_announced_is_an_error(graph):
     several = SeveralSteps([tf.no_op("step")])
     with pytest.raises(ConfigError, match="other:0 is asked for in a run of several steps"):

@@ -11,6 +11,7 @@ want them. They wait in a staging area, out of which a run of its own takes them
 step leaves none there.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ _ENTERING = ("Enter", "RefEnter")
 _LEAVING = ("Exit", "RefExit")
 _CONTROL_FLOW = (*_ENTERING, *_LEAVING, "Merge", "RefMerge", "NextIteration", "RefNextIteration", "Switch", "RefSwitch")
 _COLOCATION = b"loc:@"
+_OF_A_COPY = re.compile(rf"{_SCOPE}(_\d+)?/{_COPIES}/")
 
 
 class SeveralSteps:
@@ -39,10 +41,12 @@ class SeveralSteps:
     Args:
         each: the operations that a step runs.
         last: tensors whose values are wanted of the last step of some runs.
+        goes_on: boolean resource variables: the loop ends after a step that has set one of them to False.
 
     Attributes:
         num_steps: a placeholder of an integer: how many steps the run makes.
-        num_made: how many it has made; to fetch it runs the loop. Fewer than `num_steps` only after `stop`.
+        num_made: how many it has made; to fetch it runs the loop. Fewer than `num_steps` only after `stop`, or where
+            one of ``goes_on`` is False.
         keep_last: the operation that keeps the values of the last step, to be run together with the loop; None where
             there are none.
         kept: the values of that step, by the names of ``last``; one run fetches them after each run that kept them.
@@ -56,7 +60,9 @@ class SeveralSteps:
         ConfigError: A step needs data that are fed, or the copies cannot share what holds its values.
     """
 
-    def __init__(self, each: Iterable[tf.Operation], last: Sequence[tf.Tensor] = ()) -> None:
+    def __init__(
+        self, each: Iterable[tf.Operation], last: Sequence[tf.Tensor] = (), *, goes_on: Sequence[tf.Variable] = ()
+    ) -> None:
         self._each = list(each)
         last = list({tensor.name: tensor for tensor in last}.values())
         graph = tf.get_default_graph()
@@ -64,9 +70,10 @@ class SeveralSteps:
         step = _Step(graph, self._each, last)
         with tf.device(None), tf.control_dependencies(None), tf.device(_HOST), tf.name_scope(f"{self._scope}/"):
             self.num_steps = tf.placeholder(tf.int32, [], name="num_steps")
-            goes_on = _make_switch()
-            self.stop = goes_on.assign(False, read_value=False)
-            loop = _LoopDef(self._scope, tf.constant(0, name="none"), self.num_steps, goes_on.handle)
+            switch = _make_switch()
+            self.stop = switch.assign(False, read_value=False)
+            handles = [variable.handle for variable in (switch, *goes_on)]
+            loop = _LoopDef(self._scope, tf.constant(0, name="none"), self.num_steps, handles)
             self.kept = _take_out(last, self._scope) if last else {}
         step.copy_into(loop)
         with tf.device(None), tf.control_dependencies(None):
@@ -99,6 +106,12 @@ class SeveralSteps:
         )
 
 
+def original_name(name: str) -> str:
+    """Return the name of the operation that one of this name is a copy of; the name itself if it is none."""
+    found = _OF_A_COPY.match(name)
+    return name[found.end() :] if found else name
+
+
 class PlanOfSeveral:
     """Runs several steps, and gives the values that are wanted of the last one.
 
@@ -115,7 +128,9 @@ class PlanOfSeveral:
         self._wanted_numbers = [item is several.num_made for item in wanted]
         self._values = FetchPlan(session, list(wanted), [several.num_made], in_place_of=several.in_place_of)
         kept = [several.keep_last] if self._values.runs_anything else []
-        self._loop = FetchPlan(session, [several.num_made, *kept], [several.num_steps])
+        self._session, self._num_steps = session, several.num_steps
+        self._fetches = [several.num_made, *kept]
+        self._loop = FetchPlan(session, self._fetches, [several.num_steps])
 
     def run(self, choice: ExecutorChoice | CompileChoice, num_steps: int) -> list[Any]:
         """Run the steps; return how many were made, and the values: None where there was no last one.
@@ -125,6 +140,21 @@ class PlanOfSeveral:
             num_steps: how many steps.
         """
         made, *_ = choice.run(self._loop, np.array(num_steps, np.int32), num_steps=num_steps)
+        return self._results(made, num_steps)
+
+    def run_traced(self, num_steps: int, options: tf.RunOptions, run_metadata: tf.RunMetadata) -> list[Any]:
+        """Run the steps as `run` does, and record what they do.
+
+        Args:
+            num_steps: how many steps.
+            options: say what to record.
+            run_metadata: what is recorded into.
+        """
+        feeds = {self._num_steps: num_steps}
+        made, *_ = self._session.run(self._fetches, feeds, options=options, run_metadata=run_metadata)
+        return self._results(made, num_steps)
+
+    def _results(self, made: int, num_steps: int) -> list[Any]:
         if made < num_steps:
             return [made, *(made if is_number else None for is_number in self._wanted_numbers)]
         return [made, *self._values.run(made)]
@@ -137,13 +167,13 @@ class _LoopDef:
         scope: the name of the loop.
         none: the number of the first turn, 0.
         num_turns: how many turns.
-        goes_on: the handle of the variable that says whether there is to be another turn.
+        goes_on: the handles of the variables all of which have to say that there is to be another turn.
 
     Attributes:
         begin: an operation that runs in each turn, and not where the condition does not hold.
     """
 
-    def __init__(self, scope: str, none: tf.Tensor, num_turns: tf.Tensor, goes_on: tf.Tensor) -> None:
+    def __init__(self, scope: str, none: tf.Tensor, num_turns: tf.Tensor, goes_on: Sequence[tf.Tensor]) -> None:
         self._scope = scope
         self._graph_def = tf.GraphDef()
         self._outside: dict[str, tf.Tensor] = {}
@@ -152,10 +182,12 @@ class _LoopDef:
         self._num_turns = num_turns
         self._add("loop/turn", "Merge", [self._enter(none, is_constant=False), "loop/next"], tf.int32).attr["N"].i = 2
         self._add("loop/is_left", "Less", ["loop/turn", self.outside(num_turns)], tf.int32)
-        goes_on_now = self._add("loop/goes_on", "ReadVariableOp", [self.outside(goes_on), "^loop/turn"])
-        goes_on_now.attr["dtype"].type = tf.bool.as_datatype_enum
-        self._add("loop/and", "LogicalAnd", ["loop/is_left", "loop/goes_on"])
-        self._add("loop/condition", "LoopCond", ["loop/and"])
+        condition = "loop/is_left"
+        for number, handle in enumerate(goes_on):
+            read = self._add(f"loop/goes_on_{number}", "ReadVariableOp", [self.outside(handle), "^loop/turn"])
+            read.attr["dtype"].type = tf.bool.as_datatype_enum
+            condition = self._add(f"loop/and_{number}", "LogicalAnd", [condition, read.name]).name
+        self._add("loop/condition", "LoopCond", [condition])
         self._add("loop/switch", "Switch", ["loop/turn", "loop/condition"], tf.int32)
         self._add("loop/num_made", "Exit", ["loop/switch"], tf.int32)
         self.begin = self._add("loop/begin", "Identity", ["loop/switch:1"], tf.int32).name
