@@ -35,6 +35,9 @@ from tpack.utils import logger
 
 TRAINERS: dict[str, Callable[..., DistributedTrainer]] = {
     "synchronous": lambda towers, **options: DistributedTrainerParameterServer(towers, synchronous=True, **options),
+    "synchronous-compiled": lambda towers, **options: DistributedTrainerParameterServer(
+        towers, synchronous=True, compile="xla", **options
+    ),
     "uncached": lambda towers: DistributedTrainerParameterServer(towers, None, None, synchronous=True),
     "replicated": DistributedTrainerReplicated,
     "asynchronous": DistributedTrainerParameterServer,

@@ -10,9 +10,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import OPTIMIZERS, STEPS, TOWER_BATCH, batches, build_cost
-from tpack.callbacks.base import Callback
+from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.saver import ModelSaver
+from tpack.callbacks.stopping import MaxTime
+from tpack.dataflow.arrays import DataFromArrays
+from tpack.dataflow.shard import ShardData
 from tpack.errors import StopTraining, TpackError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.tensors import TensorInput
@@ -86,15 +89,15 @@ def rows_of_worker(num_workers: int, num_towers: int, rank: int) -> TensorInput:
     return TensorInput(get_tensors, size=STEPS)
 
 
-def train_equivalence(towers: int, optimizers: list[str], size: int, **options: Any) -> dict[str, dict[str, Any]]:
-    """Train with each optimizer in turn; return the values of all variables after the last step."""
+def train_equivalence(towers: int, optimizers: list[str], size: int, compiled: str = "") -> dict[str, dict[str, Any]]:
+    """Train with each optimizer in turn, and with one compiled; return the values of all variables at the end."""
     found = {}
-    for name in optimizers:
+    for name in [*optimizers, *([f"{compiled} compiled"] if compiled else [])]:
         with tf.Graph().as_default():
-            trainer = MultiWorkerTrainerReplicated(towers, **options)
+            trainer = MultiWorkerTrainerReplicated(towers, compile="xla" if name.endswith("compiled") else None)
             values = Values()
             config = TrainConfig(
-                model=Equivalence(name),
+                model=Equivalence(name.split()[0]),
                 data=rows_of_worker(size, towers, trainer.peers.rank),
                 callbacks=[values],
                 extra_callbacks=[],
@@ -110,9 +113,10 @@ def train_equivalence(towers: int, optimizers: list[str], size: int, **options: 
 class Slope(ModelDesc):
     """Fits y = w * x, with a variable that is not trained and one that only some workers have."""
 
-    def __init__(self, extra: str = "", factor: float = 1.0) -> None:
+    def __init__(self, extra: str = "", factor: float = 1.0, momentum: float = 0.9) -> None:
         self._extra = extra
         self._factor = factor
+        self._momentum = momentum
 
     def inputs(self) -> list[Any]:
         return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
@@ -127,7 +131,7 @@ class Slope(ModelDesc):
 
     def optimizer(self) -> Any:
         rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
-        return tf.train.MomentumOptimizer(rate, 0.9)
+        return tf.train.MomentumOptimizer(rate, self._momentum)
 
 
 def points_of(rank: int) -> TensorInput:
@@ -171,6 +175,9 @@ class StopAt(Callback):
     def __init__(self, rank: int, step: int, in_step: bool) -> None:
         self._at = (rank, step, in_step)
 
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps()
+
     def _stop(self, in_step: bool) -> None:
         if (self.trainer.peers.rank, self.global_step, in_step) == self._at:
             raise StopTraining("the test wants it")
@@ -180,6 +187,46 @@ class StopAt(Callback):
 
     def _trigger_epoch(self) -> None:
         self._stop(False)
+
+
+class CallsOf(Callback):
+    """Lets runs of several steps be shorter in the chief."""
+
+    def __init__(self, num_steps: int) -> None:
+        self._num_steps = num_steps
+
+    def _trigger_step(self) -> None:
+        """Want to be called."""
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps(steps_left=lambda: self._num_steps - self.local_step % self._num_steps)
+
+
+class InterruptIn(Callback):
+    """Sends a worker Ctrl-C right before it makes several steps, as one that comes while they are made."""
+
+    _chief_only = False
+
+    def __init__(self, rank: int, step: int) -> None:
+        self._at = (rank, step)
+
+    def _before_run(self, ctx: Any) -> None:
+        if (self.trainer.peers.rank, self.global_step) == self._at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def _with_several_steps(self) -> WithSteps:
+        return WithSteps()
+
+
+class ChangeOn(StopAt):
+    """Changes a trained variable on one worker alone."""
+
+    def _setup_graph(self) -> None:
+        self._change = tf.trainable_variables()[0].assign_add([0.0, 1.0, 0.0])
+
+    def _stop(self, in_step: bool) -> None:
+        if (self.trainer.peers.rank, self.global_step, in_step) == self._at:
+            self.trainer.sess.run(self._change)
 
 
 class SignalAt(StopAt):
@@ -203,9 +250,25 @@ def features() -> dict[str, Any]:
     def case(name: str, function: Any) -> None:
         found[name] = outcome(function)
 
-    def steps(callback: Callback) -> int:
+    def steps(*callbacks: Callback, **settings: Any) -> int:
         with tf.Graph().as_default():
-            return train_slope(Slope(), trainer(), callbacks=[callback]).steps
+            return train_slope(Slope(), trainer(), callbacks=callbacks, **settings).steps
+
+    def steps_of_pass(batch_size: int) -> int:
+        x = np.linspace(-1, 1, 32, dtype="float32")
+        with tf.Graph().as_default():
+            one, flow = trainer(2), ShardData(DataFromArrays((x, 3 * x)))
+            options = {"extra_callbacks": [], "monitors": [], "max_epoch": 1}
+            launch_train_with_config(TrainConfig(flow, model=Slope(), batch_size=batch_size, **options), one)
+            return one.loop.global_step
+
+    def interrupted(**settings: Any) -> Any:
+        made = Values()
+        try:
+            steps(InterruptIn(1, 0), CallsOf(3), made, **settings)
+        except KeyboardInterrupt:
+            return ["KeyboardInterrupt", made.steps]
+        return ["ended well", made.steps]
 
     case("two towers", lambda: train_slope(Slope(), trainer(2)))
     case("plain", lambda: train_slope(Slope(), trainer()))
@@ -219,7 +282,16 @@ def features() -> dict[str, Any]:
     case("other session", lambda: train_slope(Slope(), trainer(), session_creator=ReuseSessionCreator(tf.Session())))
     case("sum", lambda: train_slope(Slope(), trainer(1, average=False)))
     case("bfloat16", lambda: train_slope(Slope(), trainer(1, wire_dtype="bfloat16")))
-    case("compiled", lambda: train_slope(Slope(), trainer(1, compile="xla")))
+    case("compiled in several steps", lambda: train_slope(Slope(), trainer(2, compile="xla"), steps_per_call=3))
+    case("compiled or not", lambda: train_slope(Slope(), trainer(1, compile="auto")))
+    case("other optimizer", lambda: train_slope(Slope(momentum=[0.9, 0.5][rank]), trainer()))
+    case("changed on one", lambda: train_slope(Slope(), trainer(), callbacks=[ChangeOn(1, 2, True)]))
+    several = {"steps_per_epoch": 20, "steps_per_call": 8}
+    found["stop in several steps"] = steps(StopAt(1, 8, True), CallsOf(3), **several)
+    found["stop of the chief in several steps"] = steps(StopAt(0, 3, True), CallsOf(3), **several)
+    found["steps of a pass"] = steps_of_pass(8)
+    found["time is over"] = steps(MaxTime([1000.0, 0.001][rank]))
+    found["interrupted in several steps"] = interrupted(steps_per_epoch=2_000_000, steps_per_call=1_000_000)
     case("overflow", lambda: train_slope(Slope(factor=[1.0, 1e30][rank]), trainer(1, precision="float16")))
     return found
 

@@ -1,7 +1,7 @@
 import tensorflow.compat.v1 as tf
 
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.multi_worker.progress import Progress
-from tpack.multi_worker.replicated import EndSignal
 
 
 def follows(op, name):

@@ -1,11 +1,10 @@
 import numpy as np
-import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import one_tower, train
-from tests.helpers.sessions import cpu_session
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.multi_worker.exchange import WorkerGroup
-from tpack.multi_worker.replicated import EndSignal, MultiWorkerReplicatedBuilder
+from tpack.multi_worker.replicated import MultiWorkerReplicatedBuilder
 
 ALONE = WorkerGroup(["/job:worker/task:0"], 0, "run")
 
@@ -40,14 +39,3 @@ def test_gradients_of_two_workers_are_exchanged_once_and_copied_to_each_tower(gr
     )
     assert [tower.device for tower in result.towers] == ["/device:CPU:0", "/device:CPU:1"]
     assert end_signal.told is not None
-
-
-@pytest.mark.parametrize("what", [EndSignal.STOP, EndSignal.SIGNAL])
-def test_what_is_said_is_there_in_the_next_step(graph, what):
-    end_signal = EndSignal()
-    said = end_signal.build()
-    with cpu_session(graph, num_cpus=1) as session:
-        session.run(tf.local_variables_initializer())
-        assert session.run(said) == 0
-        end_signal.say(session, what)
-        assert session.run(said) == what

@@ -1,8 +1,8 @@
 import tensorflow.compat.v1 as tf
 
 from tpack.cluster.member import ClusterMember
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.multi_worker.parameter_server import ServerPlacement
-from tpack.multi_worker.replicated import EndSignal
 from tpack.multi_worker.shadow import ShadowBuilder
 
 

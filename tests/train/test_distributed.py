@@ -35,7 +35,7 @@ def run(name, workers, servers, directory, **arguments):
     ids=["started server", "given server"],
 )
 def test_workers_and_towers_equal_one_tower_with_the_whole_batch(tmp_path, workers, servers, towers, optimizers, given):
-    kinds = ["synchronous", "replicated"]
+    kinds = ["synchronous", "replicated", *(["synchronous-compiled"] if given else [])]
     arguments = {"kinds": kinds, "optimizers": optimizers, "size": workers, "towers": towers, "given": given}
     found = values_of(run("equivalence", workers, servers, tmp_path, **arguments))
     for name in found[0]:

@@ -18,15 +18,17 @@ def equal_bits(left, right):
 
 
 @pytest.mark.parametrize(
-    ("workers", "towers", "by", "optimizers"),
-    [(2, 2, "RANK", ["momentum", "adam"]), (3, 1, "TF_CONFIG", ["sgd", "adam"])],
+    ("workers", "towers", "by", "optimizers", "compiled"),
+    [(2, 2, "RANK", ["momentum", "adam"], "momentum"), (3, 1, "TF_CONFIG", ["sgd", "adam"], "")],
     ids=["two workers with two towers", "three workers with one tower"],
 )
-def test_workers_and_towers_equal_one_tower_with_the_whole_batch(tmp_path, workers, towers, by, optimizers):
-    arguments = {"towers": towers, "optimizers": optimizers, "size": workers}
-    found = values_of(run_workers("train_equivalence", workers, tmp_path, by=by, arguments=arguments))
-    for name in optimizers:
-        oracle = one_tower(name, workers * towers).weights[0]
+def test_workers_and_towers_equal_one_tower_with_the_whole_batch(tmp_path, workers, towers, by, optimizers, compiled):
+    arguments = {"towers": towers, "optimizers": optimizers, "size": workers, "compiled": compiled}
+    outcomes = run_workers("train_equivalence", workers, tmp_path, by=by, arguments=arguments)
+    found = values_of(outcomes)
+    assert ("XLA compiles" in outcomes[0].text) == bool(compiled)
+    for name in found[0]:
+        oracle = one_tower(name.split()[0], workers * towers).weights[0]
         chief = found[0][name]
         for weight, wanted in oracle.items():
             np.testing.assert_allclose(chief[weight], wanted, rtol=1e-9, atol=1e-12, err_msg=f"{name} {weight}")
@@ -41,7 +43,8 @@ def features(tmp_path_factory):
     return values_of(run_workers("features", 2, tmp_path_factory.mktemp("features")))
 
 
-TRAINED = ["two towers", "plain", "several steps", "sum", "bfloat16", "overflow"]
+TRAINED = ["two towers", "plain", "several steps", "sum", "bfloat16", "overflow", "compiled in several steps"]
+TRAINED += ["compiled or not"]
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -76,7 +79,8 @@ def test_a_sum_over_workers_goes_further_than_a_mean(features):
         ("other variables", 'variables: own: nothing in worker 0, "float32 (2,), trained" in worker 1'),
         ("other steps", "the last epoch: 2 in worker 0, 3 in worker 1"),
         ("other reducer", "the reducer: "),
-        ("compiled", "compile is 'xla', and XLA cannot compile what runs on a server of TensorFlow"),
+        ("other optimizer", "the optimizer: MomentumOptimizer.momentum: 0.9 in worker 0, 0.5 in worker 1"),
+        ("changed on one", "checksums after step 3: w: "),
         ("other session", "has its session on the server of its own process, and got"),
     ],
 )
@@ -85,10 +89,28 @@ def test_what_cannot_be_trained_together_is_an_error_on_all_workers(features, na
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"), [("stop in a step", 2), ("stop in the last step", 3), ("stop after an epoch", 3)]
+    ("name", "steps"),
+    [
+        ("stop in a step", 2),
+        ("stop in the last step", 3),
+        ("stop after an epoch", 3),
+        ("stop in several steps", 9),
+        ("stop of the chief in several steps", 4),
+        ("time is over", 2),
+    ],
 )
 def test_workers_end_together_when_one_wants_to(features, name, steps):
     assert [found[name] for found in features] == [steps, steps]
+
+
+def test_a_signal_ends_several_steps_of_all_workers_after_the_same_one(features):
+    (one, steps), (other, other_steps) = (found["interrupted in several steps"] for found in features)
+    assert (one, other) == ("ended well", "KeyboardInterrupt")
+    assert 0 < steps == other_steps < 2_000_000
+
+
+def test_the_batch_size_counts_the_examples_of_all_towers_of_all_workers(features):
+    assert [found["steps of a pass"] for found in features] == [4, 4]
 
 
 def run_resume(directory, num_workers, **arguments):

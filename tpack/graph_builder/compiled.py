@@ -92,10 +92,15 @@ class TowerCompiler:
 
     Args:
         policy: what is compiled.
+
+    Attributes:
+        is_on_server: whether the model runs on a server of TensorFlow, as where several workers train; set before
+            anything is marked.
     """
 
     def __init__(self, policy: CompilePolicy) -> None:
         self._policy = policy
+        self.is_on_server = False
         self._scopes: dict[tf.Operation, str] = {}
         self._marked: list[tf.Operation] = []
         self._refused: list[tf.Operation] = []
@@ -134,7 +139,7 @@ class TowerCompiler:
         needed = _needed(ends, self._made[tower])
         wanted = [op for op in needed if not (_is_left_alone(op) or _is_refused(op))]
         (device, _), *_ = Counter(op.device for op in wanted).most_common() or [("", 0)]
-        moved = _moved_to_host(needed, device)
+        moved = _moved_to_host(needed, device, is_on_server=self.is_on_server)
         compiled = [op for op in wanted if op.device == device and op.name not in moved]
         self._refused.extend(op for op in needed if _is_refused(op))
         names = {op.name for op in compiled if op.type != "Const"}
@@ -228,19 +233,20 @@ def _needed(ends: Sequence[tf.Operation], among: Sequence[tf.Operation]) -> list
     return [op for op in among if op.name in found]
 
 
-def _moved_to_host(ops: Sequence[tf.Operation], device: str) -> set[str]:
+def _moved_to_host(ops: Sequence[tf.Operation], device: str, *, is_on_server: bool) -> set[str]:
     """Return the names of those of some operations that TensorFlow would not let other operations be compiled with.
 
     Before it compiles them, it computes what only constants go into, and rewrites slices that begin somewhere else each
     time, as those of the gradient of a concatenation. It puts both on the first CPU device, and then refuses the
-    function if the tower is on another one.
+    function if the tower is on another one. For a session on a server, that device is none of the server's.
 
     Args:
         ops: in the order in which they were made.
         device: that of the tower.
+        is_on_server: whether they run on a server.
     """
     spec = tf.DeviceSpec.from_string(device)
-    if spec.device_type != "CPU" or not spec.device_index:
+    if spec.device_type != "CPU" or not (spec.device_index or is_on_server):
         return set()
     known = {op.name for op in ops if op.type == "Const"}
     for op in ops:

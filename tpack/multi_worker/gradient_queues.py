@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from tpack.cluster.member import ClusterMember
-from tpack.multi_worker.replicated import EndSignal
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
 from tpack.tower.grads import Gradient, ReduceOp, gradient_values, is_sparse

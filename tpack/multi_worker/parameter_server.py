@@ -18,9 +18,9 @@ from tpack.copying.towers import TowerBuilding
 from tpack.errors import ConfigError
 from tpack.graph_builder.base import BuildResult, GradFn, OptimizerFn
 from tpack.graph_builder.towers import DataParallelBuilder, align_shared_gradients, build_towers
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.multi_worker.gradient_queues import apply_once
 from tpack.multi_worker.progress import Progress
-from tpack.multi_worker.replicated import EndSignal
 from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import on_device, sum_column
 from tpack.tfutils.graph_lookup import get_global_step_var

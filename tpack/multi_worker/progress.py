@@ -5,8 +5,8 @@ Each worker counts its steps in a variable on the first parameter server, and re
 
 import tensorflow.compat.v1 as tf
 
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.multi_worker.gradient_queues import FIRST_SERVER
-from tpack.multi_worker.replicated import EndSignal
 from tpack.reduction.sums import on_device
 
 _KEY = "multi_worker_progress"

@@ -16,6 +16,7 @@ from tpack.graph_builder.replicated import (
     build_replicas,
     copy_to_replicas,
 )
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.multi_worker.exchange import Exchange, WorkerGroup, all_reduce_between_workers, creation_order
 from tpack.reduction.base import Reducer
 from tpack.reduction.functions import merge_grad_list, split_grad_list
@@ -24,39 +25,6 @@ from tpack.reduction.sums import copy_slices_to_each, copy_to_each
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
 from tpack.utils.argument_types import check_arguments
-
-
-class EndSignal:
-    """By which a worker tells all others, with the gradients of a step, that this step is to be the last.
-
-    Workers end after the same step, or one would wait in a step that the others do not make. So who wants to end makes
-    one more step. What several want in the same step is added up.
-
-    Attributes:
-        told: what was said in a step, a scalar; None before the graph is built.
-    """
-
-    STOP, SIGNAL = 1, 4096
-
-    def __init__(self) -> None:
-        self.told: tf.Tensor | None = None
-
-    def build(self) -> tf.Tensor:
-        """Return what this worker says, in the current graph.
-
-        Creates:
-            A local variable.
-        """
-        self._said = tf.get_variable(
-            "end_signal", [], tf.float32, tf.zeros_initializer(), trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES], use_resource=True,
-        )  # fmt: skip
-        self._says = {what: self._said.assign(what, read_value=False) for what in (self.STOP, self.SIGNAL)}
-        return self._said.read_value()
-
-    def say(self, session: tf.Session, what: int) -> None:
-        """Say something in the next step: `STOP`, or `SIGNAL` where it comes from outside of the program."""
-        session.run(self._says[what])
 
 
 @check_arguments

@@ -22,6 +22,7 @@ from tpack.cluster.resolver import resolve_cluster
 from tpack.copying.towers import TowerBuilding
 from tpack.errors import ClusterError, ConfigError
 from tpack.graph_builder.base import GraphBuilder, OptimizerFn
+from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.input_source.base import InputSource
 from tpack.multi_worker.exchange import WorkerGroup
@@ -33,16 +34,15 @@ from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import ServerSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
 from tpack.train.loop import StepCounter
-from tpack.train.multi_worker import MultiWorkerTrainer, StepNotes, WaitLimits
+from tpack.train.multi_worker import MultiWorkerTrainer, WaitLimits
 from tpack.train.single_cost import SingleCostTrainer
+from tpack.train.staleness import BoundedStaleness, MeetAfterEpoch
+from tpack.train.worker_callbacks import PushBeforeEpoch, StepNotes
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number
+from tpack.utils.checks import check_count
 
-_LONG_SECS = 86400.0
-"""How long workers wait at the end of an epoch for one that is slow; one that is lost is noticed long before."""
-
-_POLL_SECS = 0.005
+_POLL_SECS = 0.05
 
 
 class DistributedTrainer(MultiWorkerTrainer):
@@ -54,6 +54,7 @@ class DistributedTrainer(MultiWorkerTrainer):
         cluster: the place of this process, unless the server tells it; None is found out by `resolve_cluster`.
         waits: how long workers wait for each other.
         precision: ``"float32"``, ``"bfloat16"`` or a `PrecisionPolicy` that does not scale the cost.
+        compile: see `SingleCostTrainer`; what the servers do is not compiled.
 
     Attributes:
         placement: where shared variables lie; of a worker.
@@ -71,6 +72,7 @@ class DistributedTrainer(MultiWorkerTrainer):
         cluster: ClusterMember | ClusterTask | None = None,
         waits: WaitLimits | None = None,
         precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
     ) -> None:
         waits = waits or WaitLimits()
         if as_precision_policy(precision).loss_scaling is not None:
@@ -84,14 +86,14 @@ class DistributedTrainer(MultiWorkerTrainer):
         self.server = server
         if member.job == "ps":
             self.member, self._waits = member, waits
-            SingleCostTrainer.__init__(self, precision=precision)
+            SingleCostTrainer.__init__(self, precision=precision, compile=compile)
             return
 
         def make(group: WorkerGroup) -> GraphBuilder:
             self.placement = ServerPlacement(member, group.run)
             return make_builder(group)
 
-        super().__init__(make, member, waits=waits, precision=precision)
+        super().__init__(make, member, waits=waits, precision=precision, compile=compile)
         self._waits = waits
 
     @property
@@ -212,6 +214,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         cluster: the place of this process; None is found out by `resolve_cluster`.
         waits: how long workers wait for each other.
         precision: as for `DistributedTrainer`.
+        compile: as for `DistributedTrainer`.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
@@ -234,6 +237,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
         cluster: ClusterMember | ClusterTask | None = None,
         waits: WaitLimits | None = None,
         precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         if max_staleness is not None:
@@ -256,7 +260,7 @@ class DistributedTrainerParameterServer(DistributedTrainer):
             )
 
         self._settings = {"synchronous": synchronous, "max_staleness": max_staleness, "caching_device": caching_device}
-        super().__init__(make_builder, server, cluster=cluster, waits=waits, precision=precision)
+        super().__init__(make_builder, server, cluster=cluster, waits=waits, precision=precision, compile=compile)
         if not self.serves and (synchronous or not self.is_chief):
             self._step_counter = StepCounter(self.loop, increments=False)
 
@@ -276,10 +280,10 @@ class DistributedTrainerParameterServer(DistributedTrainer):
 
     def _callbacks_of_several(self) -> list[Callback]:
         if self._progress is None:
-            self._notes = StepNotes(self.peers, self.end_signal)
+            self._notes = StepNotes(self.peers, self.end_signal, self._ending)
             return [self._notes]
         # They are at different steps, which says nothing.
-        self._notes = StepNotes(self.peers, self.end_signal, says_steps=False)
+        self._notes = StepNotes(self.peers, self.end_signal, self._ending, says_steps=False)
         meeting = MeetAfterEpoch(self.peers)
         if self._max_staleness is None or self.peers.size == 1:
             return [self._notes, meeting]
@@ -316,6 +320,7 @@ class DistributedTrainerReplicated(DistributedTrainer):
         cluster: the place of this process; None is found out by `resolve_cluster`.
         waits: how long workers wait for each other.
         precision: as for `DistributedTrainer`.
+        compile: as for `DistributedTrainer`.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
@@ -336,6 +341,7 @@ class DistributedTrainerReplicated(DistributedTrainer):
         cluster: ClusterMember | ClusterTask | None = None,
         waits: WaitLimits | None = None,
         precision: str | PrecisionPolicy = "float32",
+        compile: Compile = None,
         tower_building: TowerBuilding = "auto",
     ) -> None:
         def make_builder(group: WorkerGroup) -> GraphBuilder:
@@ -344,7 +350,7 @@ class DistributedTrainerReplicated(DistributedTrainer):
             )
             return self._shadow_builder
 
-        super().__init__(make_builder, server, cluster=cluster, waits=waits, precision=precision)
+        super().__init__(make_builder, server, cluster=cluster, waits=waits, precision=precision, compile=compile)
 
     def _variables_of_all(self) -> list[tf.Variable]:
         return [*tf.trainable_variables(), get_global_step_var()]
@@ -362,86 +368,6 @@ class DistributedTrainerReplicated(DistributedTrainer):
         return self._shadow_builder.shadows
 
 
-class MeetAfterEpoch(Callback):
-    """Wait after the last step of an epoch for workers that are behind, so that what is saved has all their steps.
-
-    Args:
-        peers: the workers.
-    """
-
-    _chief_only = False
-
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
-
-    def _after_epoch(self) -> None:
-        self._peers.barrier(f"the end of the steps of epoch {self.epoch_num}", timeout_secs=_LONG_SECS)
-
-
-class BoundedStaleness(Callback):
-    """Wait after a step while the slowest worker is too far behind.
-
-    Args:
-        progress: how many steps each worker has made.
-        max_staleness: how many steps this one may be ahead.
-        rank: the number of this worker.
-        timeout_secs: how long the slowest may take for a step.
-    """
-
-    _chief_only = False
-
-    def __init__(self, progress: Progress, max_staleness: int, rank: int, timeout_secs: float) -> None:
-        self._progress = progress
-        self._max_staleness = max_staleness
-        self._rank = rank
-        self._timeout_secs = check_number(self, "timeout_secs", timeout_secs, 0, is_low_allowed=False)
-        self._request = tf.train.SessionRunArgs(progress.steps)
-        self._steps: Any = None
-
-    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        return self._request if ctx.original_args.fetches is self.trainer.train_op else None
-
-    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
-        if values.results is not None:
-            self._steps = values.results
-
-    def _trigger_step(self) -> None:
-        slowest, since, wants_end = self._steps.min(), time.monotonic(), False
-        while self._steps[self._rank] - slowest > self._max_staleness and not wants_end:
-            if time.monotonic() - since > self._timeout_secs:
-                raise ClusterError(self._complaint())
-            time.sleep(_POLL_SECS)
-            self._steps, said = self.trainer.sess.run(self._progress.now)
-            wants_end = said != 0
-            if self._steps.min() > slowest:
-                slowest, since = self._steps.min(), time.monotonic()
-
-    def _complaint(self) -> str:
-        slowest = self._steps.min()
-        who = [str(rank) for rank, steps in enumerate(self._steps) if steps == slowest]
-        return (
-            f"worker{'s' if len(who) > 1 else ''} {', '.join(who)} made no step for {self._timeout_secs:g} s after "
-            f"{slowest}, and worker {self._rank}, which has made {self._steps[self._rank]}, may be "
-            f"{self._max_staleness} ahead"
-        )
-
-
-class PushBeforeEpoch(Callback):
-    """Give the shadows what callbacks changed in the chief's variables.
-
-    Args:
-        op: does it.
-    """
-
-    passes_changes_on = True
-
-    def __init__(self, op: tf.Operation) -> None:
-        self._op = op
-
-    def _before_epoch(self) -> None:
-        self.trainer.sess.run(self._op)
-
-
 def wait_for_parameter_servers(member: ClusterMember, timeout_secs: float) -> None:
     """Wait until something listens where the parameter servers are to be.
 
@@ -456,7 +382,7 @@ def wait_for_parameter_servers(member: ClusterMember, timeout_secs: float) -> No
             named = ", ".join(f"ps {index} at {address}" for index, address in missing.items())
             raise ClusterError(f"of {len(member.cluster['ps'])} parameter servers {named} did not start in time")
         if missing:
-            time.sleep(_POLL_SECS * 10)
+            time.sleep(_POLL_SECS)
 
 
 def _listens(address: str) -> bool:

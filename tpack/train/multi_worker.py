@@ -12,12 +12,10 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from zlib import crc32
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.callbacks.base import Callback, WithSteps
+from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.cluster.agreement import check_agreement, program
 from tpack.cluster.member import ClusterMember, ClusterRank, ClusterTask
@@ -30,22 +28,24 @@ from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn
 from tpack.graph_builder.compiled import Compile
 from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.input_source.base import InputSource
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.multi_worker.exchange import Arrivals, Exchange, WorkerGroup, copy_from_worker
-from tpack.multi_worker.replicated import EndSignal, MultiWorkerReplicatedBuilder
+from tpack.multi_worker.optimizer_settings import settings_of_optimizer
+from tpack.multi_worker.replicated import MultiWorkerReplicatedBuilder
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
 from tpack.tfutils.step.step_seeds import differ_by_worker
+from tpack.train.calls import StepCalls
 from tpack.train.config import TrainConfig
+from tpack.train.ending_together import LONG_SECS, EndingTogether
 from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.single_cost import BuilderTrainer
+from tpack.train.worker_callbacks import CompareAfterEpoch, CopyBeforeEpoch, StepNotes, compare_values
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_number
-
-_LONG_SECS = 86400.0
-"""How long workers wait for one that saves or validates; one that is lost is noticed long before."""
 
 
 @check_arguments
@@ -82,7 +82,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         cluster: the place of this process; None is found out by `resolve_cluster`, as is one that is not yet a member.
         waits: how long workers wait for each other.
         precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`; None where there are several workers, whose servers have no XLA.
+        compile: see `SingleCostTrainer`.
 
     Attributes:
         member: the place of this process.
@@ -113,11 +113,6 @@ class MultiWorkerTrainer(BuilderTrainer):
         self.member = cluster if isinstance(cluster, ClusterMember) else resolve_cluster(cluster)
         if self.member.rank is None:
             raise ConfigError(f"{type(self).__name__} is for those that train, and {self.member}")
-        if compile is not None and self.member.num_workers > 1:
-            raise ConfigError(
-                f"compile is {compile!r}, and XLA cannot compile what runs on a server of TensorFlow, as in several "
-                "workers: wanted compile=None"
-            )
         self.peers = connect_peers(
             self.member,
             heartbeat_secs=waits.heartbeat_secs,
@@ -127,13 +122,16 @@ class MultiWorkerTrainer(BuilderTrainer):
         self.is_chief = self.peers.rank == 0
         self.end_signal = EndSignal()
         self.arrivals = Arrivals()
+        self._ending = EndingTogether(self.peers, self.end_signal)
         self._notes: StepNotes | None = None
-        self._request: BaseException | None = None
         self._has_differing_seed = False
+        self._optimizer_settings: dict[str, Any] = {}
         with self._telling_others():
             run = self.peers.broadcast("the name of the run", uuid.uuid4().hex)
             self.group = WorkerGroup(("",), 0, run) if self.is_alone else WorkerGroup.of_member(self.member, run)
             super().__init__(make_builder(self.group), precision=precision, compile=compile)
+        if self.compiler is not None:
+            self.compiler.is_on_server = not self.is_alone
 
     def _check_processes(self) -> None:
         """Be one of several processes."""
@@ -189,6 +187,7 @@ class MultiWorkerTrainer(BuilderTrainer):
                 get_global_step_var()
                 variables = self._variables_of_all()
                 facts = {**program(), **self._facts(), "variables": _kinds(variables)}
+                facts["the optimizer"] = self._optimizer_settings
             check_agreement(self.peers, facts)
             self._shared = variables
 
@@ -201,13 +200,20 @@ class MultiWorkerTrainer(BuilderTrainer):
         return list(tf.global_variables())
 
     def _setup_graph(self, grad_fn: GradFn, optimizer_fn: OptimizerFn) -> list[Callback]:
-        callbacks = super()._setup_graph(grad_fn, optimizer_fn)
+        def noted_optimizer() -> tf.train.Optimizer:
+            optimizer = optimizer_fn()
+            # Before it is used, which not all workers do.
+            self._optimizer_settings = self._optimizer_settings or settings_of_optimizer(optimizer)
+            return optimizer
+
+        callbacks = super()._setup_graph(grad_fn, noted_optimizer)
         return callbacks if self.is_alone else [*self._callbacks_of_several(), *callbacks]
 
     def _callbacks_of_several(self) -> list[Callback]:
         """Return what is to be done in each of several workers."""
-        self._notes, self._copy_to_all = StepNotes(self.peers, self.end_signal), CopyBeforeEpoch()
-        return [self._notes, self._copy_to_all]
+        self._notes = StepNotes(self.peers, self.end_signal, self._ending)
+        self._copy_to_all, self._compare = CopyBeforeEpoch(), CompareAfterEpoch(self.peers)
+        return [self._notes, self._copy_to_all, self._compare]
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
         """Do as `Trainer.setup_callbacks`, and let variables that callbacks have made on all workers be shared."""
@@ -224,6 +230,8 @@ class MultiWorkerTrainer(BuilderTrainer):
             self._shared = [v for v in tf.global_variables() if v.op.name in in_all]
             op = copy_from_worker(self.group, self._shared)
         self._copy_to_all.op = op
+        trained = {variable.op.name for variable in tf.trainable_variables()}
+        self._compare.variables = [variable for variable in self._shared if variable.op.name in trained]
         self._init_ops.insert(0, op)
         if not self.is_chief:
             self._set_by_init_ops.extend(self._shared)
@@ -288,13 +296,7 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _compare_values(self) -> None:
         """Compare what all workers begin with: a copy that went wrong would never show."""
-        with self.sess.as_default():
-            values = self.sess.run(self._shared)
-        sums = {
-            v.op.name: crc32(np.ascontiguousarray(value).tobytes())
-            for v, value in zip(self._shared, values, strict=True)
-        }
-        check_agreement(self.peers, {"checksums of first values": sums})
+        compare_values(self.peers, self.sess, self._shared, "checksums of first values")
 
     def _fixed_executor(self) -> str:
         # Another process than the one that asks runs the kernels, as far as TensorFlow is concerned.
@@ -318,35 +320,21 @@ class MultiWorkerTrainer(BuilderTrainer):
 
     def _meet_before(self, epoch_num: int) -> None:
         """Go on with the next epoch if all do."""
-        self._meet(epoch_num, self._request)
-        if self._request is not None:
-            raise self._request
+        self._ending.before_epoch(epoch_num)
 
     def _train(self, interruption: Interruption) -> None:
         try:
             super()._train(interruption)
         except (StopTraining, Interrupted) as request:
             # After the last step of an epoch, the others do not know of it yet.
-            is_news = request is not self._request and not getattr(request, "is_of_all", False)
-            if is_news and self.loop.epoch_finished and self.loop.epoch_num < self.loop.max_epoch:
-                self._meet(self.loop.epoch_num + 1, request)
+            if self.loop.epoch_finished and self.loop.epoch_num < self.loop.max_epoch:
+                self._ending.end_after_epoch(self.loop.epoch_num + 1, request)
             raise
-
-    def _meet(self, epoch_num: int, request: BaseException | None) -> None:
-        """Wait for all before an epoch, and end with those that want to."""
-        if self.is_alone:
-            return
-        said = None if request is None else [_is_continued(request), str(request) or "no reason given"]
-        told = self.peers.gather(f"the beginning of epoch {epoch_num}", said, timeout_secs=_LONG_SECS)
-        reasons = [f"worker {rank}: {each[1]}" for rank, each in enumerate(told) if each]
-        if reasons and request is None:
-            is_signal = any(each[0] for each in told if each)
-            raise _of_all(Interrupted if is_signal else StopTraining, "; ".join(reasons))
 
     def _finish(self, *, has_failed: bool) -> None:
         if not has_failed:
             # The last sums that others take lie on this process's server.
-            self.peers.barrier("the end of training", timeout_secs=_LONG_SECS)
+            self.peers.barrier("the end of training", timeout_secs=LONG_SECS)
         super()._finish(has_failed=has_failed)
 
     # What is done when one of them fails, or wants to end.
@@ -378,13 +366,19 @@ class MultiWorkerTrainer(BuilderTrainer):
             if self.is_alone:
                 raise
             request = error
-        if self._notes is not None and self._notes.told:
-            raise self._request or request or _requested(self._notes.told)
-        if request is not None and self._request is None:
-            self._request = request
-            if self.end_signal.told is not None:
-                is_signal = _is_continued(request)
-                self.end_signal.say(self.sess, EndSignal.SIGNAL if is_signal else EndSignal.STOP)
+        self._ending.after_step(self.sess, request)
+
+    def _make_steps(self, calls: StepCalls) -> int:
+        num_made = super()._make_steps(calls)
+        if self._notes is not None and num_made < self.loop.num_coming:
+            self._notes.ended_early()
+        return num_made
+
+    def _ask_to_end(self) -> None:
+        if self._calls is None or self.is_alone:
+            super()._ask_to_end()
+        else:
+            self._ending.ask_at_once(self.sess)
 
     def _may_be_interrupted(self, interruption: Interruption) -> bool:
         # A step that was not begun is not left out either, since the others wait in it.
@@ -406,7 +400,7 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
         cluster: the place of this process; None is found out by `resolve_cluster`.
         waits: how long workers wait for each other.
         precision: see `SingleCostTrainer`.
-        compile: see `SingleCostTrainer`; None where there are several workers, whose servers have no XLA.
+        compile: see `SingleCostTrainer`.
         tower_building: as for `DataParallelBuilder`.
 
     Raises:
@@ -449,81 +443,6 @@ class MultiWorkerTrainerReplicated(MultiWorkerTrainer):
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), **self._settings}
-
-
-class StepNotes(Callback):
-    """Tell the other workers which step this one begins, without waiting for them, and hear if one wants to end.
-
-    Where several steps are one run, nobody ends before the epoch does.
-
-    Args:
-        peers: the workers.
-        end_signal: what is heard.
-        says_steps: whether all workers are in the same step, so that a step says who is behind.
-
-    Attributes:
-        told: what was heard in the last step; 0 for nothing.
-    """
-
-    _chief_only = False
-
-    def __init__(self, peers: Peers, end_signal: EndSignal, *, says_steps: bool = True) -> None:
-        self._peers = peers
-        self._says_steps = says_steps
-        self._request = None if end_signal.told is None else tf.train.SessionRunArgs(end_signal.told)
-        self.told = 0.0
-
-    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        if ctx.original_args.fetches is not self.trainer.train_op:
-            return None
-        if self._says_steps:
-            self._peers.note_step(self.global_step + self.trainer.num_coming)
-        return self._request
-
-    def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
-        if values.results is not None:
-            self.told = float(values.results)
-
-    def _with_several_steps(self) -> WithSteps:
-        self._request = None
-        return WithSteps()
-
-
-class CopyBeforeEpoch(Callback):
-    """Give all workers the chief's variables before each epoch.
-
-    Callbacks change the chief's, and statistics that each worker gathers for itself, such as those of batch
-    normalisation, begin each epoch alike. What is saved are the chief's.
-
-    Attributes:
-        op: makes the copies; known when all variables are.
-    """
-
-    _chief_only = False
-    passes_changes_on = True
-    op: tf.Operation
-
-    def _before_epoch(self) -> None:
-        self.trainer.sess.run(self.op)
-
-
-def _of_all(kind: type[Any], reason: str) -> BaseException:
-    """Return what ends training on all workers, none of which has to be told."""
-    request: BaseException = kind(reason)
-    request.is_of_all = True  # type: ignore[attr-defined]
-    return request
-
-
-def _is_continued(request: BaseException) -> bool:
-    """Tell whether another run is to go on, so that training is saved: after a signal, or for lack of time."""
-    return isinstance(request, Interrupted) or (isinstance(request, StopTraining) and request.to_be_continued)
-
-
-def _requested(told: float) -> BaseException:
-    """Return what ends training here because of what other workers have said."""
-    if told >= EndSignal.SIGNAL:
-        return _of_all(Interrupted, "another worker was told to end by a signal, or its time is over")
-    return _of_all(StopTraining, "another worker has asked for it")
 
 
 def _kinds(variables: Sequence[tf.Variable]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
-from tpack.multi_worker.replicated import EndSignal
+from tpack.multi_worker.end_signal import EndSignal
 from tpack.older_names.table import names_of
 from tpack.older_names.trainers import takes_config
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
