@@ -1,9 +1,10 @@
 """A real training of several workers, for trials in which they meet with faults: started by ``tpack launch``.
 
-    tpack launch -n 2 -m tests.helpers.killable_worker LOG_DIR [--max-epoch N] [--heartbeat SECS]
+    tpack launch -n 2 [--ps 1] -m tests.helpers.killable_worker LOG_DIR [--max-epoch N] [--heartbeat SECS]
 
 Its input and its sums are the same in every run, so that one that was killed and started anew again and again ends with
-the weights of one that was not. Each worker prints its process number, and the number of every tenth step.
+the weights of one that was not. Each process prints its number, and each worker the number of every tenth step. Where
+there are parameter servers, the variables lie on them.
 """
 
 import argparse
@@ -17,10 +18,12 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.cluster.resolver import resolve_cluster
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromList
 from tpack.graph_builder.model_desc import ModelDesc
+from tpack.train.distributed import DistributedTrainerParameterServer
 from tpack.train.interface import launch_train_with_config
 from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.train.resume import AutoResumeTrainConfig
@@ -72,19 +75,25 @@ def main() -> None:
     parser.add_argument("--max-epoch", type=int, default=10)
     parser.add_argument("--heartbeat", type=float, default=3.0)
     options = parser.parse_args()
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    member = resolve_cluster()
     print("pid", os.getpid(), flush=True)
-    logger.set_logger_dir(os.path.join(options.log_dir, f"rank{rank}" if rank else "chief"), action="k")
+    name = "chief" if member.is_chief else f"{member.job}{member.index}"
+    logger.set_logger_dir(os.path.join(options.log_dir, name), action="k")
     config = AutoResumeTrainConfig(
         model=Regression(),
-        dataflow=BatchData(ShardData(DataFromList(points(size), shuffle=True)), BATCH),
+        dataflow=BatchData(ShardData(DataFromList(points(member.num_workers), shuffle=True)), BATCH),
         callbacks=[PeriodicTrigger(ModelSaver(max_to_keep=3), every_k_steps=SAVE_EVERY, every_k_epochs=1), Report()],
         extra_callbacks=[],
         steps_per_epoch=STEPS_PER_EPOCH,
         max_epoch=options.max_epoch,
     )
+    trainer: Any
     waits = WaitLimits(heartbeat_secs=options.heartbeat, timeout_secs=120.0)
-    launch_train_with_config(config, MultiWorkerTrainerReplicated(1, waits=waits))
+    if member.cluster.get("ps"):
+        trainer = DistributedTrainerParameterServer(1, synchronous=True, cluster=member, waits=waits)
+    else:
+        trainer = MultiWorkerTrainerReplicated(1, cluster=member, waits=waits)
+    launch_train_with_config(config, trainer)
     print("finished", flush=True)
 
 

@@ -1,12 +1,13 @@
 """Let workers of a training be killed, stopped and cut off at random moments, and look at what the job makes of it.
 
-    python -m tests.trials.cluster_faults [--faults N] [--kinds kill stop cut disk] [--victims 0 1] [--seed N]
+    python -m tests.trials.cluster_faults [--faults N] [--kinds kill stop cut disk] [--victims 0 1 ps] [--seed N]
 
 A job of two workers, under ``tpack launch --restarts``, meets with one fault after another: each time it is to end,
 name the worker that was hit, start anew, and go on from its last checkpoint. At the end it has to be at the right step,
 with the weights of a job that nothing happened to, bit by bit. For ``cut`` the two workers run on two machines, which
 this one plays (`tests.helpers.two_machines`); it is left out where that cannot be. For ``disk`` no file of worker 0 may
-grow beyond a size that a checkpoint exceeds, as where a disk is full; the next attempt has room again.
+grow beyond a size that a checkpoint exceeds, as where a disk is full; the next attempt has room again. The victim
+``ps`` is a parameter server, which keeps the variables of two workers that train synchronously.
 """
 
 import argparse
@@ -39,6 +40,7 @@ HEARTBEAT_SECS = 3.0
 # How often a fault comes before the first step of an attempt, and how long after the start or the first step.
 EARLY_SHARE, EARLY_SECS, LATE_SECS = 0.2, 6.0, 1.5
 SMALL_FILE_BYTES = 1_000_000
+SERVER, SERVER_RANK = "ps", 2
 
 
 @dataclass
@@ -47,6 +49,7 @@ class Job:
 
     process: "subprocess.Popen[str]"
     directory: Path
+    num_processes: int
     attempt: int = 0
     pids: dict[int, int] = field(default_factory=dict)
     steps: dict[int, int] = field(default_factory=dict)
@@ -56,7 +59,7 @@ class Job:
         """Follow the output until it ends; in a thread of its own."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            found = re.match(r"\[(\d)\] (pid|step) (\d+)$", line.rstrip())
+            found = re.match(r"\[(\d)(?::\w+)?\] (pid|step) (\d+)$", line.rstrip())
             with self.changed:
                 if found and found[2] == "pid":
                     if int(found[1]) in self.pids:
@@ -80,7 +83,9 @@ def said_by(job: Job) -> str:
     return (job.directory / "errors.txt").read_text(encoding="utf-8")[-3000:]
 
 
-def start(directory: Path, max_epoch: int, restarts: int, machines: TwoMachines | None = None) -> Job:
+def start(
+    directory: Path, max_epoch: int, restarts: int, machines: TwoMachines | None = None, *, has_server: bool = False
+) -> Job:
     """Start a job.
 
     Args:
@@ -88,9 +93,10 @@ def start(directory: Path, max_epoch: int, restarts: int, machines: TwoMachines 
         max_epoch: how long it trains.
         restarts: how often it is started anew.
         machines: where its workers run; None is this machine.
+        has_server: whether there is a parameter server.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    where = ["-n", "2"]
+    where = ["-n", "2", *(["--ps", "1"] if has_server else [])]
     if machines is not None:
         hosts = ",".join(f"{address}:1" for address in machines.addresses)
         where = ["--hosts", hosts, "--ssh", machines.write_ssh(directory / "ssh")]
@@ -100,7 +106,7 @@ def start(directory: Path, max_epoch: int, restarts: int, machines: TwoMachines 
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TPACK_CLUSTER_SECRET": secrets.token_hex(16)}
     with open(directory / "errors.txt", "w", encoding="utf-8") as errors:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
-    job = Job(process, directory)
+    job = Job(process, directory, 3 if has_server else 2)
     threading.Thread(target=job.read, daemon=True).start()
     return job
 
@@ -132,7 +138,7 @@ def one_fault(kind: str, job: Job, victim: int, moments: random.Random, machines
         A line that says when it happened, and how long it took until all had ended and until training went on.
     """
     attempt = job.attempt
-    job.wait_until(lambda: len(job.pids) == 2)
+    job.wait_until(lambda: len(job.pids) == job.num_processes)
     is_early = moments.random() < EARLY_SHARE
     if not is_early:
         job.wait_until(lambda: bool(job.steps.get(0)) or job.attempt != attempt)
@@ -151,43 +157,48 @@ def one_fault(kind: str, job: Job, victim: int, moments: random.Random, machines
     return f"{when}: all ended {ended:.1f} s later, training again {time.monotonic() - began:.1f} s later"
 
 
-def run(kind: str, victim: int, options: argparse.Namespace, wanted: dict[str, np.ndarray], directory: Path) -> None:
+def run(kind: str, name: str, options: argparse.Namespace, wanted: dict[str, np.ndarray], directory: Path) -> None:
     """Run a job that meets with so many faults, and compare its weights with those that are wanted."""
-    moments = random.Random(f"{options.seed} {kind} {victim}")
+    moments = random.Random(f"{options.seed} {kind} {name}")
+    victim, who = (SERVER_RANK, "the parameter server") if name == SERVER else (int(name), f"worker {name}")
     with ExitStack() as stack:
         machines = stack.enter_context(two_machines()) if kind == "cut" else None
-        job = start(directory, options.max_epoch, options.faults + 2, machines)
+        job = start(directory, options.max_epoch, options.faults + 2, machines, has_server=name == SERVER)
         stack.callback(job.process.kill)
         for number in range(options.faults):
             text = one_fault(kind, job, victim, moments, machines)
-            print(f"{kind} of worker {victim}, {number + 1}: {text}", flush=True)
+            print(f"{kind} of {who}, {number + 1}: {text}", flush=True)
         found = weights(job, options.max_epoch)
     assert found.keys() == wanted.keys()
     differing = [name for name in wanted if not np.array_equal(found[name], wanted[name])]
     assert not differing, f"after {options.faults} times {kind}: {differing} differ"
     named = [line for line in (directory / "errors.txt").read_text().splitlines() if " failed: " in line]
     of_victim = sum(f"rank {victim} " in line for line in named)
-    print(
-        f"{kind} of worker {victim}: {options.faults} times, weights equal; it was named {of_victim} times", flush=True
-    )
+    print(f"{kind} of {who}: {options.faults} times, weights equal; it was named {of_victim} times", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--kinds", nargs="+", default=["kill", "stop", "cut", "disk"])
-    parser.add_argument("--victims", nargs="+", type=int, default=[1, 0])
+    parser.add_argument("--victims", nargs="+", choices=["0", "1", SERVER], default=["1", "0", SERVER])
     parser.add_argument("--max-epoch", type=int, default=100)
     parser.add_argument("--seed", type=int, default=14)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        wanted = weights(start(Path(directory, "whole"), options.max_epoch, 0), options.max_epoch)
+        wanted: dict[bool, dict[str, np.ndarray]] = {}
         for kind in options.kinds:
             if kind == "cut" and not can_be_played():
                 print("cut: this machine cannot play two (it wants Linux, root and ip)")
                 continue
-            for victim in [0] if kind == "disk" else options.victims:
-                run(kind, victim, options, wanted, Path(directory, f"{kind}{victim}"))
+            for name in ["0"] if kind == "disk" else options.victims:
+                has_server = name == SERVER
+                if has_server and kind == "cut":
+                    continue
+                if has_server not in wanted:
+                    whole = start(Path(directory, f"whole{name}"), options.max_epoch, 0, has_server=has_server)
+                    wanted[has_server] = weights(whole, options.max_epoch)
+                run(kind, name, options, wanted[has_server], Path(directory, f"{kind}{name}"))
 
 
 if __name__ == "__main__":
