@@ -1,8 +1,10 @@
 """What classifying photographs adds to a network: pixels, the cost, and whether the class is among the guesses."""
 
+import math
+
 import tensorflow.compat.v1 as tf
 
-from tpack import ModelDesc
+from tpack import ModelDesc, TowerContext
 from tpack.models import l2_regularizer, regularize_cost
 from tpack.tfutils.summary import add_moving_summary
 
@@ -64,6 +66,25 @@ class ImageNetModel(ModelDesc):
     def optimizer(self):
         learning_rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
         return tf.train.MomentumOptimizer(learning_rate, self.momentum, use_nesterov=True)
+
+
+def cost_of(network, size):
+    """Return how many parameters a network has, and how many products it adds up for an image of size x size pixels.
+
+    Only what convolutions and matrices take is counted, as papers do.
+    """
+    with tf.Graph().as_default() as graph:
+        with TowerContext("", is_training=True):
+            network(tf.zeros([1, size, size, 3]))
+        parameters = sum(variable.shape.num_elements() for variable in tf.trainable_variables())
+        products = 0
+        for op in graph.get_operations():
+            if op.type in ("Conv2D", "DepthwiseConv2dNative", "MatMul"):
+                kernel = op.inputs[1].shape.as_list()
+                # Each number of a result sums a window of all of the kernel's inputs, or of one where it is depthwise.
+                window = kernel[:2] if op.type == "DepthwiseConv2dNative" else kernel[:-1]
+                products += op.outputs[0].shape.num_elements() * math.prod(window)
+    return parameters, products
 
 
 def _wrong(logits, label, k):

@@ -1,6 +1,5 @@
 """The ImageNet example, end to end on a small tree of photographs in the published layout, and on fake ones."""
 
-import argparse
 import importlib
 import json
 import re
@@ -127,13 +126,57 @@ def test_networks_have_as_many_parameters_as_published(graph, script, depth, var
     assert sum(variable.shape.num_elements() for variable in tf.trainable_variables()) == count
 
 
+@pytest.mark.parametrize(
+    ("name", "make", "size", "parameters", "multiply_adds"),
+    [
+        # Parameters, and multiply-adds with all digits, are of the reference implementations. Papers round.
+        ("alexnet", lambda module: module.alexnet, 227, 60_965_224, 724_406_816),
+        ("vgg", lambda module: module.VGG(), 224, 138_357_544, 15_470_264_320),
+        ("vgg", lambda module: module.VGG("BN", data_format="channels_first"), 224, 138_365_992, 15_470_264_320),
+        ("vgg", lambda module: module.VGG("GN"), 224, 138_365_992, 15_470_264_320),
+        ("inception_bn", lambda module: module.inception_bn, 224, 11_295_240, 2.03e9),
+        ("shufflenet", lambda module: module.ShuffleNet1(1), 224, 1_531_936, 143e6),
+        ("shufflenet", lambda module: module.ShuffleNet1(3), 224, 1_865_728, 137e6),
+        ("shufflenet", lambda module: module.ShuffleNet1(3, 0.5), 224, 718_324, 38e6),
+        ("shufflenet", lambda module: module.ShuffleNet2(0.5), 224, 1_366_792, 41e6),
+        ("shufflenet", lambda module: module.ShuffleNet2(1.0), 224, 2_278_604, 145e6),
+        ("shufflenet", lambda module: module.ShuffleNet2(2.0), 224, 7_393_996, 583e6),
+    ],
+)
+def test_networks_cost_what_is_published(script, name, make, size, parameters, multiply_adds):
+    found = script("imagenet_model").cost_of(make(script(name)), size)
+    tolerance = 0 if multiply_adds % 1000 else 0.02
+    assert found == (parameters, pytest.approx(multiply_adds, rel=tolerance))
+
+
+@pytest.mark.parametrize("name", ["alexnet", "vgg", "inception_bn", "shufflenet"])
+def test_other_networks_have_the_same_options(script, name, capsys):
+    with pytest.raises(SystemExit):
+        script(name).main(["--fake", "--towers", "3", "--batch", "4", "--export", "x", "--load", "y"])
+    assert "a batch of 4 images cannot be divided among 3 towers" in capsys.readouterr().err
+
+
+def test_alexnet_trains(tmp_path):
+    options = ["--fake", "--size", 72, "--classes", 5, "--batch", 4, "--steps-per-epoch", 1, "--epochs", 1]
+    done = preloaded.run(SCRIPTS / "alexnet.py", [*options, "--logdir", tmp_path / "log"])
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^[\d.]+ million parameters, [\d.]+ million multiply-adds an image$", done.stdout, re.MULTILINE)
+    (entry,) = json.loads((tmp_path / "log" / "stats.json").read_text())
+    assert 0.5 < entry["loss"] < 20
+
+
+def test_a_rate_falls_on_a_line(script):
+    rate = script("shufflenet").RECIPE.learning_rate
+    assert [rate(epoch, 1024) for epoch in (1, 6, 121)] == pytest.approx([0.125, 0.5 * 235 / 240, 0.25])
+
+
 def test_deep_networks_have_as_many_layers_as_they_are_called(script):
     blocks = script("resnet_model").BLOCKS
     assert {depth: sum(blocks[depth]) * (3 if depth >= 50 else 2) + 2 for depth in blocks} == {k: k for k in blocks}
 
 
 def test_the_rate_follows_the_recipe(script):
-    rate = script("resnet").learning_rate
+    rate = script("resnet").RECIPE.learning_rate
     epochs = [1, 2, 6, 30, 31, 60, 61, 90, 91, 100]
     assert [rate(epoch, 256) for epoch in epochs] == pytest.approx([0.1] * 4 + [0.01] * 2 + [1e-3] * 2 + [1e-4] * 2)
     assert [rate(epoch, 2048) for epoch in epochs] == pytest.approx(
@@ -149,14 +192,13 @@ def test_the_rate_follows_the_recipe(script):
         (["--data", "x", "--eval"], "need a model: give it with --load"),
         (["--eval", "--fake", "--load", "x"], "--eval needs images"),
         (["--fake", "--towers", "7"], "a batch of 256 images cannot be divided among 7 towers"),
+        (["--fake", "--export", "x"], "need a model: give it with --load"),
         (["--fake", "--depth", "34", "--variant", "resnext"], "resnext has a depth of 50 or more, not 34"),
     ],
 )
 def test_what_cannot_work_is_refused(script, capsys, arguments, message):
-    parser = script("resnet").make_parser()
-    assert isinstance(parser, argparse.ArgumentParser)
     with pytest.raises(SystemExit):
-        script("resnet").check(parser, parser.parse_args(arguments))
+        script("resnet").main(arguments)
     assert message in capsys.readouterr().err
 
 
@@ -169,10 +211,11 @@ def test_labels_that_the_model_has_no_class_for_are_refused(tree, script, part):
 
 @pytest.mark.parametrize("name", ["training_data", "evaluation"])
 def test_too_few_classes_are_refused_before_training(tree, script, name):
-    resnet = script("resnet")
+    recipe = script("imagenet_recipe")
     arguments = ["--data", str(tree), "--meta", str(tree / "meta"), "--classes", "5"]
+    options = recipe.make_parser(script("resnet").RECIPE, "").parse_args(arguments)
     with pytest.raises(DataPointError, match="the numbers of 5 classes"):
-        getattr(resnet, name)(resnet.make_parser().parse_args(arguments))
+        getattr(recipe, name)(options)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
