@@ -59,6 +59,7 @@ from tpack.callbacks import PeakMemoryTracker as PeakMemoryTracker
 from tpack.callbacks import PeriodicCallback as PeriodicCallback
 from tpack.callbacks import PeriodicTrigger as PeriodicTrigger
 from tpack.callbacks import ProcessTensors as ProcessTensors
+from tpack.callbacks import Profile as Profile
 from tpack.callbacks import ProgressBar as ProgressBar
 from tpack.callbacks import ProxyCallback as ProxyCallback
 from tpack.callbacks import RunOp as RunOp

@@ -21,6 +21,7 @@ from tensorflow.python.framework import c_api_util, kernels, random_seed
 from tensorflow.python.ops import collective_ops, control_flow_ops, control_flow_util, lookup_ops, nccl_ops
 from tensorflow.python.ops.control_flow_v2_func_graphs import CondBranchFuncGraph
 from tensorflow.python.ops.variable_scope import _get_default_variable_store, get_variable_scope_store
+from tensorflow.python.profiler import profiler_v2
 from tensorflow.python.trackable.base import VARIABLE_VALUE_KEY, Trackable
 from tensorflow.python.training.experimental import mixed_precision_global_state
 from tensorflow.python.training.saving.saveable_object import SaveableObject, SaveSpec
@@ -71,6 +72,8 @@ __all__ = [
     "serialized_graph",
     "set_initial_value",
     "shown_strategy",
+    "start_profiler",
+    "stop_profiler",
     "swap_graph_state",
     "tfv1",
     "variables_by_name",
@@ -271,6 +274,27 @@ def chrome_trace(run_metadata: tfv1.RunMetadata) -> str:
         run_metadata: a ``tf.RunMetadata`` that was filled by a run with a ``trace_level``.
     """
     return str(timeline.Timeline(run_metadata.step_stats).generate_chrome_trace_format())
+
+
+def start_profiler(directory: str) -> None:
+    """Begin to record what TensorFlow does in this process, for TensorBoard's profiler.
+
+    Args:
+        directory: what TensorBoard is to look into; ``plugins/profile`` in it gets a directory for each recording.
+
+    Raises:
+        AlreadyExistsError: Somebody is recording.
+    """
+    profiler_v2.start(directory)
+
+
+def stop_profiler() -> None:
+    """End what `start_profiler` began, and write it.
+
+    Raises:
+        UnavailableError: Nobody is recording.
+    """
+    profiler_v2.stop()
 
 
 def fix_summation_order(operations: Iterable[tfv1.Operation]) -> None:

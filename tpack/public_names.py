@@ -102,7 +102,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "callbacks": (
             "CheckNumerics DumpParamAsImage DumpTensor DumpTensorAsImage DumpTensors EstimatedTimeLeft "
             "GPUMemoryTracker GPUUtilizationTracker GraphProfiler HostMemoryTracker PeakMemoryTracker ProcessTensors "
-            "ProgressBar TensorPrinter ThroughputTracker"
+            "Profile ProgressBar TensorPrinter ThroughputTracker"
         ),
     },
     "Callbacks: summaries and monitors": {

@@ -13,7 +13,6 @@ from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.checks import CheckNumerics
 from tpack.callbacks.ema import EMA
 from tpack.callbacks.gpu import GPUMemoryTracker, GPUUtilizationTracker
-from tpack.callbacks.graph_profiler import GraphProfiler
 from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.hooks import HookToCallback
 from tpack.callbacks.hyper_param import ObjAttrParam, ScaleWithWorkers
@@ -32,6 +31,8 @@ from tpack.callbacks.param_setters import (
     ScheduledHyperParamSetter,
     StatMonitorParamSetter,
 )
+from tpack.callbacks.profiling.graph_profiler import GraphProfiler
+from tpack.callbacks.profiling.profile import Profile
 from tpack.callbacks.progress import EstimatedTimeLeft, ProgressBar, ThroughputTracker
 from tpack.callbacks.run_op import RunOp, RunUpdateOps
 from tpack.callbacks.saver import ModelSaver
@@ -109,6 +110,7 @@ MEMBERS = {
     "PeriodicTrigger": lambda: PeriodicTrigger(ModelSaver(), every_k_steps=2, before_train=True),
     "ProcessTensors": lambda: ProcessTensors(["w_twice"], abs),
     "ProgressBar": lambda: ProgressBar(["w_twice"]),
+    "Profile": lambda: Profile((1, 2)),
     "ProxyCallback": lambda: ProxyCallback(RunOp(tf.no_op())),
     "RunOp": lambda: RunOp(tf.no_op(), run_step=True),
     "RunUpdateOps": RunUpdateOps,

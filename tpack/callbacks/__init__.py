@@ -22,7 +22,6 @@ __getattr__, __dir__, __all__ = attach(
             "GPUMemoryTracker",
             "GPUUtilizationTracker",
         ),
-        "graph_profiler": ("GraphProfiler",),
         "group": (
             "Callbacks",
             "ProxyCallback",
@@ -75,6 +74,8 @@ __getattr__, __dir__, __all__ = attach(
             "ScheduledHyperParamSetter",
             "StatMonitorParamSetter",
         ),
+        "profiling.graph_profiler": ("GraphProfiler",),
+        "profiling.profile": ("Profile",),
         "progress": (
             "EstimatedTimeLeft",
             "ProgressBar",

@@ -8,7 +8,6 @@ from tpack.callbacks.checks import CheckNumerics as CheckNumerics
 from tpack.callbacks.ema import EMA as EMA
 from tpack.callbacks.gpu import GPUMemoryTracker as GPUMemoryTracker
 from tpack.callbacks.gpu import GPUUtilizationTracker as GPUUtilizationTracker
-from tpack.callbacks.graph_profiler import GraphProfiler as GraphProfiler
 from tpack.callbacks.group import Callbacks as Callbacks
 from tpack.callbacks.group import ProxyCallback as ProxyCallback
 from tpack.callbacks.hooks import CallbackToHook as CallbackToHook
@@ -41,6 +40,8 @@ from tpack.callbacks.param_setters import HyperParamSetter as HyperParamSetter
 from tpack.callbacks.param_setters import HyperParamSetterWithFunc as HyperParamSetterWithFunc
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter as ScheduledHyperParamSetter
 from tpack.callbacks.param_setters import StatMonitorParamSetter as StatMonitorParamSetter
+from tpack.callbacks.profiling.graph_profiler import GraphProfiler as GraphProfiler
+from tpack.callbacks.profiling.profile import Profile as Profile
 from tpack.callbacks.progress import EstimatedTimeLeft as EstimatedTimeLeft
 from tpack.callbacks.progress import ProgressBar as ProgressBar
 from tpack.callbacks.progress import ThroughputTracker as ThroughputTracker

@@ -109,6 +109,10 @@ class DataWaitReport(Callback):
         self._waited_before: float | None = None
         self._ratio: float | None = None
 
+    def waited_secs(self) -> float | None:
+        """Return for how many seconds steps have waited so far; None where they do not wait here."""
+        return self._waited()
+
     def _before_epoch(self) -> None:
         self._waited_before, self._began_at = self._waited(), time.perf_counter()
 

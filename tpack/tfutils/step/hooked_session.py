@@ -186,7 +186,11 @@ class HookedSession:
         self.has_begun = True
         try:
             if step is None:
-                step = RememberedStep(self._plan_several(several, requests), self._told, several, requests)
+                wanted, options = self._wanted_of_several(requests)
+                plan = PlanOfSeveral(self._session, several, [[] if item is None else item for item in wanted])
+                if options is not None:
+                    return self._run_traced(plan, num_steps, (context, wanted, options))
+                step = RememberedStep(plan, self._told, several, requests)
                 if all(map(is_constant, requests)):
                     self._remember(key, step)
             return int(self._tell_remembered(step, step.plan.run(self._choice, num_steps), context))
@@ -194,11 +198,23 @@ class HookedSession:
             self._raise_cause(error, [])
             raise
 
-    def _plan_several(self, several: SeveralSteps, requests: Sequence[Any]) -> PlanOfSeveral:
+    def _wanted_of_several(self, requests: Sequence[Any]) -> tuple[list[Any], tf.RunOptions | None]:
+        """Return what each callback wants to fetch, and the options of a run that is to be traced."""
         wanted, feeds, options = self._merge(requests, None, None)
-        if feeds or options is not None:
-            raise ConfigError("a callback feeds data or gives options to a run of several steps, which has none")
-        return PlanOfSeveral(self._session, several, [[] if item is None else item for item in wanted])
+        if feeds or (options is not None and options != tf.RunOptions(trace_level=options.trace_level)):
+            raise ConfigError(
+                "a callback feeds data or gives options to a run of several steps, which can only be traced"
+            )
+        return wanted, options
+
+    def _run_traced(
+        self, plan: PlanOfSeveral, num_steps: int, run: tuple[tf.train.SessionRunContext, list[Any], tf.RunOptions]
+    ) -> int:
+        context, wanted, options = run
+        run_metadata = tf.RunMetadata()
+        results = plan.run_traced(num_steps, options, run_metadata)
+        self._tell(context, wanted, results, (options, run_metadata))
+        return int(results[0])
 
     def _tell_remembered(self, step: RememberedStep, results: list[Any], context: tf.train.SessionRunContext) -> Any:
         """Give callbacks their values of a step that can come again, and return those of the run's own fetches."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 import tensorflow.compat.v1 as tf
@@ -11,35 +12,45 @@ from tpack.compat import chrome_trace
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 from tpack.utils.fs import atomic_write
 
 
 @check_arguments
 class GraphProfiler(Callback):
-    """Trace every step and write what was found to the logger's directory.
+    """Trace some steps and write what was found to the logger's directory, a file for each; see `Profile` for a report.
 
-    A traced step takes several times as long, and its files are large. So trace a few steps only, by wrapping this in
-    `PeriodicCallback` or `EnableCallbackIf`.
+    A traced step takes several times as long, and its files are large. So only the first ten steps are traced; which
+    they are is chosen by wrapping this in `PeriodicCallback` or `EnableCallbackIf`.
 
     Args:
         dump_metadata: write ``runmetadata-<step>.pb``, a serialized ``tf.RunMetadata``.
         dump_tracing: write ``chrome-trace-<step>.json``, which ``chrome://tracing`` and ui.perfetto.dev show.
         dump_event: give the metadata to the monitors as an event, which TensorBoard shows in the graph and as a
             profile.
+        num_steps: how many steps are traced, of those on which this callback is asked; None means all of them.
 
     Raises:
-        ConfigError: nothing is to be written.
+        ConfigError: nothing is to be written, or ``num_steps`` is not positive.
 
     Example:
         ``EnableCallbackIf(GraphProfiler(), lambda self: self.global_step in range(100, 103))``
     """
 
-    def __init__(self, dump_metadata: bool = False, dump_tracing: bool = True, dump_event: bool = False) -> None:
+    def __init__(
+        self,
+        dump_metadata: bool = False,
+        dump_tracing: bool = True,
+        dump_event: bool = False,
+        *,
+        num_steps: int | None = 10,
+    ) -> None:
         if not (dump_metadata or dump_tracing or dump_event):
             raise ConfigError("GraphProfiler wants dump_metadata, dump_tracing or dump_event, got none of them")
         self._dumps_metadata = dump_metadata
         self._dumps_tracing = dump_tracing
         self._dumps_event = dump_event
+        self._num_left = math.inf if num_steps is None else check_count(self, "num_steps", num_steps)
         self._request = tf.train.SessionRunArgs(fetches=[], options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
         self._metadata: tf.RunMetadata | None = None
         self._dir = ""
@@ -50,8 +61,8 @@ class GraphProfiler(Callback):
             raise CallbackError(f"{self} writes into the logger's directory, and none is set (logger.set_logger_dir)")
         self._dir = directory or ""
 
-    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        return self._request
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        return self._request if self._num_left > 0 else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, values: tf.train.SessionRunValues) -> None:
         self._metadata = values.run_metadata
@@ -59,8 +70,11 @@ class GraphProfiler(Callback):
     def _trigger_step(self) -> None:
         # The step is counted by now, so that the files carry the number of the step that was traced.
         metadata, self._metadata = self._metadata, None
-        if metadata is None:
+        if metadata is None or self._num_left <= 0:
             return
+        self._num_left -= 1
+        if not self._num_left:
+            logger.info(f"{self} traces no more steps than these: num_steps says how many.")
         if self._dumps_metadata:
             with atomic_write(os.path.join(self._dir, f"runmetadata-{self.global_step:08d}.pb"), "wb") as file:
                 file.write(metadata.SerializeToString())

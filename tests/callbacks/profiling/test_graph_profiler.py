@@ -4,8 +4,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.fake_trainer import FakeTrainer
-from tpack.callbacks.graph_profiler import GraphProfiler
+from tests.helpers.log_lines import captured_log
 from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.profiling.graph_profiler import GraphProfiler
 from tpack.callbacks.trigger import EnableCallbackIf
 from tpack.errors import CallbackError, ConfigError
 
@@ -43,7 +44,26 @@ def test_only_what_is_asked_for_is_written(graph, log_dir):
     assert {path.name for path in log_dir.iterdir()} - {"log.log"} == {"chrome-trace-1.json"}
 
 
+def test_no_more_steps_are_traced_than_are_wanted(graph, log_dir):
+    with captured_log() as log_lines:
+        FakeTrainer().train([GraphProfiler(num_steps=2)], epochs=(1, 1), steps_per_epoch=4)
+    assert {path.name for path in log_dir.iterdir()} - {"log.log"} == {"chrome-trace-1.json", "chrome-trace-2.json"}
+    assert sum("traces no more steps" in line for line in log_lines) == 1
+
+
+def test_by_default_ten_steps_are_traced(graph, log_dir):
+    FakeTrainer().train([GraphProfiler()], epochs=(1, 1), steps_per_epoch=12)
+    assert len(list(log_dir.glob("chrome-trace-*.json"))) == 10
+
+
+def test_all_steps_are_traced_if_that_is_wanted(graph, log_dir):
+    FakeTrainer().train([GraphProfiler(num_steps=None)], epochs=(1, 1), steps_per_epoch=12)
+    assert len(list(log_dir.glob("chrome-trace-*.json"))) == 12
+
+
 def test_misuse_is_an_error(graph):
+    with pytest.raises(ConfigError, match="num_steps"):
+        GraphProfiler(num_steps=0)
     with pytest.raises(ConfigError, match="dump_metadata, dump_tracing or dump_event, got none"):
         GraphProfiler(dump_tracing=False)
     with pytest.raises(CallbackError, match="writes into the logger's directory, and none is set"):

@@ -1,0 +1,165 @@
+"""Profiles of models whose input, or whose computation, is known to take the time."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.helpers.fake_trainer import FakeTrainer
+from tests.helpers.log_lines import captured_log
+from tests.helpers.toy_training import Line, line_input
+from tpack.callbacks.profiling.profile import Profile
+from tpack.dataflow.sources import DataFromGenerator
+from tpack.errors import CallbackError, StopTraining
+from tpack.input_source.feed import FeedInput
+from tpack.input_source.queue_input import QueueInput
+from tpack.input_source.staging import StagingInput
+from tpack.input_source.tensors import TensorInput
+from tpack.train.config import TrainConfig
+from tpack.train.interface import launch_train_with_config
+from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
+
+SECS = 0.02
+X = np.linspace(-1, 1, 4, dtype="float32")
+
+
+def slowly(x):
+    """Return what is given, a while later."""
+    threading.Event().wait(SECS)
+    return x
+
+
+class SlowLine(Line):
+    """Takes its time to compute."""
+
+    def build_graph(self, x, y):
+        x = tf.ensure_shape(tf.numpy_function(slowly, [x], tf.float32), [4])
+        return super().build_graph(tf.stop_gradient(x), y)
+
+
+def slow_points():
+    while True:
+        yield [slowly(X), 2 * X + 1]
+
+
+def points():
+    while True:
+        yield [X, 2 * X + 1]
+
+
+def slow_tensors():
+    x = tf.ensure_shape(tf.numpy_function(slowly, [tf.constant(X)], tf.float32), [4])
+    return [x, 2 * x + 1]
+
+
+def profile(data, model=None, trainer=None, steps=(3, 5), **options):
+    callback = Profile(steps)
+    config = TrainConfig(
+        model=model or Line(), data=data, callbacks=[callback], steps_per_epoch=10, max_epoch=1, **options
+    )
+    launch_train_with_config(config, trainer or SimpleTrainer())
+    return callback
+
+
+@pytest.mark.parametrize(
+    ("make_data", "make_trainer", "options"),
+    [
+        (lambda: QueueInput(DataFromGenerator(slow_points)), SimpleTrainer, {}),
+        (lambda: QueueInput(DataFromGenerator(slow_points)), SimpleTrainer, {"steps_per_call": 4}),
+        (lambda: QueueInput(DataFromGenerator(slow_points)), lambda: SyncMultiGPUTrainerReplicated(2), {}),
+        (lambda: StagingInput(QueueInput(DataFromGenerator(slow_points))), SimpleTrainer, {}),
+        (lambda: TensorInput(slow_tensors), SimpleTrainer, {}),
+        (lambda: FeedInput(DataFromGenerator(slow_points)), SimpleTrainer, {}),
+    ],
+    ids=["queue", "several steps per call", "towers", "staging", "tensors", "feed"],
+)
+def test_a_slow_input_is_waited_for(log_dir, make_data, make_trainer, options):
+    callback = profile(make_data(), trainer=make_trainer(), **options)
+    assert callback.times.waiting_ratio > 0.5
+    assert "for data: more workers, or cheaper augmentation" in (log_dir / "profile-3-5.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("make_data", "make_trainer", "options"),
+    [
+        (lambda: QueueInput(DataFromGenerator(points)), SimpleTrainer, {}),
+        (lambda: QueueInput(DataFromGenerator(points)), SimpleTrainer, {"steps_per_call": 4}),
+        (lambda: QueueInput(DataFromGenerator(points)), lambda: SyncMultiGPUTrainerReplicated(2), {}),
+        (lambda: StagingInput(QueueInput(DataFromGenerator(points))), SimpleTrainer, {}),
+    ],
+    ids=["queue", "several steps per call", "towers", "staging"],
+)
+def test_a_slow_model_is_not_taken_for_waiting(log_dir, make_data, make_trainer, options):
+    callback = profile(make_data(), SlowLine(), make_trainer(), **options)
+    times = callback.times
+    assert times.waiting_ratio < 0.3
+    assert times.computing > times.waiting
+    assert times.operations[0].name.endswith("PyFunc")
+    assert times.kinds[0].name == "PyFunc"
+    assert times.kinds[0].runs == 1.0
+
+
+def test_all_files_are_written_and_nothing_after_the_steps_is_traced(log_dir):
+    with captured_log() as lines:
+        callback = profile(line_input())
+    events = json.loads((log_dir / "profile-3-5.trace.json").read_text())["traceEvents"]
+    assert [event["name"] for event in events if event.get("pid") == 1 and event.get("tid") == 0][1:] == [
+        "step 3",
+        "step 4",
+        "step 5",
+    ]
+    assert len(list(log_dir.glob("plugins/profile/*/*.xplane.pb"))) == 1
+    assert any("TensorBoard's profiler shows steps 6 to 8" in line for line in lines)
+    assert any("Profile of steps 3 to 5: steps wait" in line for line in lines)
+    assert callback.peaks[0].size_bytes > 0
+
+
+def test_runs_of_several_steps_are_cut_where_the_trace_begins_and_ends(log_dir):
+    data = QueueInput(DataFromGenerator(points))
+    profile(data, steps=(4, 6), steps_per_call=10)
+    events = json.loads((log_dir / "profile-4-6.trace.json").read_text())["traceEvents"]
+    assert "steps 4 to 6" in {event["name"] for event in events}
+    assert {event["args"]["operation"] for event in events if event["name"] == "ResourceApplyGradientDescent"} == {
+        "train_op/update_w/ResourceApplyGradientDescent",
+        "train_op/update_b/ResourceApplyGradientDescent",
+    }
+
+
+def test_what_is_left_of_an_epoch_is_recorded_for_tensorboard(log_dir):
+    with captured_log() as lines:
+        profile(line_input(), steps=(8, 9))
+        tf.reset_default_graph()
+        profile(line_input(), steps=(9, 10))
+    assert any("shows steps 10 to 10" in line for line in lines)
+    assert any("has no steps left in the epoch" in line for line in lines)
+
+
+def test_a_training_that_is_too_short_is_told(log_dir):
+    with captured_log() as lines:
+        assert profile(line_input(), steps=(9, 12)).times is None
+    assert any("Profile reports nothing: training ended after 10 steps, before step 12" in line for line in lines)
+    assert not list(log_dir.glob("profile-*"))
+
+
+def test_steps_count_from_where_a_run_begins_and_a_subclass_may_end_it(graph, tmp_path):
+    class Ends(Profile):
+        def _is_finished(self):
+            raise StopTraining("enough")
+
+    callback = Ends((1, 2), directory=tmp_path / "new")
+    trainer = FakeTrainer()
+    with pytest.raises(StopTraining, match="enough"):
+        trainer.train([callback], steps_per_epoch=9, epochs=(3, 3), global_step=100)
+    assert trainer.global_step == 104
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {
+        "profile-1-2.txt",
+        "profile-1-2.trace.json",
+        "plugins",
+    }
+
+
+def test_a_directory_is_needed(graph):
+    with pytest.raises(CallbackError, match="writes into the logger's directory, and none is set"):
+        FakeTrainer().setup([Profile()])

@@ -1,0 +1,11 @@
+"""Where the time and the memory of steps go."""
+
+from tpack.utils.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "graph_profiler": ("GraphProfiler",),
+        "profile": ("Profile",),
+    },
+)

@@ -1,0 +1,251 @@
+"""Where the time of a step goes, as numbers and as a table: waiting for data, operations, Python; and its memory.
+
+A step waits for data while the operations that its input tensors need run, until the last tower has its data. Where
+data are staged, they are brought while the step computes: then it waits only for what is left when nothing computes any
+more. What is fed is waited for in Python.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tabulate import tabulate
+
+from tpack.callbacks.profiling.spans import Interval, MemoryPeak, Span, length, merged, without
+
+MUCH_WAITING = 0.1
+"""From which part of their time on steps are told to wait for data."""
+
+_MOST_ROWS = 10
+_MOST_HOLDERS = 5
+_LONGEST_NAME = 60
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which operations have to do with the data of a step; all others compute.
+
+    Attributes:
+        data: those that the input tensors of the towers need.
+        staging: those that bring later data meanwhile.
+    """
+
+    data: Collection[str] = ()
+    staging: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class TracedRun:
+    """One traced run.
+
+    Attributes:
+        spans: what ran in it.
+        num_steps: how many steps it made.
+        secs: from the end of the run before to its end.
+        fed_secs: how long of it Python waited for data.
+    """
+
+    spans: Sequence[Span]
+    num_steps: int
+    secs: float
+    fed_secs: float = 0.0
+
+    @property
+    def micros(self) -> int:
+        """How long operations ran."""
+        return max(span.end for span in self.spans) - min(span.begin for span in self.spans) if self.spans else 0
+
+
+@dataclass(frozen=True)
+class OperationTime:
+    """The time of operations of one kind, or of one operation, on one device.
+
+    Attributes:
+        name: of the kind, or of the operation.
+        device: where.
+        runs: how many runs a step has.
+        secs: how long they take in a step; those that run at the same time count each.
+    """
+
+    name: str
+    device: str
+    runs: float
+    secs: float
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Where the time of a step goes, in seconds.
+
+    Attributes:
+        waiting: for data.
+        computing: the rest of the time in which the graph runs.
+        python: between the runs of the graph, without what is waited for data there.
+        busy: how long something computes on each device.
+        plain: how long a step took before steps were traced; None where there was none.
+        kinds: operations by their kind.
+        operations: single operations.
+    """
+
+    waiting: float
+    computing: float
+    python: float
+    busy: dict[str, float]
+    plain: float | None
+    kinds: Sequence[OperationTime]
+    operations: Sequence[OperationTime]
+
+    @property
+    def total(self) -> float:
+        """How long a step takes."""
+        return self.waiting + self.computing + self.python
+
+    @property
+    def waiting_ratio(self) -> float:
+        """Which part of their time steps wait for data."""
+        return self.waiting / self.total if self.total else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """What follows, in a sentence."""
+        share = f"steps wait {100 * self.waiting_ratio:.0f} % of their time for data"
+        if self.waiting_ratio >= MUCH_WAITING:
+            return f"{share}: more workers, or cheaper augmentation"
+        if self.python > self.computing + self.waiting:
+            return f"{share}, and more than they compute for Python between two runs: see steps_per_call"
+        return f"{share}: the input keeps up"
+
+
+def step_times(runs: Sequence[TracedRun], roles: Roles, plain_secs: Sequence[float] = ()) -> StepTimes:
+    """Return where the time of a step goes.
+
+    Args:
+        runs: the traced runs, at least one.
+        roles: which operations have to do with data.
+        plain_secs: how long steps took that were not traced.
+    """
+    num_steps = sum(run.num_steps for run in runs)
+    in_graph = sum(length(waiting_intervals(run.spans, roles)) for run in runs) / 1e6 / num_steps
+    fed = sum(run.fed_secs for run in runs) / num_steps
+    graph = sum(run.micros for run in runs) / 1e6 / num_steps
+    traced = median(run.secs / run.num_steps for run in runs)
+    plain = median(plain_secs) if plain_secs else None
+    # Tracing slows down Python most of all, so steps that were not traced tell what it takes.
+    outside = max(0.0, (traced if plain is None else min(plain, traced)) - graph)
+    # The wait for what is fed is part of it, and is told apart.
+    python = max(0.0, outside - fed)
+    spans = [span for run in runs for span in run.spans if not _waits(span, roles)]
+    return StepTimes(
+        waiting=in_graph + fed,
+        computing=graph - in_graph,
+        python=python,
+        busy=_busy(runs, roles, num_steps),
+        plain=plain,
+        kinds=_by_time(((span.kind, span) for span in spans), num_steps),
+        operations=_by_time(((span.operation, span) for span in spans), num_steps),
+    )
+
+
+def as_text(times: StepTimes, peaks: Sequence[MemoryPeak], steps: tuple[int, int]) -> str:
+    """Return the report.
+
+    Args:
+        times: where the time goes.
+        peaks: the memory.
+        steps: the first and the last step that were traced.
+    """
+    parts = [
+        f"Profile of steps {steps[0]} to {steps[1]}: {times.verdict}.",
+        _time_table(times),
+        _operation_table("operations, by kind and device", times.kinds, times.total),
+        _operation_table("slowest operations", times.operations, times.total),
+        _memory_table(peaks),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def waiting_intervals(spans: Sequence[Span], roles: Roles) -> list[Interval]:
+    """Return when one run waited for data inside of the graph, in order."""
+    direct = merged((span.begin, span.end) for span in spans if span.operation in roles.data)
+    staging = merged((span.begin, span.end) for span in spans if span.operation in roles.staging)
+    computing = merged((span.begin, span.end) for span in spans if not _waits(span, roles))
+    return merged([*direct, *without(staging, computing)])
+
+
+def _waits(span: Span, roles: Roles) -> bool:
+    return span.is_transfer or span.operation in roles.data or span.operation in roles.staging
+
+
+def _busy(runs: Sequence[TracedRun], roles: Roles, num_steps: int) -> dict[str, float]:
+    """Return for how many seconds of a step something computes on each device."""
+    secs: dict[str, float] = defaultdict(float)
+    for run in runs:
+        intervals = defaultdict(list)
+        for span in run.spans:
+            if not _waits(span, roles):
+                intervals[span.device].append((span.begin, span.end))
+        for device, parts in intervals.items():
+            secs[device] += length(merged(parts)) / 1e6 / num_steps
+    return dict(sorted(secs.items()))
+
+
+def _by_time(named: Iterable[tuple[str, Span]], num_steps: int) -> list[OperationTime]:
+    runs: dict[tuple[str, str], int] = defaultdict(int)
+    micros: dict[tuple[str, str], int] = defaultdict(int)
+    for name, span in named:
+        runs[name, span.device] += 1
+        micros[name, span.device] += span.end - span.begin
+    times = [OperationTime(*key, runs[key] / num_steps, micros[key] / 1e6 / num_steps) for key in runs]
+    return sorted(times, key=lambda time: -time.secs)
+
+
+def _time_table(times: StepTimes) -> str:
+    rows = [
+        ["waiting for data", times.waiting],
+        ["computing", times.computing],
+        ["Python, between two runs", times.python],
+        ["a step", times.total],
+        *([f"{device} busy", secs] for device, secs in times.busy.items()),
+    ]
+    shown = [[name, _millis(secs), _percent(secs, times.total)] for name, secs in rows]
+    if times.plain is not None:
+        shown.append(["a step that is not traced", _millis(times.plain), ""])
+    return _table(shown, ["where the time goes", "ms", "of a step"])
+
+
+def _operation_table(title: str, operations: Sequence[OperationTime], total: float) -> str:
+    shown = [
+        [_short(item.name), item.device, f"{item.runs:.3g}", _millis(item.secs), _percent(item.secs, total)]
+        for item in operations[:_MOST_ROWS]
+    ]
+    return _table(shown, [title, "device", "runs", "ms", "of a step"]) if shown else ""
+
+
+def _memory_table(peaks: Sequence[MemoryPeak]) -> str:
+    rows = []
+    for peak in peaks:
+        rows.append([f"{peak.allocator}: most at once", _bytes(peak.size_bytes), f"at {_short(peak.operation)}"])
+        rows += [["", _bytes(size), _short(name)] for name, size in peak.holders[:_MOST_HOLDERS]]
+    return _table(rows, ["memory, besides variables", "size", "held by"]) if rows else ""
+
+
+def _table(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> str:
+    aligned = ["right" if header in ("ms", "of a step", "runs", "size") else "left" for header in headers]
+    return tabulate(rows, headers, tablefmt="simple", disable_numparse=True, colalign=aligned)
+
+
+def _millis(secs: float) -> str:
+    return f"{1e3 * secs:.3f}" if secs < 0.1 else f"{1e3 * secs:.1f}"
+
+
+def _bytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:.1f} kB"
+
+
+def _percent(secs: float, total: float) -> str:
+    return f"{100 * secs / total:.0f} %" if total else ""
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
