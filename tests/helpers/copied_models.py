@@ -1,14 +1,13 @@
 """The models of the examples and scripts, built with towers that are copied and without, to be compared."""
 
 import importlib
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.copied_graphs import described
-from tests.helpers.source import ROOT
+from tests.helpers.examples import load_example
 from tpack.errors import GraphBuildError
 from tpack.graph_builder.base import GraphBuilder
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
@@ -22,49 +21,33 @@ def _script(name: str, model: str = "Model", *args: Any) -> Callable[[], ModelDe
     return lambda: getattr(importlib.import_module(f"{SCRIPTS}.{name}"), model)(*args)
 
 
-def _example(folder: str, name: str) -> Any:
-    path = str(ROOT / folder)
-    sys.path.insert(0, path)
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(path)
+def _example(name: str, model: str = "Model", *args: Any) -> Callable[[], ModelDesc]:
+    return lambda: getattr(load_example(name), model)(*args)
 
 
 def _imagenet() -> ModelDesc:
-    network = _example("examples/imagenet", "resnet_model").ResNet(18)
-    model: ModelDesc = _example("examples/imagenet", "imagenet_model").ImageNetModel(network, size=64)
+    network = load_example("resnet_model", "imagenet").ResNet(18)
+    model: ModelDesc = load_example("imagenet_model", "imagenet").ImageNetModel(network, size=64)
     return model
 
 
 MODELS: dict[str, Callable[[], ModelDesc]] = {
-    "digits": lambda: _example("examples", "digits").DigitModel(),
+    "digits": _example("digits", "DigitModel"),
     "imagenet": _imagenet,
-    "siamese": _script("siamese", "SiameseModel"),
-    "siamese, frozen": _script("siamese", "FineTuneModel"),
-    "cifar_resnet": _script("cifar_resnet", "Model", 1),
+    "siamese": _example("siamese", "SiameseModel"),
+    "siamese, frozen": _example("siamese", "FineTuneModel"),
+    "cifar_resnet": _example("cifar_resnet", "Model", 1),
     "cifar_augmented": _script("cifar_augmented", "Model", 10),
-    "dorefa": _script("dorefa", "Model", 1, 2),
-    **{
-        name: _script(name)
-        for name in (
-            "char_rnn",
-            "dqn",
-            "edges",
-            "house_numbers",
-            "keras_layers",
-            "mnist_convnet",
-            "restoration",
-            "segmentation",
-            "steering",
-        )
-    },
+    "dorefa": _example("dorefa", "Model", 1, 2),
+    "ptb_lstm": _example("ptb_lstm", "Model", 50),
+    **{name: _example(name) for name in ("char_rnn", "dqn", "keras_in_tower", "mnist")},
+    **{name: _script(name) for name in ("edges", "house_numbers", "restoration", "segmentation", "steering")},
 }
 
 NOT_COPIED = {
     "dorefa": "makes operations outside of the tower's name scope",
     "siamese, frozen": "makes operations outside of the tower's name scope",
-    "keras_layers": "has no counterpart in the first tower",
+    "keras_in_tower": "has no counterpart in the first tower",
     "steering": "uses what differs from tower to tower: name",
 }
 """The models that cannot be copied where towers have variables of their own, and why."""
@@ -104,10 +87,10 @@ def reason_or_difference(
         builder: makes a builder for ``"copy"`` or ``"build"``.
     """
     try:
-        copied = described(build_model(make, builder("copy")))
+        copied = described(build_model(make, builder("copy")), copies_are_set=True)
     except GraphBuildError as error:
         return str(error), []
-    built = described(build_model(make, builder("build")))
+    built = described(build_model(make, builder("build")), copies_are_set=True)
     nodes = [each["nodes"] for each in (copied, built)]
     differ = sorted(name for name in nodes[0].keys() | nodes[1].keys() if nodes[0].get(name) != nodes[1].get(name))
     return "", differ + [key for key in copied if copied[key] != built[key]]

@@ -15,6 +15,7 @@ def test_cifar10_is_learned_from_augmented_images(tmp_path, monkeypatch, rng):
     # Nine of ten are wrong by chance.
     assert run.last["validation_error"] < 0.1
     assert run.last["train_error"] < 0.3
+    assert run.last["HostFreeMemory (GB)"] > 0
     assert "Data point 0 of cifar-train" in run.log
     assert "(50, 30, 30, 3)" in run.log
 

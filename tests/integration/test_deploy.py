@@ -5,7 +5,6 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.run_script import run_script
 from tests.integration.scripts import deploy
-from tests.integration.scripts.digits_data import Digits
 
 WAYS = {"offline", "dataset", "tower", "async", "feedfree", "split", "with input", "npz", "model loader", "halves"}
 
@@ -29,8 +28,8 @@ def test_all_predictors_and_exports_agree(tmp_path):
 
     results, accuracy, files = run.result
     assert set(results) == WAYS | {"prefix"}
-    results["saved"] = run_saved(run.log_dir / "serving" / "1", Digits("test").images)
-    results["frozen"] = run_frozen(run.log_dir / "compact.pb", Digits("test").images)
+    results["saved"] = run_saved(run.log_dir / "serving" / "1", deploy.test_digits()[0])
+    results["frozen"] = run_frozen(run.log_dir / "compact.pb", deploy.test_digits()[0])
     for name, probabilities in results.items():
         np.testing.assert_allclose(probabilities, results["offline"], rtol=1e-4, atol=1e-6, err_msg=name)
     best = max(entry["validation_correct"] for entry in training.stats)

@@ -12,7 +12,8 @@ from tests.helpers.source import ROOT
 
 def run_example(model_dir, *arguments):
     """Return the directory of the export and the accuracy that were printed."""
-    done = preloaded.run(ROOT / "examples" / "digits_estimator.py", ["--model-dir", model_dir, *arguments])
+    script, imports = ROOT / "examples" / "digits_estimator.py", "tests.helpers.example_imports"
+    done = preloaded.run(script, ["--model-dir", model_dir, *arguments], module=imports)
     assert done.returncode == 0, done.stderr
     exported, accuracy = done.stdout.splitlines()[-2:]
     return exported.removeprefix("Exported to "), float(re.fullmatch(r"Test accuracy: ([\d.]+)%", accuracy)[1]) / 100

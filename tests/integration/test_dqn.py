@@ -3,19 +3,22 @@
 import numpy as np
 import pytest
 
+from tests.helpers.examples import load_example
 from tests.helpers.run_script import run_script
-from tests.integration.scripts import dqn
+
+dqn = load_example("dqn")
 
 
 def test_dqn_finds_the_values_of_the_corridor(tmp_path):
-    run = run_script(dqn.main, tmp_path / "train", "--task", "train")
+    run = run_script(dqn.main, tmp_path / "train")
 
     assert [entry["exploration"] for entry in run.stats] == pytest.approx([1, 5 / 6, 4 / 6, 0.5])
     assert all(entry["expreplay/games"] > 0 for entry in run.stats)
     # Before training, and then every 25 steps of four epochs of 150.
     assert run.log.count("update_target_network") == 1 + 24
 
-    values = run_script(dqn.main, tmp_path / "eval", "--task", "eval", "--load", run.log_dir / "model-600").result
+    values = run_script(dqn.main, tmp_path / "eval", "--load", run.log_dir / "model-600").result
+    np.testing.assert_array_equal(values, run.result)
     best = dqn.GAMMA ** np.arange(dqn.LENGTH - 2, -1, -1)
     np.testing.assert_allclose(values[:, 1], best, atol=0.05)
     # A step to the left costs that step and the one back; at the wall only the one that led nowhere.

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.examples import load_example
 from tests.helpers.run_script import run_script
-from tests.integration.scripts import siamese
 
+siamese = load_example("siamese")
 WEIGHTS = {f"siamese/{layer}/{part}" for layer in ("conv0", "conv1", "embed") for part in "Wb"}
 
 
@@ -16,7 +17,7 @@ def read(checkpoint, names):
 
 
 def test_siamese_network_learns_distances_and_serves_a_classifier(tmp_path):
-    run = run_script(siamese.main, tmp_path / "embed", "embed")
+    run = run_script(siamese.main, tmp_path / "embed", "embed", "--epochs", 4)
 
     assert run.last["val_precision"] > 0.9
     assert run.last["val_recall"] > 0.8
@@ -26,7 +27,7 @@ def test_siamese_network_learns_distances_and_serves_a_classifier(tmp_path):
     inside, between = run_script(siamese.main, tmp_path / "evaluate", "evaluate", "--load", checkpoint).result
     assert between > 3 * inside
 
-    classifier = run_script(siamese.main, tmp_path / "classify", "classify", "--load", checkpoint)
+    classifier = run_script(siamese.main, tmp_path / "classify", "classify", "--load", checkpoint, "--epochs", 4)
     assert classifier.last["validation_error"] < 0.1
     embedding = read(checkpoint, WEIGHTS)
     for name, value in read(classifier.log_dir / "model-208", WEIGHTS).items():
@@ -38,7 +39,8 @@ def test_siamese_network_learns_distances_and_serves_a_classifier(tmp_path):
 
 def test_two_towers_learn_the_same_as_one(tmp_path):
     one, two = (
-        run_script(siamese.main, tmp_path / str(num), "embed", "--num-gpu", num, "--epochs", 2).stats for num in (1, 2)
+        run_script(siamese.main, tmp_path / str(num), "embed", "--towers", num, "--epochs", 2, "--steps", 8).stats
+        for num in (1, 2)
     )
 
     for first, second in zip(one, two, strict=True):

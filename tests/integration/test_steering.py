@@ -30,8 +30,11 @@ def test_steering_changes_a_training_while_it_runs(tmp_path, monkeypatch):
     sent = [float(line) for line in (tmp_path / "sent").read_text().split()]
     assert sent[:5] == pytest.approx([entry["validation_accuracy"] for entry in stats], abs=6e-4)
     # Every fifth step of 66; how many costs were small depends on when the noise went down.
-    assert run.result.total == 66 // 5
-    assert 0 <= run.result.count <= run.result.total
+    assert run.result.small.total == run.result.costs.count == 66 // 5
+    assert 0 <= run.result.small.count <= run.result.small.total
+    assert 0 < run.result.costs.average < 3
+    # The steps of every second epoch.
+    assert run.log.count("@tensors.py") == 3 * 11
 
     files = {path.name for path in run.log_dir.iterdir()}
     assert {"model-40.index", "model-60.index"} <= files

@@ -6,10 +6,10 @@ import os
 
 import numpy as np
 
-from tests.integration.scripts.digits_data import Digits
-from tests.integration.scripts.mnist_convnet import Model, get_config
+from tests.helpers.examples import load_example
 from tpack import *
 from tpack.compat import tfv1 as tf
+from tpack.dataflow.dataset import Digits
 from tpack.tfutils import get_model_loader
 from tpack.tfutils.export import ModelExporter
 from tpack.tfutils.sesscreate import NewSessionCreator
@@ -27,10 +27,17 @@ from tpack.utils.serialize import dumps, loads
 from tpack.utils.stats import Accuracy
 from tpack.utils.timer import print_total_timer, timed_operation, total_timer
 
+mnist = load_example("mnist")
+
+
+def test_digits():
+    """Return the images and the labels of the test."""
+    return tuple(np.stack(part) for part in zip(*Digits("test", shuffle=False), strict=True))
+
 
 def train():
     """Train for a while, and write the weights as an npz file before the session ends."""
-    config = get_config(max_epoch=2)
+    config = mnist.get_config(max_epoch=2)
     npz = os.path.join(logger.get_logger_dir(), "params.npz")
     config.callbacks.append(CallbackFactory(trigger=lambda cb: dump_session_params(npz)))
     launch_train_with_config(config, SimpleTrainer())
@@ -38,7 +45,7 @@ def train():
 
 def prediction_config(session_init, **options):
     return PredictConfig(
-        model=Model(),
+        model=mnist.Model(),
         session_init=session_init,
         session_creator=NewSessionCreator(config=get_default_sess_config(0.5)),
         input_names=["input"],
@@ -126,16 +133,16 @@ def main(argv=None):
     if args.load is None:
         return train()
 
-    digits = Digits("test")
+    images, labels = test_digits()
     directory = os.path.join(logger.get_logger_dir(), "weights")
     move_weights(args.load, directory)
     ways = loaders(directory, args.load)
-    results = predict_all(ways.pop("checkpoint"), digits.images)
+    results = predict_all(ways.pop("checkpoint"), images)
     for name, way in ways.items():
-        results[name] = OfflinePredictor(prediction_config(way))(digits.images)[0]
+        results[name] = OfflinePredictor(prediction_config(way))(images)[0]
 
     accuracy = Accuracy()
-    for probability, label in zip(results["offline"], digits.labels, strict=True):
+    for probability, label in zip(results["offline"], labels, strict=True):
         accuracy.feed(float(probability.argmax() == label))
     logger.info(f"accuracy {accuracy.accuracy:.4f}")
 

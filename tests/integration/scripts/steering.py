@@ -13,7 +13,7 @@ from tpack.tfutils.dependency import dependency_of_fetches, dependency_of_target
 from tpack.tfutils.optimizer import PostProcessOptimizer, VariableAssignmentOptimizer
 from tpack.tfutils.sesscreate import NewSessionCreator
 from tpack.utils.concurrency import StoppableThread
-from tpack.utils.stats import RatioCounter
+from tpack.utils.stats import RatioCounter, StatCounter
 
 
 class Noise(ProxyDataFlow):
@@ -87,11 +87,12 @@ class Collector(StoppableThread):
     def __init__(self):
         super().__init__(daemon=True)
         self.queue = queue.Queue()
-        self.small = RatioCounter()
+        self.small, self.costs = RatioCounter(), StatCounter()
 
     def run(self):
         while (cost := self.queue_get_stoppable(self.queue)) is not None:
             self.small.feed(float(cost) < 1.0)
+            self.costs.feed(float(cost))
 
 
 def get_callbacks(noise, collector):
@@ -105,6 +106,7 @@ def get_callbacks(noise, collector):
         rate_of_step,
         StatMonitorParamSetter("learning_rate", "validation_cost", lambda rate: rate * 0.1, threshold=0.5, last_k=3),
         StartProcOrThread(collector),
+        PeriodicCallback(TensorPrinter(["cost"]), every_k_epochs=2),
         PeriodicCallback(ProcessTensors(["cost"], collector.queue.put), every_k_steps=5),
         EnableCallbackIf(
             CallbackFactory(trigger=lambda cb: cb.trainer.monitors.put_scalar("late", cb.epoch_num)),
@@ -132,7 +134,7 @@ def main(argv=None):
         max_epoch=args.epochs,
     )
     launch_train_with_config(config, SimpleTrainer())
-    return collector.small
+    return collector
 
 
 if __name__ == "__main__":

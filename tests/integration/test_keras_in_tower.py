@@ -3,18 +3,19 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.examples import load_example
 from tests.helpers.run_script import run_script
-from tests.integration.scripts import keras_layers
 
+keras_in_tower = load_example("keras_in_tower")
 TRAINED = {
     *("stem/kernel", "stem/bias", "norm/gamma", "norm/beta", "own/W", "own/b"),
     *("head/hidden/kernel", "head/hidden/bias", "head/logits/kernel", "head/logits/bias"),
 }
 
 
-@pytest.mark.parametrize(("trainer", "num_gpu"), [("simple", 1), ("replicated", 2), ("ps", 2)])
-def test_keras_layers_learn_with_every_trainer(trainer, num_gpu, tmp_path):
-    run = run_script(keras_layers.main, tmp_path, "--trainer", trainer, "--num-gpu", num_gpu)
+@pytest.mark.parametrize(("trainer", "num_towers"), [("simple", 1), ("replicated", 2), ("parameter-server", 2)])
+def test_keras_layers_learn_with_every_trainer(trainer, num_towers, tmp_path):
+    run = run_script(keras_in_tower.main, tmp_path, "--trainer", trainer, "--towers", num_towers, "--epochs", 4)
 
     assert run.last["validation_error"] < 0.15
     assert run.last["wd"] > 0
