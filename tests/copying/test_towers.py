@@ -45,13 +45,38 @@ def test_a_graph_with_copies_is_the_one_that_is_built(kind):
         return layers(x, y) if kind != "mirrored" else tf.reduce_mean(FullyConnected("fc", x, 5) ** 2)
 
     graphs = {how: build(model, BUILDERS[kind](how)) for how in ("build", "copy")}
-    built, copied = (described(graphs[how][0]) for how in ("build", "copy"))
+    built, copied = (described(graphs[how][0], copies_are_set=kind == "replicated") for how in ("build", "copy"))
     assert copied["nodes"] == built["nodes"]
     assert copied["collections"] == built["collections"]
     assert copied == built
     handles = [[(h.name, h.output.name, h.inputs[0].name) for h in graphs[how][1].towers] for how in graphs]
     assert handles[0] == handles[1]
     assert len(handles[0]) == 4
+
+
+def test_copies_that_are_set_have_no_first_values_of_their_own():
+    def model(x, y):
+        w = tf.get_variable("w", [4, 5])
+        used_twice = tf.get_variable("v", [5])
+        return tf.reduce_mean((x @ w + used_twice + used_twice.initial_value) ** 2)
+
+    graph, _, result = build(model, BUILDERS["replicated"]("copy"))
+    names = {op.name for op in graph.get_operations()}
+    made = [name for name in names if name.startswith("tower1/")]
+    missing = {name for name in made if name.replace("tower1", "tower2") not in names}
+    initial = {name for name in made if "/Initializer/" in name and not name.startswith("tower1/v/Initializer/")}
+    assert missing == initial | {name for name in made if name.endswith("/VarIsInitializedOp")}
+    assert len(missing) > 20
+    second, third = ({v.op.name.partition("/")[2]: v for v in t.recorder.variables} for t in result.towers[1:3])
+    assert not hasattr(third["w"], "_is_initialized_op")
+    with graph.as_default(), cpu_session(graph, num_cpus=4) as session:
+        assert third["w"].initial_value is second["w"].initial_value
+        assert third["v"].initial_value.op.name.startswith("tower2/v/Initializer/")
+        session.run([third["w"].initializer, second["w"].initializer])
+        np.testing.assert_array_equal(*session.run([second["w"], third["w"]]))
+        third["w"].load(np.ones([4, 5]), session)
+        assert session.run(third["w"]).sum() == 20
+        assert session.run(tf.is_variable_initialized(third["w"]))
 
 
 def test_copies_train_as_built_towers_do():

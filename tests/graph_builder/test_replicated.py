@@ -136,7 +136,7 @@ def test_updates_that_are_copied_are_those_that_are_built(kind):
             SyncMultiGPUReplicatedBuilder(4, tower_building=how).build(grad_fn, lambda o=optimizer: o)
             if kind == "loss scale":
                 optimizer._loss_scale.update()
-            graphs.append(described(graph))
+            graphs.append(described(graph, copies_are_set=True))
     assert graphs[0]["nodes"] == graphs[1]["nodes"]
     assert graphs[0] == graphs[1]
 

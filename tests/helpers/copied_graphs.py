@@ -1,5 +1,6 @@
 """Whether a graph with copies of towers is the one that is built: the same in all but the order of operations."""
 
+import re
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -10,6 +11,8 @@ from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.tower_func import TowerFunc
 
 SIGNATURE = (tf.TensorSpec([None, 4], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "y"))
+
+_OF_A_COPY = re.compile(r"tower([2-9]|\d\d+)/")
 
 
 def build(model: Any, builder: Any) -> tuple[tf.Graph, TowerFunc, Any]:
@@ -27,18 +30,36 @@ def build(model: Any, builder: Any) -> tuple[tf.Graph, TowerFunc, Any]:
         return graph, tower_func, builder.build(grad_fn, lambda: optimizer)
 
 
-def described(graph: tf.Graph) -> dict[str, Any]:
+def described(graph: tf.Graph, copies_are_set: bool = False) -> dict[str, Any]:
     """Return what there is to know of a graph by names: nodes, collections and names that are taken.
 
     The names of operations count as taken, which TensorFlow forgets of an optimizer's slots.
+
+    Args:
+        graph: the graph.
+        copies_are_set: leave out what gives the variables of the third tower and all that follow their first values.
     """
     graph_def = graph.as_graph_def()
+    if copies_are_set:
+        _leave_out_first_values(graph_def)
     functions = {function.signature.name for function in graph_def.library.function}
     nodes = {node.name: _described(node, functions) for node in graph_def.node}
     keys = [key for key in graph.get_all_collection_keys() if isinstance(key, str)]
     items = {key: [getattr(item, "name", item) for item in graph.get_collection(key)] for key in keys}
     names = dict.fromkeys((name.lower() for name in nodes), 1) | names_in_use(graph)
     return {"nodes": nodes, "collections": items, "names": names}
+
+
+def _leave_out_first_values(graph_def: tf.GraphDef) -> None:
+    variables = {node.name for node in graph_def.node if node.op == "VarHandleOp" and _OF_A_COPY.match(node.name)}
+    initial = [f"{name}/{part}/" for name in variables for part in ("Initializer", "IsInitialized")]
+    kept = [node for node in graph_def.node if not any(scope in node.name for scope in initial)]
+    for node in kept:
+        if node.name.removesuffix("/Assign") in variables:
+            del node.input[1:]
+    nodes = [tf.NodeDef.FromString(node.SerializeToString()) for node in kept]
+    del graph_def.node[:]
+    graph_def.node.extend(nodes)
 
 
 def _described(node: tf.NodeDef, functions: set[str]) -> Any:

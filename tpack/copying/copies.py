@@ -23,6 +23,7 @@ from tpack.copying.regions import (
     is_variable,
     tensor_leaves,
     variable_leaves,
+    without_first_values,
 )
 from tpack.tower.context import TowerContext
 from tpack.tower.keras_values import gives_value, is_keras_loaded
@@ -38,12 +39,17 @@ class Copier:
     Args:
         region: what was built in it.
         likeness: how the copies differ from it.
+        with_first_values: whether the variables of a copy get operations that give them their first values. Without,
+            an initialiser, where one is run all the same, sets a copy to the first value of the second tower's.
 
     Raises:
         NotAlike: It returned, collected or made something that cannot be copied.
     """
 
-    def __init__(self, region: Region, likeness: Likeness) -> None:
+    def __init__(self, region: Region, likeness: Likeness, with_first_values: bool = True) -> None:
+        _check_region(region)
+        if not with_first_values:
+            region = without_first_values(region)
         self._region = region
         self._like = likeness
         self._external = external_inputs(region.nodes)
@@ -51,7 +57,6 @@ class Copier:
         self._texts: defaultdict[str, list[str]] = defaultdict(list)
         for name, key in sorted(likeness.texts):
             self._texts[name].append(key)
-        _check_region(region)
 
     @property
     def output(self) -> Any:
@@ -265,6 +270,9 @@ class TowerCopy:
         other: tf.Variable = object.__new__(type(variable))
         # TensorFlow's bookkeeping of checkpoints is made anew where it is needed.
         vars(other).update({k: self._attribute(v) for k, v in vars(variable).items() if not k.startswith("_self_")})
+        question = getattr(variable, "_is_initialized_op", None)
+        if question is not None and question.op not in self._region:
+            del other._is_initialized_op  # That of the second tower, which would answer for another variable.
         return other
 
     def _attribute(self, value: Any) -> Any:

@@ -1,7 +1,8 @@
 """What one call of a function built in a tower: operations, variables, names and items of collections."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,31 @@ def device_here(tower: TowerContext) -> str:
 def chooses_devices(tower: TowerContext) -> bool:
     """Tell whether the devices of a tower's variables are chosen by a function, out of several."""
     return callable(tower.device) and len(getattr(tower.device, "ps_devices", ("", ""))) > 1
+
+
+def without_first_values(region: Region) -> Region:
+    """Return what was built, less what gives its variables their first values and tells whether they have one.
+
+    That is a third of the operations of a convolutional network with its updates. A first value that something else
+    uses, too, stays.
+    """
+    variables = {node.name for node in region.nodes.values() if is_variable(node)}
+    assignments = {f"{name}/Assign" for name in variables}
+    uses = Counter(leaf.op.name for leaf in tensor_leaves([region.output, region.collections]))
+    for node in region.nodes.values():
+        if node.name not in assignments:
+            uses.update(map(op_of_input, node.input))
+    kept = dict(region.nodes)
+    for name in reversed(region.nodes):
+        if uses[name] == 0 and _serves_first_values(region.nodes[name], variables):
+            uses.subtract(map(op_of_input, kept.pop(name).input))
+    return replace(region, nodes=kept, ops=[op for op in region.ops if op.name in kept])
+
+
+def _serves_first_values(node: tf.NodeDef, variables: Container[str]) -> bool:
+    """Tell whether TensorFlow made a node together with a variable, for nothing but its first value."""
+    variable, found, _ = node.name.rpartition("/Initializer/")
+    return node.op == "VarIsInitializedOp" or (bool(found) and variable in variables)
 
 
 def is_variable(node: tf.NodeDef) -> bool:

@@ -76,7 +76,11 @@ def alike_in_towers(func: Callable[..., Any], *args: Any) -> Any:
 
 @check_arguments
 def call_in_alike_towers(
-    contexts: Sequence[TowerContext], func: Callable[[], T], tower_building: TowerBuilding = "auto"
+    contexts: Sequence[TowerContext],
+    func: Callable[[], T],
+    tower_building: TowerBuilding = "auto",
+    *,
+    copies_are_set: bool = False,
 ) -> list[T]:
     """Call a function once in each of K towers, or copy what it has built in the second one into those that follow.
 
@@ -86,6 +90,8 @@ def call_in_alike_towers(
         tower_building: how the third tower and all that follow come about: ``"auto"`` copies what the second one is
             where that is sure to be the same, see `alike_in_towers`, ``"copy"`` raises where it is not, and ``"build"``
             calls the function for each.
+        copies_are_set: whether something else gives the variables of copied towers their first values, so that what
+            would give them these, and would never run, is left out.
 
     Returns:
         What the function returned in each tower, or would have returned.
@@ -96,7 +102,8 @@ def call_in_alike_towers(
         GraphBuildError: Copies are wanted, and cannot be made.
         Exception: What `call_in_towers` raises.
     """
-    copies = TowerCopies(contexts, check_tower_building("call_in_alike_towers", tower_building))
+    building = check_tower_building("call_in_alike_towers", tower_building)
+    copies = TowerCopies(contexts, building, copies_are_set=copies_are_set)
     try:
         return call_in_towers(contexts, partial(alike_in_towers, func))
     finally:
@@ -109,6 +116,8 @@ def call_in_alike_left_towers(
     func: Callable[..., T],
     tower_args: Sequence[Any],
     tower_building: TowerBuilding = "auto",
+    *,
+    copies_are_set: bool = False,
 ) -> list[T]:
     """Call a function that updates towers once for each of K, or copy what it has built for the second one.
 
@@ -119,6 +128,7 @@ def call_in_alike_left_towers(
         func: is called with the arguments of one tower.
         tower_args: K structures of tensors and variables, of one tower each.
         tower_building: as for `call_in_alike_towers`.
+        copies_are_set: as for `call_in_alike_towers`.
 
     Returns:
         What the function returned for each tower, or would have returned.
@@ -130,7 +140,7 @@ def call_in_alike_left_towers(
         Exception: What the function raises.
     """
     building = check_tower_building("call_in_alike_left_towers", tower_building)
-    copies = TowerCopies(contexts, building, what="what updates a tower")
+    copies = TowerCopies(contexts, building, what="what updates a tower", copies_are_set=copies_are_set)
     outputs = []
     try:
         for context, args in zip(contexts, tower_args, strict=True):
@@ -153,13 +163,20 @@ class TowerCopies:
         contexts: the towers.
         building: whether they are copied.
         what: what is copied, for messages.
+        copies_are_set: as for `call_in_alike_towers`.
     """
 
     def __init__(
-        self, contexts: Sequence[TowerContext], building: TowerBuilding, *, what: str = "the tower function"
+        self,
+        contexts: Sequence[TowerContext],
+        building: TowerBuilding,
+        *,
+        what: str = "the tower function",
+        copies_are_set: bool = False,
     ) -> None:
         self._building = building
         self._what = what
+        self._copies_are_set = copies_are_set
         # Calls are told by their numbers, those inside of others by the numbers of these before.
         self._parts: dict[tuple[int, ...], _Part] = {}
         self._open: list[tuple[int, ...]] = [()] * len(contexts)
@@ -179,7 +196,7 @@ class TowerCopies:
         call = (*around, self._num_calls[index][around])
         self._num_calls[index][around] += 1
         if index == 0:
-            self._parts[call] = _Part(self._building, self._what)
+            self._parts[call] = _Part(self._building, self._what, self._copies_are_set)
             if around:
                 self._parts[around].leave_to_inner()
         part = self._parts.get(call)
@@ -195,9 +212,10 @@ class TowerCopies:
 class _Part:
     """What one call of `alike_in_towers` builds in each tower."""
 
-    def __init__(self, building: TowerBuilding, what: str) -> None:
+    def __init__(self, building: TowerBuilding, what: str, copies_are_set: bool) -> None:
         self._building = building
         self._what = what
+        self._copies_are_set = copies_are_set
         self._first: Region | None = None
         self._copier: Copier | None = None
         self._state: PythonState | None = None
@@ -244,7 +262,7 @@ class _Part:
         first, self._first = self._first, None
         if first is not None and self._state is not None:
             self._state.note_changes(func for func, _ in region.repeated)
-            self._copier = Copier(region, compare(first, region))
+            self._copier = Copier(region, compare(first, region), not self._copies_are_set)
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
