@@ -1,4 +1,5 @@
 import importlib.util
+import sys
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -8,7 +9,7 @@ from tpack.cli import reduce
 from tpack.cli.main import main
 from tpack.cli.reduce import _MODELS, _resnet50_shapes
 from tpack.reduction.algorithms.one_device import RoundRobinReducer
-from tpack.reduction.choose import by_measurement
+from tpack.reduction.choose import by_measurement, measuring_process
 from tpack.reduction.choose.by_measurement import MeasuredChoice
 from tpack.reduction.choose.candidates import PACKINGS
 from tpack.reduction.choose.measure import LIKELY_CANDIDATES, Measurement
@@ -123,3 +124,58 @@ def test_shapes_are_those_of_the_model(graph):
 def test_resnet50_has_161_gradients_of_25_million_elements():
     sizes = [tf.TensorShape(shape).num_elements() for shape in _MODELS["resnet50"]()]
     assert (len(sizes), sum(sizes)) == (161, 25557032)
+
+
+@pytest.fixture
+def own_module(monkeypatch, tmp_path):
+    """A module of the user's own, in the directory where the command runs."""
+    source = (
+        "from tpack.reduction import ReducerWrapper, RoundRobinReducer\n"
+        "class Half(ReducerWrapper):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(RoundRobinReducer(), 'half')\n"
+        "    def reduce_dense(self, columns, op):\n"
+        "        return super().reduce_dense([[grad / 2 for grad in column] for column in columns], op)\n"
+        "def exact():\n"
+        "    return RoundRobinReducer()\n"
+        "def needs(rate):\n"
+        "    return rate\n"
+        "def number():\n"
+        "    return 5\n"
+    )
+    (tmp_path / "own_module.py").write_text(source, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    yield
+    sys.modules.pop("own_module", None)
+
+
+def test_a_reducer_of_the_users_own_stands_in_the_table(own_module, monkeypatch, capsys):
+    def measure_here(name, workload, options):
+        request = {"candidate": name, "workload": workload.as_json(), "steps": options.steps, "rounds": options.rounds}
+        return measuring_process.answer({**request, "session_config": options.config_digits})
+
+    monkeypatch.setattr(by_measurement, "measure_candidate", measure_here)
+    arguments = ["--towers", "2", "--shapes", "20x5,5", "--steps", "1", "--candidates", "one_device"]
+    assert main(["reduce", *arguments, "--reducer", "own_module:Half", "--reducer", "own_module:exact"]) == 0
+    printed = capsys.readouterr().out
+    rows = {line.split()[0]: line for line in printed.splitlines() if line}
+    assert rows["own_module:Half"].split()[-1] == "50%"
+    assert "%" not in rows["own_module:exact"]
+    assert "the fastest of the 2 that give right values" in printed
+    assert "The choice is half" not in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("own_module", "wanted a reducer of your own as module:Class, got 'own_module'"),
+        ("own_modul:Half", "'own_modul:Half' cannot be found: No module named 'own_modul'"),
+        ("own_module:Halves", "module 'own_module' has no attribute 'Halves'"),
+        ("own_module:needs", "cannot be made without arguments"),
+        ("own_module:number", "wanted 'own_module:number' to give a tpack.reduction.Reducer, got int"),
+    ],
+)
+def test_reducers_that_cannot_be_found_are_refused(own_module, capsys, name, message):
+    assert main(["reduce", "--towers", "2", "--shapes", "3", "--reducer", name]) == 2
+    assert message in capsys.readouterr().err

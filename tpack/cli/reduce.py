@@ -6,8 +6,12 @@ gradients is imported when the command runs: it needs TensorFlow, and reading th
 
 import argparse
 import importlib
+import os
+import sys
+from collections.abc import Sequence
 from typing import TypeAlias
 
+from tpack.cli.gradient_shapes import gradients_of_script
 from tpack.errors import ConfigError
 
 # The names that `tpack.reduction` has, written here once more for help to show; a test holds these to those.
@@ -60,7 +64,19 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     gradients = parser.add_mutually_exclusive_group()
     gradients.add_argument("--model", choices=sorted(_MODELS), help=f"whose gradients (default: {_MODEL})")
     gradients.add_argument("--shapes", type=_shapes, help="shapes instead of a model, such as 784x10,10")
-    parser.add_argument("--dtype", choices=_DTYPES, default="float32", help="of the gradients (default: %(default)s)")
+    gradients.add_argument(
+        "--script",
+        help="a training script and its arguments, such as 'train.py --batch 64': it is run until its first tower is "
+        "built, and the gradients are those of its model",
+    )
+    parser.add_argument("--dtype", choices=_DTYPES, help="of the gradients (default: float32, or the script's)")
+    parser.add_argument(
+        "--reducer",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="a reducer of your own, beside tpack's in the table; may be given several times",
+    )
     parser.add_argument("--steps", type=int, default=5, help="steps a round (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts (default: %(default)s)")
     parser.add_argument(
@@ -92,15 +108,40 @@ def run(options: argparse.Namespace) -> str:
     """
     by_measurement = importlib.import_module("tpack.reduction.choose.by_measurement")
     measure = importlib.import_module("tpack.reduction.choose.measure")
-    shapes = options.shapes or _MODELS[options.model or _MODEL]()
     devices = importlib.import_module("tpack.tower.devices").resolve_devices(options.towers)
     if len(devices) < 2:
         raise ConfigError("wanted two towers or more: the gradients of one tower need no reduction")
-    measuring = measure.MeasuringOptions(options.candidates, options.steps, options.rounds, options.timeout)
-    cache = by_measurement.ChoiceCache(is_write_only=options.again)
-    chosen = by_measurement.choose_by_measurement(devices, shapes, options.dtype, options=measuring, cache=cache)
+    _check_reducers(options.reducer)
+    shapes, dtypes, note = _gradients(options)
+    candidates = (*options.candidates, *options.reducer)
+    measuring = measure.MeasuringOptions(candidates, options.steps, options.rounds, options.timeout)
+    # A user's reducer may have been changed since it was measured.
+    cache = by_measurement.ChoiceCache(is_write_only=options.again or bool(options.reducer))
+    chosen = by_measurement.choose_by_measurement(devices, shapes, dtypes, options=measuring, cache=cache)
     table = measure.format_table(chosen.rows)
-    return f"{table}\n\nThe choice is {chosen.reducer.name}: {chosen.reason}.\n"
+    return f"{note}{table}\n\nThe choice is {chosen.reducer.name}: {chosen.reason}.\n"
+
+
+def _check_reducers(names: Sequence[str]) -> None:
+    """Find the user's reducers, from the directory where the command runs, before anything is measured."""
+    if not names:
+        return
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    load_reducer = importlib.import_module("tpack.reduction.choose.candidates").load_reducer
+    for name in names:
+        load_reducer(name.partition("+")[0])
+
+
+def _gradients(options: argparse.Namespace) -> tuple[Sequence[_Shape], str | Sequence[str], str]:
+    """Return the shapes and dtypes of the gradients, and what there is to say about them."""
+    dtype = options.dtype or "float32"
+    if options.script is None:
+        return options.shapes or _MODELS[options.model or _MODEL](), dtype, ""
+    found = gradients_of_script(options.script, timeout_secs=options.timeout)
+    dtypes = [options.dtype or own for own in found.dtypes]
+    sparse = f", and {found.num_sparse} sparse ones, which are not measured" if found.num_sparse else ""
+    return found.shapes, dtypes, f"The gradients are {len(found.shapes)} dense ones of {options.script}{sparse}.\n\n"
 
 
 def _towers(text: str) -> int | list[int]:

@@ -64,9 +64,9 @@ def test_every_dtype_can_be_measured(dtype):
 
 
 def test_a_wrong_result_is_not_timed():
-    with pytest.raises(ReductionError, match="gradient 1 of tower 2 is not 3 everywhere"):
+    with pytest.raises(ReductionError, match="a wrong result: a gradient is off by 33%"):
         measure(WrongInOneTower(), 3)
-    with pytest.raises(ReductionError, match="gradient 0 of tower 0 is not 1.5 everywhere"):
+    with pytest.raises(ReductionError, match="a wrong result: a gradient is off by"):
         measure(IdentityReducer(), 2)
 
 

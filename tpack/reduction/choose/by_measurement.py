@@ -213,12 +213,14 @@ def _with_config(options: MeasuringOptions, session_config: tf.ConfigProto | Non
 
 def _fastest(workload: Workload, rows: Sequence[Measurement], *, is_cached: bool) -> MeasuredChoice:
     ordered = sorted_rows(rows)
-    if not ordered or ordered[0].error:
+    exact = [row for row in ordered if not row.deviation]
+    if not exact or exact[0].error:
         return _unmeasured(workload, f"none of {len(ordered)} candidates could be measured", ordered)
-    best = ordered[0]
+    best = exact[0]
     when = "an earlier measurement" if is_cached else "a measurement"
-    reason = f"{best.name} is the fastest of {len(ordered)} in {when}, {best.median_secs * 1e3:.1f} ms a step"
-    second = ordered[1:2]
+    among = f"{len(exact)}" if len(exact) == len(ordered) else f"the {len(exact)} that give right values"
+    reason = f"{best.name} is the fastest of {among} in {when}, {best.median_secs * 1e3:.1f} ms a step"
+    second = exact[1:2]
     if second and not second[0].error:
         reason += f", before {second[0].name} with {second[0].median_secs * 1e3:.1f} ms"
     return MeasuredChoice(make_candidate(best.name, workload.devices), reason, ordered, is_cached)

@@ -5,6 +5,7 @@ down a second time here: each algorithm is tried on tiny gradients in a graph th
 decide.
 """
 
+import importlib
 from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -32,7 +33,8 @@ def make_candidate(name: str, devices: Sequence[str]) -> Reducer:
     """Return the reducer that a candidate's name stands for.
 
     Args:
-        name: ``"algorithm"`` or ``"algorithm+packing"``.
+        name: ``"algorithm"`` or ``"algorithm+packing"``; with ``"module:Class"`` as the algorithm, a reducer of the
+            user's own.
         devices: the device of each tower.
 
     Returns:
@@ -43,8 +45,43 @@ def make_candidate(name: str, devices: Sequence[str]) -> Reducer:
         ReductionError: The algorithm cannot serve this number of towers.
     """
     algorithm, packing = _parse(name)
-    inner = make_reducer(algorithm, devices)
+    inner = load_reducer(algorithm) if is_of_user(name) else make_reducer(algorithm, devices)
     return _PACKINGS[packing](inner) if packing else inner
+
+
+def is_of_user(name: str) -> bool:
+    """Tell whether a candidate is a reducer of the user's own, written ``"module:Class"``."""
+    return ":" in name
+
+
+def load_reducer(name: str) -> Reducer:
+    """Return the reducer that ``"module:Class"`` stands for.
+
+    Args:
+        name: a module that can be imported, and in it a class that needs no arguments, a function that returns a
+            reducer, or a reducer.
+
+    Raises:
+        ConfigError: There is no such module or name in it, or it gives no `Reducer`.
+    """
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute.isidentifier():
+        raise ConfigError(f"wanted a reducer of your own as module:Class, got {name!r}")
+    try:
+        made = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{name!r} cannot be found: {error}") from error
+    if not isinstance(made, Reducer):
+        try:
+            made = made()
+        except TypeError as error:
+            raise ConfigError(
+                f"{name!r} cannot be made without arguments ({error}): give them defaults, or name a function that "
+                "returns the reducer"
+            ) from error
+    if not isinstance(made, Reducer):
+        raise ConfigError(f"wanted {name!r} to give a tpack.reduction.Reducer, got {type(made).__name__}")
+    return made
 
 
 def refusals(names: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]) -> dict[str, str]:
@@ -63,7 +100,9 @@ def refusals(names: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]
     """
     if len(set(names)) < len(names):
         raise ConfigError(f"wanted different candidates, got {', '.join(names)}")
-    reasons = {name: _refusal(name, devices, sorted(set(dtypes))) for name in names}
+    # What a user's reducer raises is told by the process that measures it, whatever it is.
+    ours = [name for name in names if not is_of_user(name)]
+    reasons = {name: _refusal(name, devices, sorted(set(dtypes))) for name in ours}
     return {name: reason for name, reason in reasons.items() if reason}
 
 

@@ -37,7 +37,7 @@ LIKELY_CANDIDATES = (
 )
 """Those that are the fastest on some machine. Each costs the start of a process, so the hopeless are not among them."""
 
-_HEADERS = ("reducer", "ms a step", "over the best", "graph ops", "build s", "MB a device", "hops", "error")
+_HEADERS = ("reducer", "ms a step", "over the best", "graph ops", "build s", "MB a device", "hops", "off by", "error")
 
 DTypeLike: TypeAlias = tf.DType | str
 """What TensorFlow takes as a dtype."""
@@ -167,6 +167,8 @@ class Measurement:
         bytes_per_device: bytes that the busiest device sends or receives in one step.
         hops: copies between devices that have to happen one after the other.
         error: what went wrong; empty if nothing did.
+        deviation: how far a gradient of the first step that a user's reducer gives is from the right one at most, over
+            the largest right entry. One of tpack's that is wrong at all has an error.
     """
 
     name: str
@@ -176,6 +178,7 @@ class Measurement:
     bytes_per_device: float = 0.0
     hops: int = 0
     error: str = ""
+    deviation: float = 0.0
 
     @property
     def median_secs(self) -> float:
@@ -259,9 +262,10 @@ def format_table(rows: Sequence[Measurement]) -> str:
     """Return a table of the rows, the fastest first. One with an error has no numbers."""
     ordered = sorted_rows(rows)
     best = ordered[0].median_secs if ordered else 0.0
-    columns = len(_HEADERS) if any(row.error for row in rows) else len(_HEADERS) - 1
-    lines = [_cells(row, best)[:columns] for row in ordered]
-    return tabulate(lines, headers=_HEADERS[:columns], floatfmt=".2f")
+    told = {"off by": any(row.deviation for row in rows), "error": any(row.error for row in rows)}
+    columns = [n for n, header in enumerate(_HEADERS) if told.get(header, True)]
+    lines = [[_cells(row, best)[n] for n in columns] for row in ordered]
+    return tabulate(lines, headers=[_HEADERS[n] for n in columns], floatfmt=".2f")
 
 
 def _cells(row: Measurement, best: float) -> tuple[object, ...]:
@@ -269,4 +273,5 @@ def _cells(row: Measurement, best: float) -> tuple[object, ...]:
         return (row.name, *[None] * (len(_HEADERS) - 2), row.error)
     milliseconds, moved = row.median_secs * 1e3, row.bytes_per_device / MEGABYTE
     ratio = row.median_secs / best if best else 1.0
-    return (row.name, milliseconds, ratio, row.graph_ops, row.build_secs, moved, row.hops, row.error)
+    off_by = f"{row.deviation:.0%}" if row.deviation else ""
+    return (row.name, milliseconds, ratio, row.graph_ops, row.build_secs, moved, row.hops, off_by, row.error)
