@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from tpack.cli import cluster, inspect, launch, plot, reduce
+from tpack.cli import cluster, doctor, inspect, launch, plot, reduce, watch
 from tpack.errors import ConfigError, TpackError
 from tpack.utils.argument_types import check_arguments
 from tpack.version import __version__
@@ -59,10 +59,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tpack {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     cluster.add_command(commands)
+    doctor.add_command(commands)
     inspect.add_command(commands)
     launch.add_command(commands)
     plot.add_command(commands)
     reduce.add_command(commands)
+    watch.add_command(commands)
     return parser
 
 

@@ -1,0 +1,64 @@
+"""The block for a bug report, from an installation that works and from ones that do not."""
+
+import os
+import subprocess
+
+import pytest
+import tensorflow as tf
+
+from tpack.cli import doctor
+from tpack.cli.main import main
+from tpack.version import __version__
+
+
+def test_an_installation_that_works_is_told(monkeypatch, capsys):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "1")
+    monkeypatch.setenv("TPACK_SECRET", "hidden")
+    monkeypatch.setenv("UNRELATED", "unrelated")
+    assert main(["doctor"]) == 0
+    printed, errors = capsys.readouterr()
+    words = " ".join(printed.split())
+    for told in (f"tpack {__version__}", f"TensorFlow {tf.version.VERSION}", "Devices: CPU:0", "GiB of it available"):
+        assert told in words
+    assert "TF_CPP_MIN_LOG_LEVEL 1" in words
+    assert "TPACK_SECRET (not shown)" in words
+    assert "hidden" not in words
+    assert "UNRELATED" not in words
+    assert printed.startswith("```\n")
+    assert printed.endswith("\n```\n")
+    assert errors == ""
+
+
+def broken(command, **_):
+    return subprocess.CompletedProcess(command, 1, "", "Traceback\nImportError: libcudart.so is missing\n")
+
+
+def hanging(command, *, timeout, **_):
+    raise subprocess.TimeoutExpired(command, timeout)
+
+
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [
+        (broken, "it cannot be loaded, exit code 1: ImportError: libcudart.so is missing"),
+        (hanging, "loading it took more than 7 s (--timeout)"),
+    ],
+)
+def test_an_installation_that_does_not_is_told_too(monkeypatch, capsys, run, told):
+    monkeypatch.setattr(doctor.subprocess, "run", run)
+    assert main(["doctor", "--timeout", "7"]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"TensorFlow {told}" in printed
+    assert f"tensorflow {tf.version.VERSION}" in printed
+    assert "GiB of it available" in printed
+
+
+@pytest.mark.parametrize(("exit_code", "told"), [(0, "GPU0 X NV18"), (3, "nvidia-smi ended with exit code 3")])
+def test_links_are_those_that_the_driver_tells(monkeypatch, tmp_path, capsys, exit_code, told):
+    command = tmp_path / "nvidia-smi"
+    command.write_text(f"#!/bin/sh\nprintf '\\033[4mGPU0\\033[0m X NV18\\n'\nexit {exit_code}\n", encoding="utf-8")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(doctor, "_ask_tensorflow", lambda _: ("told", ""))
+    assert main(["doctor"]) == 0
+    assert told in capsys.readouterr().out

@@ -1,0 +1,123 @@
+"""``tpack doctor``: versions, devices, links, memory and settings, as one block for a bug report.
+
+TensorFlow is loaded in a process of its own with a time limit: an installation that fails or hangs is what many reports
+are about, and is told like everything else.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+from tabulate import tabulate
+
+from tpack.version import __version__
+
+_TOLD_BY_TENSORFLOW = """
+import tensorflow as tf
+from tpack.tfutils.collect_env import collect_env_info
+devices = ", ".join(device.name.removeprefix("/physical_device:") for device in tf.config.list_physical_devices())
+print("<tpack>")
+print(collect_env_info())
+print("Devices: " + devices)
+"""
+_MARK = "<tpack>\n"
+_LINKS_SECS = 20.0
+_THAT_MATTER = re.compile(
+    # Variables of Terraform begin as those of TensorFlow do.
+    r"(CUDA|CUDNN|GLOO|KMP|MALLOC|MKL|NCCL|NVIDIA|OMP|OPENBLAS|RAY|SLURM|TF(?!_CLI|_VAR)|TPACK|XLA)_\w+|KERAS_BACKEND|LD_PRELOAD|"
+    "LD_LIBRARY_PATH|PYTHONPATH|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|TF_CONFIG"
+)
+_SECRET = re.compile("SECRET|TOKEN|KEY|PASS|CREDENTIAL")
+
+
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser's sub-commands."""
+    parser = commands.add_parser(
+        "doctor",
+        help="print what a bug report needs",
+        description="Print versions, devices, links between GPUs, memory and environment variables, for a bug report.",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, help="seconds for loading TensorFlow (default: %(default)s)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the block.
+
+    Args:
+        options: those that `add_command` defines.
+
+    Returns:
+        The exit code: 0, or 1 if TensorFlow cannot be loaded.
+    """
+    told, failure = _ask_tensorflow(options.timeout)
+    parts = [told or _without_tensorflow(failure), tabulate(_memory(), tablefmt="plain"), *_links()]
+    settings = [(name, os.environ[name]) for name in sorted(os.environ) if _THAT_MATTER.fullmatch(name)]
+    shown = [(name, "(not shown)" if _SECRET.search(name) else value) for name, value in settings]
+    parts.append(tabulate(shown, tablefmt="plain", disable_numparse=True) or "No environment variable that matters.")
+    sys.stdout.write("\n\n".join(["```", *parts, "```"]).replace("```\n\n", "```\n").replace("\n\n```", "\n```") + "\n")
+    return 1 if failure else 0
+
+
+def _ask_tensorflow(timeout_secs: float) -> tuple[str, str]:
+    """Return what a process tells that loads TensorFlow, and what went wrong there; one of them is empty."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _TOLD_BY_TENSORFLOW],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_secs,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "", f"loading it took more than {timeout_secs:g} s (--timeout)"
+    if done.returncode == 0 and _MARK in done.stdout:
+        return done.stdout.split(_MARK, 1)[1].strip(), ""
+    last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    return "", f"it cannot be loaded, exit code {done.returncode}: {last}"
+
+
+def _without_tensorflow(failure: str) -> str:
+    """Return what is known of the installation without loading it."""
+    rows = [("tpack", __version__), ("Python", sys.version.replace("\n", "")), ("Platform", platform.platform())]
+    for package in ("tensorflow", "numpy", "keras", "protobuf"):
+        try:
+            rows.append((package, importlib.metadata.version(package)))
+        except importlib.metadata.PackageNotFoundError:
+            rows.append((package, "not installed"))
+    return tabulate([*rows, ("TensorFlow", failure)], tablefmt="plain", disable_numparse=True)
+
+
+def _memory() -> Iterator[tuple[str, str]]:
+    memory = psutil.virtual_memory()
+    yield "Memory", f"{memory.total / 2**30:.1f} GiB, {memory.available / 2**30:.1f} GiB of it available"
+    if os.path.isdir("/dev/shm"):
+        shared = shutil.disk_usage("/dev/shm")
+        yield "/dev/shm", f"{shared.total / 2**30:.1f} GiB, {shared.free / 2**30:.1f} GiB of it free"
+
+
+def _links() -> Iterator[str]:
+    """Yield the links between GPUs, as NVIDIA's command draws them, where there is one."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return
+    try:
+        done = subprocess.run([command, "topo", "-m"], capture_output=True, text=True, timeout=_LINKS_SECS, check=False)
+    except subprocess.TimeoutExpired:
+        yield f"The links between GPUs are not known: nvidia-smi took more than {_LINKS_SECS:g} s."
+        return
+    yield (
+        re.sub("\x1b\\[[0-9;]*m", "", done.stdout).strip()
+        if done.returncode == 0
+        else (f"The links between GPUs are not known: nvidia-smi ended with exit code {done.returncode}.")
+    )
