@@ -1,8 +1,11 @@
 """Everything about a run but the trainer, checked when it is written down; with the defaults of most runs."""
 
+import os
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.averages import MovingAverageSummary
@@ -22,10 +25,14 @@ from tpack.older_names.table import names_of
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
+from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_instance, check_instances
+from tpack.utils.rng import fix_rng_seed
 
 __getattr__ = names_of(__name__)
+
+_LARGEST_SEED = 2**32 - 1
 
 
 @check_arguments
@@ -53,14 +60,22 @@ class TrainConfig:
         steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.calls`.
         batch_size: how many examples a step takes, over all towers, where ``dataflow`` has examples; None where each
             of its points is what one tower takes in a step.
+        log_dir: the directory of the run, for its log, statistics and checkpoints, set right here by
+            `tpack.utils.logger.set_logger_dir`: what a former run left there is moved aside, and kept by an
+            `AutoResumeTrainConfig`. None leaves it as the script has set it.
+        seed: what all random numbers begin with, from the start of training on; see `seed_everything`. None leaves
+            them as they are.
 
     Raises:
-        ConfigError: An argument is of the wrong type, two exclude each other, a callback is there twice, or
-            ``steps_per_epoch`` is not given and the data does not know its size.
+        ConfigError: An argument is of the wrong type, two exclude each other, a callback is there twice,
+            ``steps_per_epoch`` is not given and the data does not know its size, or ``log_dir`` cannot be used.
 
     Example:
-        TrainConfig(model=Model(), dataflow=(images, labels), batch_size=64, max_epoch=10)
+        TrainConfig(model=Model(), dataflow=(images, labels), batch_size=64, max_epoch=10, log_dir="train_log/mnist")
     """
+
+    # What becomes of what a former run has left in ``log_dir``.
+    _log_dir_action: str | None = None
 
     def __init__(
         self,
@@ -80,6 +95,8 @@ class TrainConfig:
         check_cost: bool = True,
         steps_per_call: int = 1,
         batch_size: int | None = None,
+        log_dir: str | os.PathLike[str] | None = None,
+        seed: int | None = None,
     ) -> None:
         for name, value, kind, wanted in (
             ("model", model, ModelDescBase, None),
@@ -118,8 +135,11 @@ class TrainConfig:
         self.callback_states: dict[str, Any] = {}
         # Where the workers of the run that is resumed were in the data, by rank.
         self.data_states: list[dict[str, Any]] = []
+        self.seed = None if seed is None else check_count(self, "seed", seed, 0, _LARGEST_SEED)
         if starting_epoch > max_epoch:
             raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")
+        if log_dir is not None:
+            logger.set_logger_dir(log_dir, action=self._log_dir_action)
 
     def fit_to_towers(self, num_towers: int) -> None:
         """Let an epoch be one pass of several towers over the data, unless ``steps_per_epoch`` was given.
@@ -141,6 +161,26 @@ class TrainConfig:
         flow = None if self.dataflow is None else type(self.dataflow).__name__
         name = self._given.name if self._given is not None else flow
         return f"{name} through {self.data}" if name else str(self.data)
+
+    def limit_steps(self, steps_per_epoch: int) -> None:
+        """Let an epoch have so many steps, whatever it had.
+
+        Args:
+            steps_per_epoch: at least one.
+        """
+        self.steps_per_epoch, self._steps_of_pass = steps_per_epoch, None
+        self.starting_step = min(self.starting_step, steps_per_epoch)
+
+    def repeat_batches(self, data: InputSource, num_towers: int) -> None:
+        """Take other data, of which an epoch is one pass unless ``steps_per_epoch`` was given.
+
+        Args:
+            data: they.
+            num_towers: K.
+        """
+        self.data = data
+        if self._steps_of_pass is not None:
+            self.limit_steps(data.steps_of_pass(num_towers))
 
     def start(self) -> dict[str, Any]:
         """Return where training begins, for workers that begin where this one does."""
@@ -167,6 +207,27 @@ class TrainConfig:
         except NotImplementedError as error:
             source = type(self.data if self.dataflow is None else self.dataflow).__name__
             raise ConfigError(f"steps_per_epoch must be given: {source} does not know its size") from error
+
+
+def seed_everything(seed: int, graph: tf.Graph, *, rank: int = 0) -> None:
+    """Let random numbers begin with a seed: those of Python, numpy, a graph and data flows.
+
+    Data flows draw from generators of their own (`tpack.utils.rng.get_rng`); those that are given out from now on, in
+    this process and in workers that are forked, follow from the seed, and differ by flow and worker. What draws in
+    processes of other libraries, or without a seed from the device, does not follow from it; and sums on GPUs may
+    differ in their last bits from run to run.
+
+    Args:
+        seed: from 0 to 2**32 - 1.
+        graph: its operations that are made from now on have seeds that follow from this one and their order.
+        rank: the number of this process among several, which draw different numbers in Python and the same in graphs.
+    """
+    own = int(np.random.SeedSequence([seed, rank]).generate_state(1)[0]) if rank else seed
+    random.seed(own)
+    np.random.seed(own)
+    fix_rng_seed(own)
+    with graph.as_default():
+        tf.set_random_seed(seed)
 
 
 def DEFAULT_CALLBACKS() -> list[Callback]:

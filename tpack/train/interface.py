@@ -4,15 +4,17 @@ from collections.abc import Sequence
 
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import FeedfreeInput, InputSource
+from tpack.input_source.repeated import RepeatedBatches
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import DummyConstantInput
 from tpack.older_names.trainers import with_cost_attribute
 from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.tfutils.step.step_seeds import begin_at_step
-from tpack.train.config import TrainConfig
+from tpack.train.config import TrainConfig, seed_everything
 from tpack.train.distributed import DistributedTrainer
 from tpack.train.interruption import ended_by_signals
 from tpack.train.resume import resume_data, share_data
+from tpack.train.shorter import ShorterRun
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
@@ -20,7 +22,14 @@ from tpack.utils.checks import check_instance
 
 
 @check_arguments
-def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
+def launch_train_with_config(
+    config: TrainConfig,
+    trainer: SingleCostTrainer,
+    *,
+    fast_dev_run: bool | int = False,
+    overfit_batches: int | None = None,
+    limit_batches: float | None = None,
+) -> None:
     """Build the graph of ``config.model`` with ``trainer`` and train it.
 
     A DataFlow is fed through a `QueueInput`; with several GPUs, the batches of every source that needs no feed are
@@ -32,15 +41,24 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     Args:
         config: what is trained, and how.
         trainer: decides on which devices and how gradients are reduced.
+        fast_dev_run: try everything once: one epoch of a single step, or of so many, then all that comes at its end,
+            with as many batches in each evaluation. Nothing is saved: callbacks that save are left out, and all
+            monitors but the one that prints.
+        overfit_batches: all steps use the data of the first so many, over and over: a model that can learn brings the
+            cost on them down to nothing. Without ``steps_per_epoch`` they are an epoch. Evaluations are as they were.
+        limit_batches: an epoch has at most so many steps, and each evaluation at most so many batches; a fraction
+            such as 0.1 is one of what there is.
 
     Raises:
-        ConfigError: An argument is of the wrong type, or the config has no `ModelDesc`.
+        ConfigError: An argument is of the wrong type, the config has no `ModelDesc`, or a limit is too small or
+            large, or ``fast_dev_run`` is given with another one.
         KeyboardInterrupt: Ctrl-C; what was trained is saved.
         SystemExit: SIGTERM; what was trained is saved, and the exit code is 143.
 
     Example:
         launch_train_with_config(config, SyncMultiGPUTrainerReplicated(8))
     """
+    shorter = ShorterRun(fast_dev_run, overfit_batches, limit_batches)
     model = check_instance("launch_train_with_config", "config.model", config.model, ModelDesc)
     trainer.check_is_new()
     if isinstance(trainer, DistributedTrainer) and trainer.serves:
@@ -52,6 +70,9 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     config.fit_to_towers(len(devices))
     trainer.follow_chief(config)
     resume_data(config, trainer.peers)
+    shorter.apply(config, len(devices))
+    if config.seed is not None:
+        seed_everything(config.seed, trainer.graph, rank=0 if trainer.peers is None else trainer.peers.rank)
     logger.info(describe_run(config, trainer, len(devices)))
     with trainer.graph.as_default():
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)
@@ -60,6 +81,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     with ended_by_signals():
         trainer.begin_to_build()
         trainer.setup_graph(signature, _staged(config.data, devices), with_cost_attribute(model), model.get_optimizer)
+    trainer.model = model
+    trainer.register_callback(model.callbacks_for_training())
     with trainer.graph.as_default():
         describe_trainable_vars()
     trainer.resumed_states = config.callback_states
@@ -111,6 +134,7 @@ def describe_epoch(source: InputSource, num_towers: int, steps_per_epoch: int) -
 def _staged(source: InputSource, devices: Sequence[str]) -> InputSource:
     """Stage the batches on the devices if they are several GPUs, the source can be staged, and nobody did so yet."""
     gpus = [device for device in devices if "GPU" in device]
-    can_be_staged = isinstance(source, FeedfreeInput) and not isinstance(source, (StagingInput, DummyConstantInput))
+    has_own_way = isinstance(source, (StagingInput, DummyConstantInput, RepeatedBatches))
+    can_be_staged = isinstance(source, FeedfreeInput) and not has_own_way
     # Between CPU devices a batch is handed over without a copy, so staging would only cost.
     return StagingInput(source) if len(gpus) > 1 and can_be_staged else source

@@ -57,10 +57,10 @@ class AutoResumeTrainConfig(TrainConfig):
             training state nor a global step.
 
     Example:
-        logger.set_logger_dir("train_log/mnist", action="k")
-        config = AutoResumeTrainConfig(model=..., dataflow=..., callbacks=[ModelSaver()])
+        config = AutoResumeTrainConfig(model=..., dataflow=..., callbacks=[ModelSaver()], log_dir="train_log/mnist")
     """
 
+    _log_dir_action = "k"
     _resumed_step: int | None = None
     _finished_steps = 0
 
@@ -78,7 +78,7 @@ class AutoResumeTrainConfig(TrainConfig):
         directory = logger.get_logger_dir()
         if directory is None:
             raise ConfigError(
-                "AutoResumeTrainConfig resumes from the log directory, and none is set: call "
+                "AutoResumeTrainConfig resumes from the log directory, and none is set: give log_dir, or call "
                 "logger.set_logger_dir(directory, action='k') or logger.auto_set_dir(action='k') first"
             )
         # Nobody else may write there from now on, or what is read now would not be the last of it.

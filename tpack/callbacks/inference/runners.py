@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 from tqdm import tqdm
 
@@ -69,6 +70,7 @@ class InferenceRunnerBase(Callback):
         )
         self._input = input
         self._size = _known_size(self, input)
+        self._limit: float = 1.0
         self._hooks: list[Callback] = []
         self._input_callbacks = Callbacks([])
         self._fetches: list[list[list[tf.Tensor]]] = []
@@ -86,6 +88,19 @@ class InferenceRunnerBase(Callback):
         if self._trainer is not None:
             raise CallbackError(f"{self} was set up already: register hooks before training")
         self._hooks.append(HookToCallback(hook))
+
+    def limit_batches(self, limit: float) -> int:
+        """Evaluate the first batches only; before `setup_graph`.
+
+        Args:
+            limit: how many, in each worker that evaluates; a float is the fraction of those that there are.
+
+        Returns:
+            How many these are.
+        """
+        self._limit = limit
+        self._size = limited(self._input.size(), limit)
+        return self._size
 
     def _build_towers(self) -> list[TowerHandle]:
         """Set up nothing but the towers, each on inputs of its own."""
@@ -123,7 +138,7 @@ class InferenceRunnerBase(Callback):
         reason = f"{unmerged[0]} does not say how to merge" if unmerged else _split(self._input, peers)
         self._is_split = reason is None
         if self._is_split:
-            self._size = self._input.size()
+            self._size = limited(self._input.size(), self._limit)
         elif peers.rank > 0:
             self._size = 0
         else:
@@ -302,6 +317,18 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
             build_predict_tower(self._tower_func, self._input.get_input_tensors, name=name, device=device)
             for name, device in zip(names, self._devices, strict=True)
         ]
+
+
+def limited(count: int, limit: float) -> int:
+    """Return how many of so many a limit leaves.
+
+    Args:
+        count: how many there are.
+        limit: an integer is the most that are left, a float a fraction of all, of which at least one is left.
+    """
+    if isinstance(limit, (int, np.integer)):
+        return min(count, int(limit))
+    return max(min(count, 1), int(count * limit))
 
 
 def _tower_names(tower_func: TowerFunc, given: str | None, ends: Iterable[str]) -> list[str]:
