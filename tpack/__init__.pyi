@@ -9,6 +9,7 @@ from tpack import distribute as distribute
 from tpack import estimator as estimator
 from tpack import graph_builder as graph_builder
 from tpack import input_source as input_source
+from tpack import keras as keras
 from tpack import models as models
 from tpack import predict as predict
 from tpack import tfutils as tfutils
@@ -187,6 +188,8 @@ from tpack.input_source import TensorInput as TensorInput
 from tpack.input_source import TFDatasetInput as TFDatasetInput
 from tpack.input_source import ZMQInput as ZMQInput
 from tpack.input_source import remap_input_source as remap_input_source
+from tpack.keras import fit as fit
+from tpack.keras import KerasModel as KerasModel
 from tpack.models import AvgPooling as AvgPooling
 from tpack.models import BatchNorm as BatchNorm
 from tpack.models import BatchRenorm as BatchRenorm

@@ -7,6 +7,7 @@ packages offer beyond it stands in their own ``__all__``.
 GROUPS: dict[str, dict[str, str]] = {
     "Describe a model": {
         "graph_builder": "ModelDesc ModelDescBase",
+        "keras": "KerasModel",
         "tower": "TowerContext get_current_tower_context",
     },
     "Train it": {
@@ -14,6 +15,7 @@ GROUPS: dict[str, dict[str, str]] = {
             "AutoResumeTrainConfig DEFAULT_CALLBACKS DEFAULT_MONITORS StopTraining TrainConfig TrainLoop "
             "launch_train_with_config"
         ),
+        "keras": "fit",
     },
     "Trainers": {
         "train": (
