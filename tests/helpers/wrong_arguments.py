@@ -17,11 +17,13 @@ import types
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 import tpack
 from tpack.cluster.member import ClusterMember
+from tpack.compat import eager_mode
 from tpack.errors import TpackError
 from tpack.multi_worker.exchange import WorkerGroup
 from tpack.tower.context import TrainTowerContext
@@ -229,6 +231,13 @@ def outcome(case, member):
     return "accepted"
 
 
+def _keras_model():
+    with eager_mode():
+        model = keras.Sequential([keras.Input([4]), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    return model
+
+
 def _flow():
     return tpack.FakeData([[4, 4, 3], [4]], size=16, dtype=["uint8", "int32"], domain=[(0, 255), (0, 9)])
 
@@ -291,6 +300,18 @@ def _gradients():
 
 # What is right for a parameter of this name; "Class.name" comes before "name".
 RIGHT = {
+    "KerasModel.model": _keras_model,
+    "KerasModel.optimizer": lambda: "sgd",
+    "KerasModel.loss": lambda: "mse",
+    "KerasModel.metrics": lambda: ["mae"],
+    "KerasModel.input_signature": lambda: tf.TensorSpec([None, 4], tf.float32, "x"),
+    "KerasModel.target_signature": lambda: tf.TensorSpec([None, 1], tf.float32, "y"),
+    "fit.model": _keras_model,
+    "fit.data": lambda: (np.zeros([4, 4]), np.zeros([4, 1])),
+    "fit.validation_data": lambda: (np.zeros([4, 4]), np.zeros([4, 1])),
+    "fit.towers": lambda: 1,
+    "fit.epochs": lambda: 1,
+    "LARS.learning_rate": lambda: 0.1,
     "DataFromArrays.arrays": lambda: np.zeros([4, 2]),
     "MultiWorkerStrategyTrainer.strategy": lambda: tpack.CollectiveAllReduceStrategy(1),
     "ScaleWithWorkers.rule": lambda: "linear",

@@ -5,6 +5,7 @@ from typing import Any, overload
 
 import tensorflow.compat.v1 as tf
 
+from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.older_names.methods import MODEL_METHODS, take_older_methods
 from tpack.older_names.table import names_of
@@ -92,6 +93,10 @@ class ModelDescBase:
     def input_names(self) -> list[str]:
         """The names of the inputs."""
         return self.get_input_signature().names
+
+    def callbacks_for_training(self) -> Sequence[Callback]:
+        """Return callbacks that training needs because of the model; none unless a subclass has some."""
+        return ()
 
     training = _IsTraining()
     """Whether the tower that is being built is for training; a model may set an attribute of this name to its own."""

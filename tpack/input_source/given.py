@@ -14,6 +14,7 @@ from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.input_source.base import InputSource
 from tpack.input_source.dataset import TFDatasetInput
+from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.stream import samples_of
 from tpack.utils.argument_types import check_arguments
@@ -38,6 +39,7 @@ class GivenData:
             as a Hugging Face ``Dataset``, a PyTorch ``DataLoader`` or a grain loader.
         batch_size: how many examples a step takes, over all towers, where the data are examples. None where each is
             what one tower takes in a step.
+        is_once: the data are gone over once and in their own order, all of them, as for an evaluation.
 
     Attributes:
         source: the input source.
@@ -48,7 +50,8 @@ class GivenData:
         ConfigError: They are arrays, and there is no batch size; or they make batches themselves, and there is one.
     """
 
-    def __init__(self, data: Any, batch_size: int | None = None) -> None:
+    def __init__(self, data: Any, batch_size: int | None = None, *, is_once: bool = False) -> None:
+        self._is_once = is_once
         self._batch_size = None if batch_size is None else check_count(self, "batch_size", batch_size)
         # What makes the batches of a tower, if something here does.
         self._batches: BatchData | TFDatasetInput | None = None
@@ -77,15 +80,14 @@ class GivenData:
     def _source_of(self, data: Any) -> InputSource:
         makes_dataset = _is_function(data) and not _is_generator_function(data)
         if isinstance(data, tf.compat.v2.data.Dataset) or makes_dataset:
-            source = TFDatasetInput(data, batch_size=self._batch_size, repeat=True)
+            source = TFDatasetInput(data, batch_size=self._batch_size, repeat=not self._is_once)
             self._batches = source
             self.name = "a function" if makes_dataset else "a tf.data.Dataset"
             return source
         flow = self._flow_of(data)
-        if self._batch_size is None:
-            return QueueInput(flow)
-        self._batches = BatchData(flow, self._batch_size)
-        return QueueInput(self._batches)
+        if self._batch_size is not None:
+            flow = self._batches = BatchData(flow, self._batch_size, remainder=self._is_once)
+        return FeedInput(flow, infinite=False) if self._is_once else QueueInput(flow)
 
     def _flow_of(self, data: Any) -> DataFlow:
         own = samples_of(data)[0] if isinstance(data, DataFlow) else getattr(data, "batch_size", None)
@@ -103,9 +105,9 @@ class GivenData:
                     "takes, over all towers, by batch_size"
                 )
             self.name = "arrays"
-            return DataFromArrays(data)
+            return DataFromArrays(data, shuffle=not self._is_once)
         if isinstance(data, list):
-            return DataFromList(data)
+            return DataFromList(data, shuffle=not self._is_once)
         if _is_generator_function(data):
             self.name = "a generator function"
             return DataFromGenerator(data)

@@ -1,5 +1,6 @@
 """Trainers of models with one cost and one optimizer, on whatever builder, and the callbacks that their graph needs."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from tpack.graph_builder.base import GradFn, GraphBuilder, OptimizerFn, SyncOp
 from tpack.graph_builder.compiled import Compile, TowerCompiler, as_compile_policy
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn, statistics_of_towers
 from tpack.graph_builder.loss_scale import DynamicLossScale, LossScaleOptimizer, LossScaling
+from tpack.graph_builder.model_desc import ModelDesc
 from tpack.graph_builder.precision import PrecisionPolicy, as_precision_policy
 from tpack.input_source.base import InputSource
 from tpack.tfutils.optimizer_clone import check_optimizer
@@ -40,6 +42,7 @@ class SingleCostTrainer(TowerTrainer):
 
     Attributes:
         precision: a `PrecisionPolicy`.
+        model: the description that is trained, from `launch_train_with_config` on.
         COLOCATE_GRADIENTS_WITH_OPS: compute gradients on the device of the forward op.
         GATE_GRADIENTS: wait for all gradients before any is used.
         AGGREGATION_METHOD: how TensorFlow adds up the gradients of a tensor that is used several times.
@@ -55,6 +58,7 @@ class SingleCostTrainer(TowerTrainer):
         policy = as_compile_policy(compile)
         self.compiler = None if policy is None else TowerCompiler(policy)
         self.is_compiled = self.compiler is not None
+        self.model: ModelDesc | None = None
 
     def setup_graph(
         self,
@@ -104,6 +108,23 @@ class SingleCostTrainer(TowerTrainer):
         Args:
             config: this worker's, which is changed before anything is built.
         """
+
+    def export_keras(self, path: str | os.PathLike[str]) -> None:
+        """Write the Keras model that is trained, or was, to a ``.keras`` file, which Keras can load anywhere.
+
+        Args:
+            path: the file.
+
+        Raises:
+            ConfigError: What is trained is no `KerasModel`.
+        """
+        export = getattr(self.model, "export_keras", None)
+        if export is None:
+            raise ConfigError(
+                f"export_keras wants a trainer of a KerasModel, and this one "
+                f"{'has none yet' if self.model is None else f'trains a {type(self.model).__name__}'}"
+            )
+        export(path)
 
     def check_is_new(self) -> None:
         """Refuse to build a second model in the graph of the first.

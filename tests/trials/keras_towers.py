@@ -1,0 +1,96 @@
+"""Whether K towers train Keras models as Keras's ``fit`` does with the whole batch: MobileNetV2 and a transformer.
+
+    python -m tests.trials.keras_towers
+
+Prints, for each model and optimizer, by how much weights differ after a few steps, over how far they went from where
+they began. Everything is in float64, so that a difference is one of what is computed and not of rounding.
+"""
+
+import keras
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import eager_mode
+from tpack.dataflow.sources import DataFromList
+from tpack.keras.model import KerasModel
+from tpack.train.config import TrainConfig
+from tpack.train.interface import launch_train_with_config
+from tpack.train.trainers import SyncMultiGPUTrainerReplicated
+
+TOWERS, STEPS, ROWS, CLASSES = 2, 3, 8, 5
+LOSS = "sparse_categorical_crossentropy"
+OPTIMIZERS = {
+    "SGD": lambda: keras.optimizers.SGD(0.01, momentum=0.9),
+    "Adam": lambda: keras.optimizers.Adam(0.001, epsilon=1e-3),
+    "AdamW": lambda: keras.optimizers.AdamW(0.001, weight_decay=0.1, epsilon=1e-3),
+}
+
+
+def mobilenet():
+    """Return MobileNetV2 on images of 32 x 32, normalised by the batches of all towers, and examples."""
+    model = keras.applications.MobileNetV2([32, 32, 3], alpha=0.35, weights=None, classes=CLASSES)
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.synchronized = True
+    return model, np.random.default_rng(0).normal(size=(STEPS * ROWS, 32, 32, 3))
+
+
+def transformer():
+    """Return an encoder of two blocks on 16 words, and examples."""
+    words = keras.Input([16], dtype="int32", name="words")
+    x = keras.layers.Embedding(50, 32)(words)
+    for _ in range(2):
+        y = keras.layers.LayerNormalization()(x)
+        x = x + keras.layers.MultiHeadAttention(4, 8)(y, y)
+        y = keras.layers.Dense(64, activation="gelu")(keras.layers.LayerNormalization()(x))
+        x = x + keras.layers.Dense(32)(y)
+    x = keras.layers.GlobalAveragePooling1D()(x)
+    model = keras.Model(words, keras.layers.Dense(CLASSES, activation="softmax")(x))
+    return model, np.random.default_rng(0).integers(0, 50, (STEPS * ROWS, 16)).astype("int32")
+
+
+def by_towers(model, optimizer, x, y):
+    """Return the weights after an epoch on towers."""
+    desc = KerasModel(model, optimizer=optimizer, loss=LOSS)
+    parts = zip(np.split(x, STEPS * TOWERS), np.split(y, STEPS * TOWERS), strict=True)
+    flow = DataFromList([list(part) for part in parts], shuffle=False)
+    with tf.Graph().as_default():
+        config = TrainConfig(model=desc, dataflow=flow, steps_per_epoch=STEPS, max_epoch=1, monitors=[])
+        launch_train_with_config(config, SyncMultiGPUTrainerReplicated(TOWERS))
+    return desc.trained_weights()
+
+
+def by_keras(model, optimizer, x, y):
+    """Return the weights after an epoch of Keras."""
+    with eager_mode():
+        model.compile(optimizer, LOSS)
+        model.fit(x, y, batch_size=ROWS, epochs=1, shuffle=False, verbose=0)
+        return model.get_weights()
+
+
+def difference(model, x, make_optimizer):
+    """Return the largest difference of a weight over the largest way of one."""
+    y = np.random.default_rng(1).integers(0, CLASSES, len(x)).astype("int32")
+    with eager_mode():
+        begin = model.get_weights()
+    ours = by_towers(model, make_optimizer(), x, y)
+    theirs = by_keras(model, make_optimizer(), x, y)
+    with eager_mode():
+        model.set_weights(begin)
+    off = max(np.abs(a - b).max() for a, b in zip(ours, theirs, strict=True))
+    way = max(np.abs(b - c).max() for b, c in zip(theirs, begin, strict=True))
+    return off / way
+
+
+def main():
+    keras.config.set_floatx("float64")
+    for make in (mobilenet, transformer):
+        with eager_mode():
+            keras.utils.set_random_seed(0)
+            model, x = make()
+        for name, make_optimizer in OPTIMIZERS.items():
+            print(f"{make.__name__:12} {name:6} {difference(model, x, make_optimizer):.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+"""`KerasModel`: a Keras 3 model with its loss, optimizer and metrics, for every trainer.
+
+It is a model description like any other: every trainer, builder, predictor and inference callback can use it. In each
+tower the Keras model is made anew and called with the tower's inputs, so that each trainer's rules for variables hold
+for those of the model too. Updates of layers, such as moving averages, run with each step, and the losses of
+regularizers are a part of the cost.
+
+A Keras model is trained in a graph here. What Keras can only do eagerly, such as ``fit`` callbacks, is an error that
+says what to use.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import Callback
+from tpack.callbacks.inference.inferencers import Inferencer
+from tpack.compat import eager_mode
+from tpack.errors import ConfigError, GraphBuildError, WrongTypeError
+from tpack.graph_builder.model_desc import ModelDesc
+from tpack.keras.evaluation import KeeperStats, WeightedStats
+from tpack.keras.making import ModelMaker, as_list, call, has_synchronised, inputs_of, meeting_tower, targets_of
+from tpack.keras.objects import KerasLoss, KerasMetric, Loss, for_each_output
+from tpack.keras.optimizers import as_optimizer_function
+from tpack.tower.collections import STATISTICS_KEY
+from tpack.tower.context import current_tower_context
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import shown
+
+Specs: TypeAlias = Sequence[tf.TensorSpec | tf.Tensor] | tf.TensorSpec
+OUTPUT, NUM_ROWS = "keras_output", "num_examples"
+
+
+@check_arguments
+class KerasModel(ModelDesc):
+    """A Keras model with its loss, optimizer and metrics, as a model description.
+
+    The cost, ``total_loss``, is the sum of the losses of all outputs and of those that the layers have, such as
+    regularizers. It and the metrics, means over a batch, are statistics of training, averaged over the towers, and
+    tensors of these names. Metrics that Keras keeps in variables, such as an AUC, are statistics of validation alone.
+
+    Batch normalisation uses the batch of each tower, as it is usual, and what is saved are the first tower's moving
+    averages. Layers made with ``synchronized=True`` use the batches of all towers: then K towers train as one with the
+    whole batch.
+
+    Args:
+        model: a Keras model, made or loaded outside of any graph, which is where training begins and stays as it is: or
+            a function that returns one: functional, sequential or subclassed. That is called in each tower, with Keras
+            tensors of the inputs if it takes arguments.
+        optimizer: one of ``tf.train`` or `tpack.optimizers`, a function that returns one, or a name or object of Keras:
+            Adam, AdamW, Lion, RMSprop or SGD, with a number or a schedule as its learning rate. Those become their
+            equals in graph mode. None, as for loss and metrics, takes what the model was compiled with.
+        loss: one for each output: its name, a Keras loss, or a function of targets and outputs.
+        metrics: likewise; several in a list, each for each output, or a list or dict of such lists by output.
+        input_signature: what the inputs are, each with a name; the first dimension is the batch. None takes them from a
+            model that knows its inputs.
+        target_signature: what the targets are, one for each output of the model. None takes the shapes of the outputs,
+            without the last dimension where the loss is a sparse one.
+
+    Attributes:
+        keras_model: the model of the main tower that trains; None before it is built.
+
+    Raises:
+        ConfigError: Keras cannot do in a graph what is asked for, there are not as many losses as targets, or something
+            is not given and not known.
+
+    Example:
+        model = KerasModel(keras.applications.MobileNetV2(), optimizer="adam", loss="categorical_crossentropy")
+        launch_train_with_config(TrainConfig(model=model, dataflow=(x, y), batch_size=256), SyncMultiGPUTrainer(8))
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        optimizer: Any = None,
+        loss: Loss | Sequence[Loss] | dict[str, Loss] | None = None,
+        metrics: Any = None,
+        input_signature: Specs | None = None,
+        target_signature: Specs | None = None,
+    ) -> None:
+        self._maker = ModelMaker(model)
+        if optimizer is None and loss is None:
+            optimizer, loss, metrics = _compiled(model)
+        if optimizer is None or loss is None:
+            raise ConfigError("KerasModel needs an optimizer and a loss, since the model was not compiled with them")
+        names = list(getattr(model, "output_names", None) or [])
+        losses = for_each_output(loss, names) if isinstance(loss, dict) else as_list(loss)
+        self._losses = [KerasLoss(each) for each in losses]
+        self._specs = self._signatures(input_signature, target_signature)
+        if len(self._losses) != len(self._specs[1]):
+            raise ConfigError(f"KerasModel got {len(self._losses)} loss(es) for {len(self._specs[1])} target(s)")
+        self._make_optimizer = as_optimizer_function(optimizer)
+        self._metrics = _metrics_by_output(metrics, names, len(self._losses))
+        self._session: tf.Session | None = None
+        self._weights: list[np.ndarray] | None = None
+        self.keras_model: Any = None
+
+    def inputs(self) -> list[tf.TensorSpec | tf.Tensor]:
+        """Return the inputs and targets."""
+        return [*self._specs[0], *self._specs[1]]
+
+    def optimizer(self) -> tf.train.Optimizer:
+        """Return the optimizer."""
+        optimizer: tf.train.Optimizer = self._make_optimizer()
+        return optimizer
+
+    def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor:
+        """Build the model in the current tower, and return its cost.
+
+        Raises:
+            GraphBuildError: The function returns no Keras model, or the model has another number of outputs.
+        """
+        tower, num_inputs = current_tower_context(), len(self._specs[0])
+        model, targets = self.make_model(), inputs[num_inputs:]
+        outputs = _outputs_of(model, inputs[:num_inputs], training=tower.is_training)
+        if len(outputs) != len(targets):
+            raise GraphBuildError(f"the Keras model has {len(outputs)} output(s) for {len(targets)} target(s)")
+        if tower.is_main_tower and tower.is_training:
+            self.keras_model = model
+        tf.shape(inputs[0], name=NUM_ROWS)
+        losses = [loss.compute(*pair) for loss, *pair in zip(self._losses, targets, outputs, strict=True)]
+        cost = tf.add_n([tf.cast(loss, tf.float32) for loss in [*losses, *model.losses]], name="total_loss")
+        values = [
+            metric.compute(*pair)
+            for metrics, *pair in zip(self._metrics, targets, outputs, strict=True)
+            for metric in metrics
+            if metric.keeper is None
+        ]
+        parts = [*(losses if len(losses) > 1 else []), *values]
+        stats = [cost, *map(tf.identity, parts, self.stat_names[1:])]
+        for stat in stats if tower.is_training else ():
+            tf.add_to_collection(STATISTICS_KEY, stat)
+        return cost
+
+    @property
+    def stat_names(self) -> list[str]:
+        """The names of the cost, of each loss if there are several, and of the metrics without a state."""
+        prefixes = self._prefixes()
+        losses = [f"{prefix}loss" for prefix in prefixes if prefix]
+        metrics = [
+            prefix + metric.name
+            for prefix, of_output in zip(prefixes, self._metrics, strict=True)
+            for metric in of_output
+            if metric.keeper is None
+        ]
+        return ["total_loss", *losses, *metrics]
+
+    def inferencers(self, prefix: str = "validation") -> list[Inferencer]:
+        """Return what computes the cost and all metrics over a validation set, for an inference runner.
+
+        Args:
+            prefix: what stands before the names of the statistics.
+        """
+        names, num_inputs = self.input_names, len(self._specs[0])
+        keepers = [
+            KeeperStats(metric.keeper, f"{prefix}_{start}{metric.name}", (names[num_inputs + k], f"{OUTPUT}_{k}"))
+            for k, (start, of_output) in enumerate(zip(self._prefixes(), self._metrics, strict=True))
+            for metric in of_output
+            if metric.keeper is not None
+        ]
+        return [WeightedStats(self.stat_names, NUM_ROWS, prefix), *keepers]
+
+    def callbacks_for_training(self) -> list[Callback]:
+        """Return what keeps the trained weights."""
+        return [_KeepWeights(self)]
+
+    def make_model(self) -> Any:
+        """Return a new Keras model, in the current graph or in eager mode.
+
+        Raises:
+            GraphBuildError: The function returns something else.
+        """
+        return self._maker.make(self.get_input_signature()[: len(self._specs[0])])
+
+    def weights(self, session: tf.Session) -> list[np.ndarray]:
+        """Return what the weights of the main tower's model are in a session, in Keras's order.
+
+        Args:
+            session: in which the model is trained.
+
+        Raises:
+            ConfigError: The model was not built for training yet.
+        """
+        if self.keras_model is None:
+            raise ConfigError("the weights of a Keras model are those of a tower that trains, and there is none yet")
+        values: list[np.ndarray] = session.run([weight.value for weight in self.keras_model.weights])
+        return values
+
+    def trained_weights(self) -> list[np.ndarray]:
+        """Return the weights as they are now, while it is trained, or were when training ended, in Keras's order.
+
+        Raises:
+            ConfigError: The model was not trained by a trainer.
+        """
+        if self._session is not None:
+            return self.weights(self._session)
+        if self._weights is None:
+            raise ConfigError("this KerasModel was not trained yet, by launch_train_with_config or fit")
+        return self._weights
+
+    def export_keras(self, path: str | os.PathLike[str], weights: Sequence[np.ndarray] | None = None) -> None:
+        """Write the model to a ``.keras`` file, which Keras can load anywhere.
+
+        Args:
+            path: the file.
+            weights: in Keras's order; None for those that were trained.
+
+        Raises:
+            ConfigError: The model was not trained, and there are no weights.
+        """
+        values = self.trained_weights() if weights is None else list(weights)
+        with eager_mode():
+            model = self.make_model()
+            specs = self.get_input_signature()[: len(self._specs[0])]
+            zeros = [np.zeros([n or 1 for n in spec.shape.as_list()], spec.dtype.as_numpy_dtype) for spec in specs]
+            call(model, [tf.convert_to_tensor(each) for each in zeros], training=False)
+            model.set_weights(values)
+            model.save(os.fspath(path))
+
+    def _signatures(self, inputs: Specs | None, targets: Specs | None) -> tuple[list[Any], list[Any]]:
+        sample = self._maker.sample() if inputs is None or targets is None else None
+        return (
+            inputs_of(sample) if inputs is None else _checked("input_signature", inputs),
+            targets_of(sample, self._losses) if targets is None else _checked("target_signature", targets),
+        )
+
+    def _prefixes(self) -> list[str]:
+        """Return what stands before the statistics of each output: nothing if there is one."""
+        targets = [spec.name for spec in self.get_input_signature()[len(self._specs[0]) :]]
+        return [""] if len(targets) == 1 else [f"{target}_" for target in targets]
+
+
+class _KeepWeights(Callback):
+    """Tells a model in which session it is trained, and what its weights were in the end."""
+
+    def __init__(self, model: KerasModel) -> None:
+        self._model = model
+
+    def _before_train(self) -> None:
+        self._model._session = self.trainer.sess
+
+    def _after_train(self) -> None:
+        self._model._session = None
+        self._model._weights = self._model.weights(self.trainer.sess)
+
+
+def _checked(name: str, specs: Specs) -> list[Any]:
+    """Return the entries of a signature.
+
+    Raises:
+        WrongTypeError: One is something else.
+    """
+    for spec in as_list(specs):
+        if not isinstance(spec, tf.TensorSpec | tf.Tensor):
+            raise WrongTypeError(f"KerasModel got {name}={shown(specs)}: wanted tf.TensorSpec objects with names")
+    return as_list(specs)
+
+
+def _outputs_of(model: Any, inputs: Sequence[tf.Tensor], *, training: bool) -> list[tf.Tensor]:
+    """Return the outputs of a model in the current tower, by names that inferencers know.
+
+    Raises:
+        GraphBuildError: A layer that is to be synchronised comes too late.
+    """
+    meets = training and has_synchronised(model)
+    with meeting_tower() if meets else nullcontext():
+        outputs = call(model, inputs, training=training)
+    if training and not meets and has_synchronised(model):
+        raise GraphBuildError(
+            "a layer with synchronized=True was made while the Keras model was called: make it in the model's __init__"
+        )
+    return [tf.identity(output, f"{OUTPUT}_{k}") for k, output in enumerate(outputs)]
+
+
+def _metrics_by_output(metrics: Any, names: Sequence[str], num_outputs: int) -> list[list[KerasMetric]]:
+    """Return the metrics of each output.
+
+    Raises:
+        ConfigError: There are metrics for another number of outputs, or one that Keras does not know.
+    """
+    if isinstance(metrics, dict) or (isinstance(metrics, list | tuple) and any(map(_is_several, metrics))):
+        by_output = for_each_output(metrics, names)
+    else:
+        by_output = [metrics] * num_outputs
+    if len(by_output) != num_outputs:
+        raise ConfigError(f"KerasModel got metrics for {len(by_output)} output(s) of {num_outputs}")
+    return [[] if each is None else [KerasMetric(metric) for metric in as_list(each)] for each in by_output]
+
+
+def _is_several(metrics: Any) -> bool:
+    return isinstance(metrics, list | tuple)
+
+
+def _compiled(model: Any) -> tuple[Any, Any, Any]:
+    """Return the optimizer, loss and metrics with which a Keras model was compiled; None each if it was not."""
+    if not isinstance(model, keras.Model) or not getattr(model, "compiled", False):
+        return None, None, None
+    with eager_mode():
+        config = model.get_compile_config() or {}
+        return model.optimizer, model.loss, keras.saving.deserialize_keras_object(config.get("metrics"))

@@ -1,0 +1,202 @@
+"""Keras's optimizers as those of graph mode that make the same steps: by name or as objects, with their schedules.
+
+Keras runs its own eagerly only. Where graph mode has the same formula, the optimizer is made anew for the graph: its
+numbers are Keras's, its learning rate is a variable, which `HyperParamSetter` finds as ``learning_rate``, or what a
+schedule of Keras makes of the global step.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow.compat.v1 as tf
+
+from tpack.compat import eager_mode
+from tpack.errors import ConfigError
+from tpack.optimizers.adamw import AdamW
+from tpack.optimizers.lion import Lion
+from tpack.tfutils.gradproc import GlobalNormClip, GradientProcessor, MapGradient
+from tpack.tfutils.graph_lookup import get_global_step_var
+from tpack.tfutils.optimizer import apply_grad_processors
+from tpack.utils.checks import shown
+
+# The arguments of Keras's optimizers that change what a step does, with what they are when they do nothing.
+_NEUTRAL = {
+    "weight_decay": (None, False, 0, 0.0),
+    "use_ema": (False,),
+    "loss_scale_factor": (None,),
+    "gradient_accumulation_steps": (None,),
+    "amsgrad": (False,),
+}
+_Options = dict[str, Any]
+
+
+def as_optimizer_function(optimizer: Any) -> Callable[[], tf.train.Optimizer]:
+    """Return a function that makes an optimizer of graph mode.
+
+    Args:
+        optimizer: one of ``tf.train``, a function that returns one, or the name or object of one of Keras.
+
+    Raises:
+        ConfigError: It is one of Keras that graph mode has no equal of, or has options that this has not.
+    """
+    if isinstance(optimizer, tf.train.Optimizer):
+        return lambda: optimizer
+    if not isinstance(optimizer, (str, dict, keras.optimizers.Optimizer)) and callable(optimizer):
+        function: Callable[[], tf.train.Optimizer] = optimizer
+        return function
+    found, options = _options_of(optimizer)
+    kind = type(found)
+    has_decay = kind in (keras.optimizers.AdamW, keras.optimizers.Lion)
+    used = [
+        name
+        for name, neutral in _NEUTRAL.items()
+        if options.get(name) not in neutral and name in options and not (has_decay and name == "weight_decay")
+    ]
+    if kind not in _MAKERS or used:
+        raise ConfigError(
+            f"KerasModel got the optimizer {kind.__name__}{' with ' + ', '.join(used) if used else ''}, which Keras "
+            f"runs only eagerly: wanted Keras's {', '.join(sorted(each.__name__ for each in _MAKERS))} without such "
+            "options, or one of tf.train, tpack.optimizers or a function that returns one"
+        )
+    make = _MAKERS[kind]
+    clips = _clips_of(options)
+    rate = _rate_of(found, options)
+    return lambda: _with_processors(make(rate(), options), [*clips, *_densifying(kind, options)])
+
+
+def _options_of(optimizer: Any) -> tuple[Any, _Options]:
+    """Return one of Keras's optimizers and its options.
+
+    Raises:
+        ConfigError: It was made in a graph, where its numbers cannot be read, or is none.
+    """
+    try:
+        with eager_mode():
+            found = keras.optimizers.get(optimizer)
+            options = found.get_config()
+    except (NotImplementedError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"KerasModel cannot read the optimizer {shown(optimizer)} ({error}): give the name or an object of one of "
+            "Keras, made outside of any graph, or one of tf.train"
+        ) from error
+    excluded = getattr(found, "_exclude_from_weight_decay_pattern", None)
+    options["no_decay"] = () if excluded is None else getattr(excluded, "pattern", excluded)
+    if getattr(found, "_exclude_from_weight_decay", None):
+        raise ConfigError(
+            "KerasModel got an optimizer that leaves variables out of weight decay by var_list, and towers have "
+            "variables of their own: use exclude_from_weight_decay(var_names=[...])"
+        )
+    return found, options
+
+
+def _rate_of(found: Any, options: _Options) -> Callable[[], tf.Variable | tf.Tensor]:
+    """Return a function that makes the learning rate in the current graph."""
+    schedule = getattr(found, "_learning_rate", None)
+    if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+        return lambda: tf.identity(_at_step(schedule), name="learning_rate")
+    rate = options["learning_rate"]
+    if not isinstance(rate, float):
+        raise ConfigError(
+            f"KerasModel got an optimizer whose learning rate is {shown(rate)}: wanted a number or a "
+            "keras.optimizers.schedules.LearningRateSchedule"
+        )
+    initializer = tf.constant_initializer(rate)
+    return lambda: tf.get_variable("learning_rate", [], initializer=initializer, trainable=False)
+
+
+def _at_step(schedule: Any) -> tf.Tensor:
+    """Return what a schedule is at the step that is being made; Keras counts them from 0, as the global step does."""
+    step = get_global_step_var()
+    with tf.device(step.device), tf.name_scope("schedule"):
+        return tf.cast(schedule(step.read_value()), tf.float32)
+
+
+def _clips_of(options: _Options) -> list[GradientProcessor]:
+    """Return what clips gradients as the options say."""
+    value, norm, whole = (options.get(name) for name in ("clipvalue", "clipnorm", "global_clipnorm"))
+    if value is not None:
+        return [MapGradient(lambda grad: _on_values(grad, lambda each: tf.clip_by_value(each, -value, value)))]
+    if norm is not None:
+        return [MapGradient(lambda grad: tf.clip_by_norm(_dense(grad), norm))]
+    return [] if whole is None else [GlobalNormClip(whole)]
+
+
+def _densifying(kind: type[Any], options: _Options) -> list[GradientProcessor]:
+    """Return what makes gradients dense, where graph mode would leave alone the rows that a sparse one has not."""
+    keeps_state = kind is keras.optimizers.RMSprop or (kind is keras.optimizers.SGD and options["momentum"])
+    return [MapGradient(_dense)] if keeps_state else []
+
+
+def _dense(grad: Any) -> tf.Tensor:
+    return tf.convert_to_tensor(grad)
+
+
+def _on_values(grad: Any, function: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    return function(_dense(grad))
+
+
+def _with_processors(optimizer: tf.train.Optimizer, processors: list[GradientProcessor]) -> tf.train.Optimizer:
+    return apply_grad_processors(optimizer, processors) if processors else optimizer
+
+
+class _Momentum(tf.train.MomentumOptimizer):
+    """Keeps steps and not gradients, as Keras's does: they differ where the learning rate changes."""
+
+    def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
+        return tf.raw_ops.ResourceApplyKerasMomentum(
+            var=var.handle,
+            accum=self.get_slot(var, "momentum").handle,
+            lr=tf.cast(self._learning_rate_tensor, grad.dtype),
+            grad=grad,
+            momentum=tf.cast(self._momentum_tensor, grad.dtype),
+            use_nesterov=self._use_nesterov,
+        )
+
+
+class _RMSProp(tf.train.RMSPropOptimizer):
+    """TensorFlow's, whose averages of squares begin at zero as Keras's do; its own begin at one."""
+
+    def _create_slots(self, var_list: list[tf.Variable]) -> None:
+        for variable in var_list:
+            for name in ("mg", "rms", "momentum") if self._centered else ("rms", "momentum"):
+                self._zeros_slot(variable, name, self._name)
+
+
+def _adam(rate: Any, options: _Options) -> tf.train.Optimizer:
+    return tf.train.AdamOptimizer(rate, options["beta_1"], options["beta_2"], options["epsilon"])
+
+
+def _adamw(rate: Any, options: _Options) -> tf.train.Optimizer:
+    return AdamW(
+        rate,
+        options["weight_decay"],
+        beta1=options["beta_1"],
+        beta2=options["beta_2"],
+        epsilon=options["epsilon"],
+        no_decay=options["no_decay"],
+    )
+
+
+def _lion(rate: Any, options: _Options) -> tf.train.Optimizer:
+    decay = options["weight_decay"] or 0.0
+    return Lion(rate, decay, beta1=options["beta_1"], beta2=options["beta_2"], no_decay=options["no_decay"])
+
+
+def _rmsprop(rate: Any, options: _Options) -> tf.train.Optimizer:
+    return _RMSProp(rate, options["rho"], options["momentum"], options["epsilon"], centered=options["centered"])
+
+
+def _sgd(rate: Any, options: _Options) -> tf.train.Optimizer:
+    if not options["momentum"]:
+        return tf.train.GradientDescentOptimizer(rate)
+    return _Momentum(rate, options["momentum"], use_nesterov=options["nesterov"])
+
+
+_MAKERS: dict[type[Any], Callable[[Any, _Options], tf.train.Optimizer]] = {
+    keras.optimizers.Adam: _adam,
+    keras.optimizers.AdamW: _adamw,
+    keras.optimizers.Lion: _lion,
+    keras.optimizers.RMSprop: _rmsprop,
+    keras.optimizers.SGD: _sgd,
+}

@@ -1,0 +1,136 @@
+"""`fit`: a Keras model, or any other description of one, trained on several towers by one call."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.inference.runners import InferenceRunner
+from tpack.compat import eager_mode
+from tpack.dataflow.arrays import is_array
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.graph_builder.model_desc import ModelDesc
+from tpack.input_source.given import GivenData
+from tpack.keras.model import KerasModel
+from tpack.train.config import TrainConfig
+from tpack.train.interface import launch_train_with_config
+from tpack.train.single_cost import SingleCostTrainer
+from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count, shown
+
+BATCH_SIZE = 32
+"""How many examples a step takes of arrays, if nobody says it: as in Keras."""
+
+
+@check_arguments
+def fit(
+    model: Any,
+    data: Any,
+    *,
+    towers: int | Sequence[int] = 1,
+    epochs: int = 1,
+    batch_size: int | None = None,
+    validation_data: Any = None,
+    **kwargs: Any,
+) -> SingleCostTrainer:
+    """Train a model on several towers, as Keras's ``fit`` does on one device, and return the trainer.
+
+    A Keras model that was given has the trained weights afterwards. What was reported is in ``trainer.history``, and
+    ``trainer.export_keras(path)`` writes the trained model to a file.
+
+    Args:
+        model: a Keras model that was compiled, of any kind; a `KerasModel`; or any other `ModelDesc`.
+        data: what ``dataflow`` of `TrainConfig` can be: arrays such as ``(x, y)``, a ``tf.data.Dataset``, a DataFlow, a
+            loader of another library.
+        towers: how many, or the numbers of their GPUs; each has variables of its own, and they all learn the same.
+        epochs: how often all of the data are gone over.
+        batch_size: how many examples a step takes, over all towers, where the data are examples; for arrays None means
+            32. None where the data are batches, each of which is what one tower takes in a step.
+        validation_data: like ``data``, with an end: after each epoch the cost and the metrics are computed on it.
+        **kwargs: as for `TrainConfig`, such as ``callbacks``, ``steps_per_epoch`` and ``session_init``.
+
+    Returns:
+        The trainer that has trained.
+
+    Raises:
+        ConfigError: The Keras model was not compiled, or the data or numbers cannot be.
+        WrongTypeError: The model is something else; or a callback is one of Keras.
+
+    Example:
+        model.compile(optimizer="adamw", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+        trainer = tpack.fit(model, (x, y), towers=8, epochs=3, batch_size=256)
+    """
+    check_count("fit", "epochs", epochs)
+    if foreign := [each for each in kwargs.get("callbacks") or [] if isinstance(each, keras.callbacks.Callback)]:
+        raise WrongTypeError(f"Keras calls its own callbacks, such as {shown(foreign[0])}, only in eager training")
+    # It is made first, since it checks the towers.
+    trainer = SimpleTrainer() if towers == 1 else SyncMultiGPUTrainerReplicated(towers)
+    desc = _described(model, data)
+    size = BATCH_SIZE if batch_size is None and _is_of_arrays(data) else batch_size
+    callbacks = [*(kwargs.pop("callbacks", None) or [])]
+    if validation_data is not None:
+        if not isinstance(desc, KerasModel):
+            raise ConfigError("fit knows no statistics of a ModelDesc: give an InferenceRunner in callbacks")
+        is_batched = batch_size is None and not _is_of_arrays(validation_data)
+        source = GivenData(validation_data, None if is_batched else size or BATCH_SIZE, is_once=True).source
+        callbacks.append(InferenceRunner(source, desc.inferencers()))
+    config = TrainConfig(model=desc, dataflow=data, batch_size=size, callbacks=callbacks, max_epoch=epochs, **kwargs)
+    launch_train_with_config(config, trainer)
+    if isinstance(model, keras.Model) and isinstance(desc, KerasModel):
+        with eager_mode():
+            model.set_weights(desc.trained_weights())
+    return trainer
+
+
+def _described(model: Any, data: Any) -> ModelDesc:
+    """Return what is trained as a description."""
+    if isinstance(model, ModelDesc):
+        return model
+    if not isinstance(model, keras.Model):
+        raise WrongTypeError(
+            f"fit got model={shown(model)}: wanted a compiled Keras model, a KerasModel or a ModelDesc"
+        )
+    if not getattr(model, "compiled", False):
+        raise ConfigError(
+            "fit got a Keras model that was not compiled: call model.compile(optimizer, loss, metrics) first, or give "
+            "KerasModel(model, optimizer=..., loss=...)"
+        )
+    if not _is_of_arrays(data) or isinstance(data, dict):
+        return KerasModel(model)
+    columns, num_targets = list(data) if isinstance(data, tuple) else [data], _num_targets(model)
+    if len(columns) <= num_targets:
+        raise ConfigError(f"fit got {len(columns)} array(s): wanted those of the inputs, then {num_targets} of targets")
+    inputs, targets = columns[:-num_targets], columns[-num_targets:]
+    if not model.built:
+        with eager_mode():
+            rows = [np.asarray(column[:1]) for column in inputs]
+            model(rows[0] if len(rows) == 1 else rows)
+    known = [tf.TensorSpec(each.shape, each.dtype, each.name) for each in getattr(model, "inputs", None) or []]
+    return KerasModel(
+        model,
+        input_signature=known or [_spec(column, "input", k) for k, column in enumerate(inputs)],
+        target_signature=[_spec(column, "target", k) for k, column in enumerate(targets)],
+    )
+
+
+def _num_targets(model: Any) -> int:
+    loss = model.loss
+    return len(loss) if isinstance(loss, list | tuple | dict) else 1
+
+
+def _is_of_arrays(data: Any) -> bool:
+    """Tell whether data are arrays whose rows are examples."""
+    if isinstance(data, dict):
+        return bool(data) and all(map(is_array, data.values()))
+    if isinstance(data, tuple):
+        return len(data) > 0 and all(map(is_array, data))
+    return is_array(data) and not hasattr(data, "__getitems__")
+
+
+def _spec(column: Any, name: str, number: int) -> tf.TensorSpec:
+    dtype = np.asarray(column[:1]).dtype
+    kept = tf.float32 if dtype == np.float64 else tf.as_dtype(dtype)
+    return tf.TensorSpec([None, *column.shape[1:]], kept, f"{name}_{number}" if number else name)
