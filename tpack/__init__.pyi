@@ -11,6 +11,7 @@ from tpack import graph_builder as graph_builder
 from tpack import input_source as input_source
 from tpack import keras as keras
 from tpack import models as models
+from tpack import optimizers as optimizers
 from tpack import predict as predict
 from tpack import tfutils as tfutils
 from tpack import tower as tower
@@ -188,8 +189,8 @@ from tpack.input_source import TensorInput as TensorInput
 from tpack.input_source import TFDatasetInput as TFDatasetInput
 from tpack.input_source import ZMQInput as ZMQInput
 from tpack.input_source import remap_input_source as remap_input_source
-from tpack.keras import fit as fit
 from tpack.keras import KerasModel as KerasModel
+from tpack.keras import fit as fit
 from tpack.models import AvgPooling as AvgPooling
 from tpack.models import BatchNorm as BatchNorm
 from tpack.models import BatchRenorm as BatchRenorm
@@ -219,6 +220,11 @@ from tpack.models import regularize_cost as regularize_cost
 from tpack.models import regularize_cost_from_collection as regularize_cost_from_collection
 from tpack.models import rename_tflayer_get_variable as rename_tflayer_get_variable
 from tpack.older_names.as_tensorpack import install_as_tensorpack as install_as_tensorpack
+from tpack.optimizers import BIASES_AND_NORMS as BIASES_AND_NORMS
+from tpack.optimizers import LAMB as LAMB
+from tpack.optimizers import LARS as LARS
+from tpack.optimizers import AdamW as AdamW
+from tpack.optimizers import Lion as Lion
 from tpack.predict import DataParallelOfflinePredictor as DataParallelOfflinePredictor
 from tpack.predict import DatasetPredictorBase as DatasetPredictorBase
 from tpack.predict import FeedfreePredictor as FeedfreePredictor

@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "tfutils": "argscope enable_argscope_for_function enable_argscope_for_module get_arg_scope",
     },
     "Optimizers, gradients, summaries and variables": {
+        "optimizers": "AdamW BIASES_AND_NORMS LAMB LARS Lion",
         "tfutils": "get_global_step_value get_global_step_var gradproc optimizer summary varreplace",
     },
     "Sessions, checkpoints and loading weights": {
@@ -109,8 +110,9 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Callbacks: summaries and monitors": {
         "callbacks": (
-            "JSONWriter MergeAllSummaries MergeScalars MonitorBase Monitors MovingAverageSummary ScalarPrinter "
-            "SendMonitorData SendStat SlowestWorker TFEventWriter"
+            "CSVWriter JSONWriter MLflowMonitor MergeAllSummaries MergeScalars MonitorBase Monitors "
+            "MovingAverageSummary ScalarPrinter SendMonitorData SendStat SlowestWorker TFEventWriter "
+            "TensorBoardHParams WandbMonitor"
         ),
     },
     "Prediction": {

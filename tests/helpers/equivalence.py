@@ -74,9 +74,12 @@ def build_cost(x: Any, p: Any, ids: Any, y: Any) -> Any:
 
 
 def train(
-    builder: GraphBuilder, optimizer: str, num_towers: int, dtype: str = "float64", *, rewrites: bool = True
+    builder: GraphBuilder, optimizer: Any, num_towers: int, dtype: str = "float64", *, rewrites: bool = True
 ) -> Run:
-    """Make `STEPS` steps with ``builder`` on the data of ``num_towers`` towers and return what came out."""
+    """Make `STEPS` steps with ``builder`` on the data of ``num_towers`` towers and return what came out.
+
+    The optimizer is the name of one of `OPTIMIZERS`, or a function that makes one.
+    """
     data = batches(num_towers, dtype)
     with tf.Graph().as_default() as graph:
         step = tf.placeholder(tf.int32, [])
@@ -98,7 +101,7 @@ def train(
 
         def optimizer_fn() -> Any:
             if not made:
-                made.append(OPTIMIZERS[optimizer]())
+                made.append(OPTIMIZERS.get(optimizer, optimizer)())
             return made[0]
 
         result = builder.build(grad_fn, optimizer_fn)
@@ -112,7 +115,7 @@ def train(
 
 
 @lru_cache
-def one_tower(optimizer: str, num_towers: int, dtype: str = "float64") -> Run:
+def one_tower(optimizer: Any, num_towers: int, dtype: str = "float64") -> Run:
     """Return the oracle: one tower that gets the whole batch of K towers."""
     return train(SimpleBuilder(), optimizer, num_towers, dtype, rewrites=False)
 

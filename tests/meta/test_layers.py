@@ -30,6 +30,7 @@ LEVELS = {
     "tpack.tfutils": 4,
     "tpack.callbacks.base": 4,
     "tpack.multi_worker": 5,
+    "tpack.optimizers": 5,
     "tpack.models": 6,
     "tpack.graph_builder": 6,
     "tpack.distribute": 6,

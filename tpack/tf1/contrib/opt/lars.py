@@ -1,20 +1,17 @@
-"""`LARSOptimizer`: momentum with a learning rate for each variable, by how large it is beside its gradient.
+"""`LARSOptimizer`: `tpack.optimizers.lars.LARS` by TensorFlow 1's arguments, and with its way with sparse gradients."""
 
-Source:
-    You, Gitman and Ginsburg, "Large batch training of convolutional networks" (2017).
-"""
-
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.contrib.opt.base import ResourceOptimizer, as_dtype_of
+from tpack.optimizers.lars import LARS
 
 __all__ = ["LARSOptimizer"]
 
 
-class LARSOptimizer(ResourceOptimizer, tf.train.Optimizer):
+class LARSOptimizer(LARS):
     """Momentum whose learning rate is ``eeta * |w| / (|g| + weight_decay * |w| + epsilon)`` times the one given.
 
     It is for batches of thousands, where one rate for all layers diverges. A sparse gradient gets plain momentum.
@@ -41,46 +38,18 @@ class LARSOptimizer(ResourceOptimizer, tf.train.Optimizer):
         skip_list: Sequence[str] | None = None,
         use_nesterov: bool = False,
     ) -> None:
-        super().__init__(use_locking=False, name=name)
-        self._learning_rate = learning_rate
-        self._momentum = momentum
-        self._weight_decay = weight_decay
-        self._eeta = eeta
+        super().__init__(
+            learning_rate,
+            weight_decay,
+            momentum=momentum,
+            trust=eeta,
+            use_nesterov=use_nesterov,
+            no_decay=[re.escape(text) for text in skip_list or ()],
+        )
+        self._name = name
         self._epsilon = epsilon
-        self._skip_list = skip_list
-        self._use_nesterov = use_nesterov
-
-    def compute_lr(self, grad: Any, var: Any) -> tuple[Any, Any]:
-        """Return the learning rate of a variable, and its gradient with weight decay."""
-        (rate,) = as_dtype_of(var, self._learning_rate)
-        if any(text in var.name for text in self._skip_list or ()):
-            return rate, grad
-        var_norm, grad_norm = tf.norm(var, ord=2), tf.norm(grad, ord=2)
-        ratio = self._eeta * var_norm / (grad_norm + self._weight_decay * var_norm + self._epsilon)
-        is_known = tf.logical_and(var_norm > 0, grad_norm > 0)
-        trust = tf.where(is_known, ratio, tf.ones_like(ratio))
-        return rate * trust, grad + self._weight_decay * var
-
-    def _create_slots(self, var_list: list[Any]) -> None:
-        for var in var_list:
-            self._zeros_slot(var, "momentum", self._name)
-
-    def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        rate, grad = self.compute_lr(grad, var)
-        # The slot sums steps and not gradients: each has had the rate of its time.
-        return tf.raw_ops.ResourceApplyMomentum(grad=rate * grad, **self._fused(var, rate=1.0))
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
         # Rows have no norm of the whole variable: they are changed by plain momentum, whose slot sums gradients.
-        arguments = self._fused(var, rate=self._learning_rate)
+        arguments = self._fused(var, self._lr)
         return tf.raw_ops.ResourceSparseApplyMomentum(grad=grad, indices=indices, **arguments)
-
-    def _fused(self, var: Any, *, rate: Any) -> dict[str, Any]:
-        lr, momentum = as_dtype_of(var, rate, self._momentum)
-        return {
-            "var": var.handle,
-            "accum": self.get_slot(var, "momentum").handle,
-            "lr": lr,
-            "momentum": momentum,
-            "use_nesterov": self._use_nesterov,
-        }

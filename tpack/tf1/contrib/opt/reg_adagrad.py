@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.tf1.contrib.opt.base import ResourceOptimizer, as_dtype_of
+from tpack.optimizers.base import ResourceOptimizer
+from tpack.optimizers.hyper import as_dtype_of
 
 __all__ = ["RegAdagradOptimizer"]
 

@@ -9,7 +9,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import WrongTypeError
-from tpack.tf1.contrib.opt.base import ResourceOptimizer, as_dtype_of
+from tpack.optimizers.base import ResourceOptimizer, shrink
+from tpack.optimizers.hyper import as_dtype_of
 from tpack.utils.checks import shown
 
 __all__ = [
@@ -100,13 +101,7 @@ class DecoupledWeightDecayExtension(ResourceOptimizer):
         return self._decay_var_list is None or var.op.name in self._decay_var_list
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        before = []
-        if self._decays(var):
-            (decay,) = as_dtype_of(var, self._weight_decay)
-            # The gradient is of the variable as it was before.
-            with tf.control_dependencies([grad]):
-                before = [var.assign_sub(decay * var.read_value())]
-        with tf.control_dependencies(before):
+        with tf.control_dependencies(shrink(var, grad, self._weight_decay) if self._decays(var) else []):
             return super()._resource_apply_dense(grad, var)  # type: ignore[misc]
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:

@@ -1,0 +1,18 @@
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tpack.errors import ConfigError
+from tpack.optimizers.lamb import LAMB
+
+
+def test_the_norm_of_a_part_is_refused(graph):
+    with tf.variable_scope("", partitioner=tf.fixed_size_partitioner(2)):
+        w = tf.get_variable("w", [2])
+    with pytest.raises(ConfigError, match="wants the norm of a whole variable, and w/part_0 is a part of one"):
+        LAMB(0.1).minimize(tf.reduce_sum(w))
+
+
+def test_an_average_that_would_never_move_is_refused(graph):
+    w = tf.get_variable("w", [2], "bfloat16")
+    with pytest.raises(ConfigError, match=r"beta2=0.999, which is 1 in the bfloat16 of w: wanted .* float32"):
+        LAMB(0.1).minimize(tf.reduce_sum(w))
