@@ -86,12 +86,18 @@ class MultiWorkerReplicatedBuilder(SyncMultiGPUReplicatedBuilder):
             GraphBuildError: The optimizer is not a ``tf.train.Optimizer``.
             ReductionError: The reducer or the exchange cannot serve these gradients.
         """
-        towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building)
+        towers = build_replicas(grad_fn, self.devices, tower_building=self._tower_building, copies_are_set=True)
         optimizer = check_optimizer(optimizer_fn())
         grads, variables = split_grad_list(towers.outputs)
         with tf.name_scope("reduce_gradients"):
             reduced = self._reduce(grads)
-        train_op = apply_in_replicas(towers.contexts, merge_grad_list(reduced, variables), optimizer)
+        train_op = apply_in_replicas(
+            towers.contexts,
+            merge_grad_list(reduced, variables),
+            optimizer,
+            tower_building=self._tower_building,
+            copies_are_set=True,
+        )
         copying = copy_to_replicas(towers.contexts)
         return BuildResult(train_op, towers.contexts, copying.op, SyncOp(copying.op), copying.copies)
 
