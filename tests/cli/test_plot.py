@@ -1,6 +1,7 @@
 """``tpack plot``: from directories to a picture."""
 
 import json
+import sys
 
 import pytest
 
@@ -63,5 +64,27 @@ def test_schedules_are_drawn(tmp_path, capsys):
 )
 def test_one_of_runs_and_schedules_is_drawn(tmp_path, capsys, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
+    assert main(["plot", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_page_is_written_without_matplotlib(runs, capsys, monkeypatch):
+    monkeypatch.chdir(runs)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main(["plot", "--html", "a", "b"]) == 0
+    assert capsys.readouterr().out == "curves.html: 2 statistic(s) of 2 run(s)\n"
+    assert (runs / "curves.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--html"], "--html wants directories of runs"),
+        (["--html", "--schedule", "Constant(1)"], "--html wants directories of runs"),
+        (["--html", "a", "--out", "x.png"], "wanted a file that ends in .html, got 'x.png'"),
+    ],
+)
+def test_a_page_that_cannot_be_is_told(runs, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(runs)
     assert main(["plot", *arguments]) == 2
     assert message in capsys.readouterr().err

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from tpack.callbacks.monitors.json_writer import JSONWriter
-from tpack.cli.plot import _choose_stats, _labels, _read_runs, _Run
+from tpack.cli.plot import _choose_stats, _read_runs, _Run, short_labels
 from tpack.errors import CallbackError, ConfigError
 
 ENTRIES = [
@@ -54,7 +54,7 @@ def test_curves_have_gaps_where_values_are_not_finite():
     ],
 )
 def test_labels_are_short_and_differ(directories, expected):
-    assert _labels(directories) == expected
+    assert short_labels(directories) == expected
 
 
 def test_all_statistics_that_change_are_chosen():

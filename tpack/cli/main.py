@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from tpack.cli import cluster, doctor, inspect, launch, plot, reduce, watch
+from tpack.cli import average, cluster, doctor, inspect, launch, plot, profile, reduce, watch
 from tpack.errors import ConfigError, TpackError
 from tpack.utils.argument_types import check_arguments
 from tpack.version import __version__
@@ -58,11 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tpack", description="Data-parallel training with TensorFlow.")
     parser.add_argument("--version", action="version", version=f"tpack {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    average.add_command(commands)
     cluster.add_command(commands)
     doctor.add_command(commands)
     inspect.add_command(commands)
     launch.add_command(commands)
     plot.add_command(commands)
+    profile.add_command(commands)
     reduce.add_command(commands)
     watch.add_command(commands)
     return parser

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from tpack.callbacks.monitors import stats_file
+from tpack.cli.runs.page import page_of
 from tpack.errors import ConfigError
 from tpack.schedules import Schedule, parse_schedule
 from tpack.utils.fs import atomic_write
@@ -58,7 +59,10 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--axis", choices=sorted(_AXES), default="epoch", help="what to draw over (default: %(default)s)"
     )
     parser.add_argument(
-        "--out", default="curves.png", help=f"the file to write, one of {', '.join(_FORMATS)} (default: %(default)s)"
+        "--html", action="store_true", help="write one page with curves to zoom, settings, warnings and images"
+    )
+    parser.add_argument(
+        "--out", help=f"the file to write, one of {', '.join(_FORMATS)} (default: curves.png, or curves.html)"
     )
     parser.set_defaults(run=run)
 
@@ -78,6 +82,9 @@ def run(options: argparse.Namespace) -> str:
         CallbackError: A file of statistics is damaged.
         DependencyError: matplotlib is not installed.
     """
+    if options.html:
+        return _write_page(options)
+    options.out = options.out or "curves.png"
     check_format(options.out)
     if bool(options.directories) == bool(options.schedule):
         raise ConfigError(
@@ -92,6 +99,20 @@ def run(options: argparse.Namespace) -> str:
     figure = _draw(runs, stats, options.axis)
     save_figure(figure, options.out)
     return f"{options.out}: {len(runs if options.schedule else stats)} {told}\n"
+
+
+def _write_page(options: argparse.Namespace) -> str:
+    if options.schedule or not options.directories:
+        raise ConfigError("--html wants directories of runs, and no --schedule")
+    out = options.out or "curves.html"
+    if not out.lower().endswith((".html", ".htm")):
+        raise ConfigError(f"wanted a file that ends in .html, got {out!r}")
+    runs = _read_runs(options.directories)
+    stats = _choose_stats(runs, options.stats)
+    text = page_of({run.label: (run.directory, run.entries) for run in runs}, stats, options.axis)
+    with atomic_write(out) as file:
+        file.write(text)
+    return f"{out}: {len(stats)} statistic(s) of {len(runs)} run(s)\n"
 
 
 def check_format(path: str) -> str:
@@ -127,10 +148,12 @@ class _Run:
     Attributes:
         label: what it is called, unlike the other runs.
         entries: dictionaries of statistics, one for each time that something was reported.
+        directory: where it is; empty for what is no run.
     """
 
     label: str
     entries: list[dict[str, Any]]
+    directory: str = ""
 
     def curve(self, stat: str, axis: str) -> tuple[list[float], list[float]]:
         """Return the points of a statistic over ``"epoch"`` or ``"step"``; what is not finite is a NaN, a gap."""
@@ -159,13 +182,13 @@ def _read_runs(paths: Sequence[str]) -> list[_Run]:
     """
     directories = [os.path.abspath(os.path.dirname(p) if os.path.isfile(p) else p) for p in paths]
     runs = []
-    for path, directory, label in zip(paths, directories, _labels(directories), strict=True):
+    for path, directory, label in zip(paths, directories, short_labels(directories), strict=True):
         entries = stats_file.read_entries(directory)
         if not entries:
             raise ConfigError(
                 f"wanted the directory of a run, with statistics in {stats_file.FILENAME}: {path} has none"
             )
-        runs.append(_Run(label, entries))
+        runs.append(_Run(label, entries, directory))
     return runs
 
 
@@ -186,7 +209,7 @@ def _jumps(schedules: Sequence[Schedule]) -> list[float]:
     return [float(k) - side for k in range(1, last + 1) for side in (1e-6, 0.0)] if last <= _POINTS_OF_SCHEDULE else []
 
 
-def _labels(directories: Sequence[str]) -> list[str]:
+def short_labels(directories: Sequence[str]) -> list[str]:
     """Return the shortest ends of paths that differ from one another, whole parts each; numbered where paths are equal.
 
     Args:

@@ -29,6 +29,7 @@ from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tfutils.step.step_seeds import let_seeds_follow_steps
 from tpack.tower.devices import check_session_devices, local_devices
 from tpack.tower.per_graph import new_graph
+from tpack.train.added_callbacks import added_callbacks
 from tpack.train.broken_step import data_taken_by
 from tpack.train.calls import StepCalls
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
@@ -227,7 +228,7 @@ class Trainer(metaclass=InOwnGraph):
                 step, the steps are fed data, or `run_step` is overridden.
         """
         self._check_steps()
-        for callback in callbacks:
+        for callback in [*callbacks, *added_callbacks()]:
             if isinstance(callback, MonitorBase):
                 raise CallbackError(f"{callback} is a monitor: give it in the list of monitors, not of callbacks")
             self.register_callback(callback)

@@ -177,7 +177,8 @@ class HookedSession:
         Raises:
             DataExhaustedError: The input ended.
             InputError: A ``tf.data`` pipeline failed.
-            ConfigError: A callback asks for something that it did not announce, or feeds something.
+            ConfigError: A callback asks for something that it did not announce, feeds something, or gives options
+                other than to trace the run.
         """
         context = self._run_context(fetches, None, None)
         requests = [before_run(context) for before_run in self._asked]

@@ -1,0 +1,78 @@
+"""What is shown of runs on a terminal, as lines of text."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tpack.callbacks.monitors import stats_file
+from tpack.cli.runs.braille import curve_lines
+from tpack.cli.runs.logs import read_log
+from tpack.errors import CallbackError
+
+_POSITION = ("epoch_num", "global_step")
+_CURVE_WIDTH, _CURVE_HEIGHT = 36, 4
+
+
+def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
+    """Return what is known of one run.
+
+    Args:
+        label: what it is called.
+        directory: where it is; it may not be there yet.
+        width: of a line.
+        height: how many lines at most.
+    """
+    log = read_log(directory)
+    try:
+        entries = stats_file.read_entries(directory) or []
+    except (CallbackError, OSError) as error:
+        return _cut([f"{label}: {error}"], width, height)
+    if not entries and not log.last:
+        return _cut([f"{label}: nothing there yet, in {directory}"], width, height)
+    latest = {name: value for entry in entries for name, value in entry.items()}
+    step = f", step {latest['global_step']}" if "global_step" in latest else ""
+    lines = [f"{label}: {log.state}, epoch {log.epoch or latest.get('epoch_num', 0)}{step}, last line {log.last}"]
+    lines.append("  " + "   ".join(_facts(log.epoch_time, log.time_left if log.state == "running" else "", latest)))
+    if log.warnings:
+        lines.append(f"  {len(log.warnings)} warning(s), the last: {log.warnings[-1]}")
+    return _cut([*lines, *_curves(entries, width, height - len(lines))], width, height)
+
+
+def _facts(epoch_time: str, time_left: str, latest: Mapping[str, Any]) -> list[str]:
+    facts = [f"an epoch takes {epoch_time}"] if epoch_time else []
+    facts += [f"{time_left} left"] if time_left else []
+    for name, value in latest.items():
+        if name.startswith("Throughput"):
+            facts.append(f"{value:.4g} {name.partition('(')[2].rstrip(')')}")
+        elif name.endswith("/data_wait_ratio"):
+            facts.append(f"waits for data {100 * value:.0f} %")
+        elif name.startswith(("GPUUtil/", "GPUMemory", "HostFreeMemory")):
+            facts.append(f"{name} {value:.4g}")
+    return facts
+
+
+def _curves(entries: Sequence[Mapping[str, Any]], width: int, height: int) -> list[str]:
+    """Return the curves of statistics, side by side, as many as there is room for."""
+    names = dict.fromkeys(name for entry in entries for name in entry if name not in _POSITION)
+    # What belongs to a part, such as an input source's queue, comes after what belongs to the model.
+    ordered = sorted(names, key=lambda name: ("/" in name, name.lower()))
+    beside = max(1, width // (_CURVE_WIDTH + 2))
+    lines: list[str] = []
+    for first in range(0, len(ordered), beside):
+        if len(lines) + _CURVE_HEIGHT + 1 > height:
+            break
+        blocks = [_curve(name, entries) for name in ordered[first : first + beside]]
+        lines += ["  " + "  ".join(parts).rstrip() for parts in zip(*blocks, strict=True)]
+    return lines
+
+
+def _curve(name: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    values = [float(entry[name]) for entry in entries if isinstance(entry.get(name), int | float)]
+    told = f" {values[-1]:.5g}" if values and math.isfinite(values[-1]) else " not finite"
+    width = min(_CURVE_WIDTH, max(1, len(values)))
+    title = f"{name[: _CURVE_WIDTH - len(told)]}{told}"
+    return [line.ljust(_CURVE_WIDTH) for line in (title, *curve_lines(values, width, _CURVE_HEIGHT))]
+
+
+def _cut(lines: Sequence[str], width: int, height: int) -> list[str]:
+    return [line if len(line) <= width else f"{line[: max(0, width - 1)]}…" for line in lines[: max(1, height)]]

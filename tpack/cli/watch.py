@@ -1,0 +1,126 @@
+"""``tpack watch``: show runs on the terminal while they train, from the files that they write.
+
+On a terminal the page is drawn anew every few seconds, until ``q`` or Ctrl-C; into a file or a pipe it is written once.
+"""
+
+import argparse
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import psutil
+
+from tpack.cli.plot import short_labels
+from tpack.cli.runs.screen import run_lines
+from tpack.errors import ConfigError
+
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_TOP, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+_LOOK_SECS = 0.2
+_LINES_IF_NO_TERMINAL = 1000
+
+
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser's sub-commands."""
+    parser = commands.add_parser(
+        "watch",
+        help="show runs on the terminal while they train",
+        description="Show runs that train or have ended: curves, speed, time left, waits for data. Leave it with q.",
+    )
+    parser.add_argument("directories", nargs="+", metavar="DIR", help="log directories; they may not be there yet")
+    parser.add_argument("--every", type=float, default=2.0, metavar="SECS", help="draw so often (default: %(default)s)")
+    parser.add_argument("--once", action="store_true", help="write the page once, also on a terminal")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """Show the runs until somebody wants to leave, or once.
+
+    Args:
+        options: those that `add_command` defines.
+
+    Returns:
+        What is to be written in the end: the page where it is written once.
+
+    Raises:
+        ConfigError: ``--every`` is not positive.
+    """
+    if not options.every > 0:
+        raise ConfigError(f"--every wants a positive number of seconds, got {options.every}")
+    directories = [os.path.abspath(directory) for directory in options.directories]
+    if options.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        width = shutil.get_terminal_size((100, 24)).columns
+        return "".join(f"{line}\n" for line in page(directories, width, _LINES_IF_NO_TERMINAL))
+    with _own_screen():
+        _show(directories, options.every)
+    return ""
+
+
+def page(directories: Sequence[str], width: int, height: int) -> list[str]:
+    """Return the lines of the page.
+
+    Args:
+        directories: of the runs, absolute.
+        width: of a line.
+        height: how many lines at most.
+    """
+    lines = [_machine()]
+    share = (height - 1) // len(directories)
+    for label, directory in zip(short_labels(directories), directories, strict=True):
+        lines += ["", *run_lines(label, directory, width, share - 1)]
+    return [line[:width] for line in lines[:height]]
+
+
+def _machine() -> str:
+    """Return how busy this machine is."""
+    memory = psutil.virtual_memory()
+    used, total = (memory.total - memory.available) / 1e9, memory.total / 1e9
+    load = os.getloadavg()[0]
+    return f"this machine: load {load:.1f} on {os.cpu_count()} cores, memory {used:.1f} of {total:.1f} GB"
+
+
+def _show(directories: Sequence[str], every_secs: float) -> None:
+    """Draw until ``q`` is typed."""
+    drawn_at, size = -every_secs, os.terminal_size((0, 0))
+    while True:
+        now, new_size = time.monotonic(), os.get_terminal_size(sys.stdout.fileno())
+        if now - drawn_at >= every_secs or new_size != size:
+            drawn_at, size = now, new_size
+            lines = page(directories, size.columns, size.lines - 1)
+            text = "".join(f"{line}{_REST_OF_LINE}\r\n" for line in lines)
+            sys.stdout.write(f"{_TOP}{text}{_REST_OF_SCREEN}")
+            sys.stdout.flush()
+        typed = select.select([sys.stdin], [], [], _LOOK_SECS)[0]
+        if typed and os.read(sys.stdin.fileno(), 64)[:1] in (b"q", b"Q", b""):
+            return
+
+
+@contextmanager
+def _own_screen() -> Iterator[None]:
+    """Take the terminal for the time of a block, and leave it as it was; Ctrl-C and SIGTERM end the block well."""
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    handler = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        tty.setcbreak(descriptor)
+        sys.stdout.write(_ENTER)
+        yield
+    except KeyboardInterrupt:
+        return
+    finally:
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
