@@ -196,5 +196,4 @@ class MaxSaver(MinSaver):
         *,
         max_to_keep: int = 1,
     ) -> None:
-        options = {"filename": filename, "checkpoint_dir": checkpoint_dir, "max_to_keep": max_to_keep}
-        super().__init__(monitor_stat, reverse=True, **options)
+        super().__init__(monitor_stat, True, filename, checkpoint_dir, max_to_keep=max_to_keep)

@@ -86,10 +86,13 @@ class ShorterRun:
         config.starting_step, config.max_epoch = 0, config.starting_epoch
         for runner in _runners(config):
             runner.limit_batches(num_steps)
-        left_out = [cb for cb in (*config.callbacks, *config.extra_callbacks) if cb.saves_training]
-        left_out += [monitor for monitor in config.monitors if not isinstance(monitor, ScalarPrinter)]
-        for members in (config.callbacks, config.extra_callbacks, config.monitors):
-            members[:] = [member for member in members if not any(member is other for other in left_out)]
+        given: list[Callback] = [*config.callbacks, *config.extra_callbacks, *config.monitors]
+        printing = [monitor for monitor in config.monitors if isinstance(monitor, ScalarPrinter)]
+        config.callbacks = [callback for callback in config.callbacks if not callback.saves_training]
+        config.extra_callbacks = [callback for callback in config.extra_callbacks if not callback.saves_training]
+        config.monitors = list(printing)
+        left = [*config.callbacks, *config.extra_callbacks, *config.monitors]
+        left_out = [callback for callback in given if not any(callback is other for other in left)]
         names = ", ".join(map(str, left_out))
         logger.info(
             f"fast_dev_run={self.fast_dev_run}: one epoch of {config.steps_per_epoch} step(s), evaluations of at most "

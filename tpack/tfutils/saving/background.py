@@ -19,7 +19,7 @@ _NUM_NAMES = 3
 """The inputs of the saving operation before the values: the prefix, the names, and which parts of variables are."""
 
 
-class SavedCopy(tf.Session):  # type: ignore[misc]
+class SavedCopy(tf.Session):
     """A session whose variables are, to one saver, the copies that were made last.
 
     The memory for the copies is taken with the first and kept.
