@@ -37,6 +37,7 @@ __all__ = [
 # How slots and counters of TensorFlow's optimizers end, and tpack's own.
 _TRAINING_SUFFIXES = (
     "/Adam", "/Adam_1", "/Momentum", "/RMSProp", "/RMSProp_1", "/RMSProp_2", "/Adagrad", "/Adadelta", "/Adadelta_1",
+    "/AdamW", "/AdamW_1", "/LAMB", "/LAMB_1", "/LARS", "/Lion",
     "/Ftrl", "/Ftrl_1", "/ExponentialMovingAverage", "/AccumGrad", "/AccumGrad_touched",
 )  # fmt: skip
 _TRAINING_NAMES = ("global_step", "learning_rate", "beta1_power", "beta2_power", "AccumGrad_counter")
