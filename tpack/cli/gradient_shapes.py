@@ -83,9 +83,10 @@ def main() -> None:
     single_cost = importlib.import_module("tpack.train.single_cost")
     logger = importlib.import_module("tpack.utils.logger")
     # In this process nothing else runs, and only functions of tpack are replaced.
-    single_cost.make_grad_fn = _telling(single_cost.make_grad_fn, result)
+    vars(single_cost).update(make_grad_fn=_telling(single_cost.make_grad_fn, result))
     set_logger_dir = logger.set_logger_dir
-    logger.set_logger_dir = lambda *_, **__: set_logger_dir(os.path.join(os.path.dirname(result), "log"), "k")
+    instead = os.path.join(os.path.dirname(result), "log")
+    vars(logger).update(set_logger_dir=lambda *_, **__: set_logger_dir(instead, "k"))
     sys.argv = sys.argv[2:]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     try:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from tpack.cli import average, cluster, doctor, inspect, launch, plot, profile, reduce, watch
+from tpack.cli import average, cluster, doctor, inspect, launch, plot, profile, project, reduce, watch
 from tpack.errors import ConfigError, TpackError
 from tpack.utils.argument_types import check_arguments
 from tpack.version import __version__
@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     launch.add_command(commands)
     plot.add_command(commands)
     profile.add_command(commands)
+    project.add_command(commands)
     reduce.add_command(commands)
     watch.add_command(commands)
     return parser
