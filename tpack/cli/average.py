@@ -19,8 +19,8 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         help="average the weights of checkpoints",
         description=(
             "Write the mean of the variables in several checkpoints of one model. Floating-point variables are "
-            "averaged, the moving statistics of batch normalisation among them; others are those of the last checkpoint. "
-            "What only training needs, such as an optimizer's slots and counters, is left out."
+            "averaged, the moving statistics of batch normalisation among them; others are those of the last "
+            "checkpoint. What only training needs, such as an optimizer's slots and counters, is left out."
         ),
     )
     parser.add_argument("checkpoints", nargs="+", help="their prefixes or directories, at least two")

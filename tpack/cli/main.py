@@ -59,7 +59,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tpack {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     average.add_command(commands)
-    average.add_command(commands)
     cluster.add_command(commands)
     doctor.add_command(commands)
     inspect.add_command(commands)
