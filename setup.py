@@ -29,6 +29,9 @@ EXTRAS_REQUIRE = {
     "gpu": ["nvidia-ml-py"],
     "plot": ["matplotlib"],
     "ray": ["ray"],
+    # Pillow is what both clients want for images.
+    "wandb": ["wandb", "pillow"],
+    "mlflow": ["mlflow", "pillow"],
     "examples": ["scikit-learn"],
     # A linter or type checker of another version finds other things: these two are held, so that the same tree passes
     # today and in a year.

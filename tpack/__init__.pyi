@@ -25,6 +25,7 @@ from tpack.callbacks import Callbacks as Callbacks
 from tpack.callbacks import CallbackToHook as CallbackToHook
 from tpack.callbacks import CheckNumerics as CheckNumerics
 from tpack.callbacks import ClassificationError as ClassificationError
+from tpack.callbacks import CSVWriter as CSVWriter
 from tpack.callbacks import DataParallelInferenceRunner as DataParallelInferenceRunner
 from tpack.callbacks import DumpParamAsImage as DumpParamAsImage
 from tpack.callbacks import DumpTensor as DumpTensor
@@ -52,6 +53,7 @@ from tpack.callbacks import MaxTime as MaxTime
 from tpack.callbacks import MergeAllSummaries as MergeAllSummaries
 from tpack.callbacks import MergeScalars as MergeScalars
 from tpack.callbacks import MinSaver as MinSaver
+from tpack.callbacks import MLflowMonitor as MLflowMonitor
 from tpack.callbacks import ModelSaver as ModelSaver
 from tpack.callbacks import MonitorBase as MonitorBase
 from tpack.callbacks import Monitors as Monitors
@@ -77,9 +79,11 @@ from tpack.callbacks import SimpleMovingAverage as SimpleMovingAverage
 from tpack.callbacks import SlowestWorker as SlowestWorker
 from tpack.callbacks import StartProcOrThread as StartProcOrThread
 from tpack.callbacks import StatMonitorParamSetter as StatMonitorParamSetter
+from tpack.callbacks import TensorBoardHParams as TensorBoardHParams
 from tpack.callbacks import TensorPrinter as TensorPrinter
 from tpack.callbacks import TFEventWriter as TFEventWriter
 from tpack.callbacks import ThroughputTracker as ThroughputTracker
+from tpack.callbacks import WandbMonitor as WandbMonitor
 from tpack.callbacks import Watchdog as Watchdog
 from tpack.compat import get_tf_version_tuple as get_tf_version_tuple
 from tpack.compat import tfv1 as tfv1

@@ -103,6 +103,9 @@ CASES: list[tuple[Any, dict[str, Any], str, list[Any]]] = [
     (cb.StatMonitorParamSetter, {"param": PARAM, "stat_name": "error", "threshold": 0, "last_k": 1}, "value_func", [5]),
     (cb.TFEventWriter, {}, "max_queue", [None, 0, "3"]),
     (cb.TFEventWriter, {}, "logdir", [5]),
+    (cb.TensorBoardHParams, {}, "hparams", [None, 5, "x"]),
+    (cb.MLflowMonitor, {}, "tracking_uri", [5]),
+    (cb.WandbMonitor, {}, "hparams", [5, "x"]),
     (cb.ThroughputTracker, {}, "samples_per_step", ["x", 0, -1, math.nan, math.inf, True]),
 ]
 
@@ -126,7 +129,7 @@ def test_a_wrong_argument_is_named(make: Any, right: dict[str, Any], name: str, 
 def test_every_callback_is_in_the_table() -> None:
     others = {
         "Callback Inferencer MonitorBase HyperParam HyperParamSetter InferenceRunnerBase": "for subclasses",
-        "HostMemoryTracker JSONWriter": "take no argument",
+        "CSVWriter HostMemoryTracker JSONWriter": "take no argument",
         "RunOp RunUpdateOps SessionRunTimeout StartProcOrThread Watchdog": "have tests of their own",
         "DumpParamAsImage DumpTensor TensorPrinter": "are DumpTensorAsImage, DumpTensors and ProcessTensors",
     }

@@ -21,7 +21,9 @@ from tpack.callbacks.inference.runners import DataParallelInferenceRunner, Infer
 from tpack.callbacks.memory import HostMemoryTracker, PeakMemoryTracker
 from tpack.callbacks.min_max_saver import MaxSaver, MinSaver
 from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.csv_writer import CSVWriter
 from tpack.callbacks.monitors.group import Monitors
+from tpack.callbacks.monitors.hparams import TensorBoardHParams
 from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.callbacks.monitors.merging import MergeScalars, SlowestWorker
 from tpack.callbacks.monitors.writers import ScalarPrinter, SendMonitorData, TFEventWriter
@@ -71,6 +73,7 @@ def evaluated_averages():
 
 MEMBERS = {
     "Callback": Callback,
+    "CSVWriter": CSVWriter,
     "CallbackFactory": CallbackFactory,
     "Callbacks": lambda: Callbacks([Callback(), RunOp(tf.no_op())]),
     "CheckNumerics": lambda: CheckNumerics(run_step=True),
@@ -126,12 +129,14 @@ MEMBERS = {
     "StartProcOrThread": lambda: StartProcOrThread(StoppableThread(target=int)),
     "StatMonitorParamSetter": lambda: StatMonitorParamSetter(some_param(), "reported", abs, 0, 1),
     "TFEventWriter": TFEventWriter,
+    "TensorBoardHParams": lambda: TensorBoardHParams({"rate": 0.1}),
     "TensorPrinter": lambda: TensorPrinter(["w_twice"]),
     "ThroughputTracker": ThroughputTracker,
     "Watchdog": lambda: Watchdog(600),
 }
 
-# Not members: what runs inside a runner, what is no callback, and what only subclasses make work.
+# Not members: what runs inside a runner, what is no callback, what only subclasses make work, and what needs a client
+# that is not installed here.
 OTHERS = {
     "BinaryClassificationStats",
     "CallbackToHook",
@@ -140,9 +145,11 @@ OTHERS = {
     "HyperParam",
     "HyperParamSetter",
     "InferenceRunnerBase",
+    "MLflowMonitor",
     "Inferencer",
     "ObjAttrParam",
     "ScalarStats",
+    "WandbMonitor",
 }
 
 # What these add is meant to be saved.

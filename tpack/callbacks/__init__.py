@@ -56,12 +56,16 @@ __getattr__, __dir__, __all__ = attach(
             "MinSaver",
         ),
         "monitors.base": ("MonitorBase",),
+        "monitors.csv_writer": ("CSVWriter",),
         "monitors.group": ("Monitors",),
+        "monitors.hparams": ("TensorBoardHParams",),
         "monitors.json_writer": ("JSONWriter",),
         "monitors.merging": (
             "MergeScalars",
             "SlowestWorker",
         ),
+        "monitors.mlflow": ("MLflowMonitor",),
+        "monitors.wandb": ("WandbMonitor",),
         "monitors.writers": (
             "ScalarPrinter",
             "SendMonitorData",

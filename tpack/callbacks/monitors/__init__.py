@@ -6,12 +6,16 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "base": ("MonitorBase",),
+        "csv_writer": ("CSVWriter",),
         "group": ("Monitors",),
+        "hparams": ("TensorBoardHParams",),
         "json_writer": ("JSONWriter",),
         "merging": (
             "MergeScalars",
             "SlowestWorker",
         ),
+        "mlflow": ("MLflowMonitor",),
+        "wandb": ("WandbMonitor",),
         "writers": (
             "ScalarPrinter",
             "SendMonitorData",

@@ -1,0 +1,105 @@
+"""Statistics in MLflow, by its own client."""
+
+from __future__ import annotations
+
+import io
+import os
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tpack.callbacks.monitors.tracker import Row, Tracker
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.optional import import_optional
+
+_MOST_IN_BATCH = {"metrics": 1000, "params": 100}
+_STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
+_FORBIDDEN = re.compile(r"[^/\w.\- ]", re.ASCII)
+
+
+@check_arguments
+class MLflowMonitor(Tracker):
+    """Show a training in MLflow: scalars, images, hyper-parameters. MLflow has no histograms.
+
+    A run that resumes goes on with the same run. MLflow's names have letters, digits and ``_-. /``: anything else in
+    the name of a statistic becomes ``_``. The server is talked to in a thread: it is not waited for within training,
+    and for half a minute at most at each thing that is done before and after it.
+
+    Args:
+        tracking_uri: the server, or a local store such as ``"sqlite:///mlflow.db"``; by default
+            ``MLFLOW_TRACKING_URI`` or what the client chooses.
+        experiment: the experiment, made if it is not there; by default ``MLFLOW_EXPERIMENT_NAME``, or ``Default``.
+        name: what the run is called; by default what the client chooses.
+        hparams: what the run was made with, such as ``{"learning_rate": 0.1}``.
+        tags: of the run.
+
+    Raises:
+        DependencyError: The client is not installed: ``pip install 'tpack[mlflow]'``.
+
+    Example:
+        TrainConfig(..., monitors=[*DEFAULT_MONITORS(), MLflowMonitor("http://localhost:5000", "digits")])
+    """
+
+    MODULE = "mlflow"
+    EXTRA = "mlflow"
+    IN_THREAD = True
+
+    def __init__(
+        self,
+        tracking_uri: str | None = None,
+        experiment: str | None = None,
+        name: str | None = None,
+        *,
+        hparams: Mapping[str, Any] | None = None,
+        tags: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(hparams)
+        self._tracking_uri = tracking_uri
+        self._experiment = experiment
+        self._name = name
+        self._tags = dict(tags or {})
+        self._store: Any = None
+        self._run_id = ""
+
+    def _begin(self, former: str | None) -> str:
+        self._store = self._client.MlflowClient(self._tracking_uri)
+        if former is not None:
+            self._store.update_run(former, status="RUNNING")
+            self._run_id = former
+            return former
+        made = self._store.create_run(self._experiment_id(), run_name=self._name, tags=self._tags)
+        self._run_id = str(made.info.run_id)
+        entities = import_optional("mlflow.entities", self.EXTRA)
+        self._log("params", [entities.Param(_as_name(name), str(value)) for name, value in self._hparams.items()])
+        return self._run_id
+
+    def _experiment_id(self) -> str:
+        name = self._experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"
+        found = self._store.get_experiment_by_name(name)
+        return str(self._store.create_experiment(name) if found is None else found.experiment_id)
+
+    def _send(self, row: Row) -> None:
+        entities, millis = import_optional("mlflow.entities", self.EXTRA), int(row.time * 1000)
+        values = {"epoch": row.epoch, **row.scalars}
+        metrics = [entities.Metric(_as_name(name), value, millis, row.step) for name, value in values.items()]
+        self._log("metrics", metrics)
+        for name, png in row.images.items():
+            image = import_optional("PIL.Image", self.EXTRA).open(io.BytesIO(png))
+            self._store.log_image(
+                self._run_id, image, key=_as_name(name), step=row.step, timestamp=millis, synchronous=True
+            )
+
+    def _log(self, kind: str, values: list[Any]) -> None:
+        most = _MOST_IN_BATCH[kind]
+        for start in range(0, len(values), most):
+            self._store.log_batch(self._run_id, **{kind: values[start : start + most]}, synchronous=True)
+
+    def _end(self, status: str) -> None:
+        self._store.set_terminated(self._run_id, _STATUS[status])
+
+
+def _as_name(name: str) -> str:
+    """Return what a statistic is called in MLflow, where a name is a path below a directory."""
+    allowed = posixpath.normpath(_FORBIDDEN.sub("_", name)).lstrip("/")
+    return re.sub(r"^\.+(?=/|$)", "_", allowed)

@@ -1,0 +1,89 @@
+"""Statistics in Weights & Biases, by its own client."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tpack.callbacks.monitors.tracker import Histogram, Row, Tracker
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.optional import import_optional
+
+_EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 143}
+
+
+@check_arguments
+class WandbMonitor(Tracker):
+    """Show a training in Weights & Biases: scalars, images, histograms, hyper-parameters.
+
+    The steps of its charts are global steps. Its files are in the log directory, below ``wandb``. A run that resumes
+    goes on with the same run. Without a network, give ``mode="offline"``, or set ``WANDB_MODE=offline``, and send the
+    files later by ``wandb sync``; each resumption is a directory of its own there, and all of them are the same run.
+
+    A run that the program has begun itself, as in a sweep, is gone on with, and left open.
+
+    Args:
+        project: the project; by default what the client chooses.
+        name: what the run is called; by default what the client chooses.
+        hparams: what the run was made with, such as ``{"learning_rate": 0.1}``.
+        **init: anything else that ``wandb.init`` takes, such as ``entity``, ``group``, ``tags`` or ``mode``.
+
+    Raises:
+        DependencyError: The client is not installed: ``pip install 'tpack[wandb]'``.
+
+    Example:
+        TrainConfig(..., monitors=[*DEFAULT_MONITORS(), WandbMonitor("digits", hparams={"learning_rate": 0.1})])
+    """
+
+    MODULE = "wandb"
+    EXTRA = "wandb"
+
+    def __init__(
+        self,
+        project: str | None = None,
+        name: str | None = None,
+        *,
+        hparams: Mapping[str, Any] | None = None,
+        **init: Any,
+    ) -> None:
+        super().__init__(hparams)
+        self._options = {"project": project, "name": name, **init}
+        self._wandb_run: Any = None
+        self._is_ours = True
+
+    def _to_be_mended(self) -> tuple[type[Exception], ...]:
+        errors = self._client.errors
+        return errors.UsageError, errors.AuthenticationError, TypeError
+
+    def _begin(self, former: str | None) -> str:
+        self._wandb_run = self._client.run
+        self._is_ours = self._wandb_run is None
+        if self._is_ours:
+            again = {} if former is None else {"id": former, "resume": "allow"}
+            self._wandb_run = self._client.init(**{"dir": self._directory, **self._options, **again})
+        self._wandb_run.config.update(self._hparams, allow_val_change=True)
+        return str(self._wandb_run.id)
+
+    def _send(self, row: Row) -> None:
+        values: dict[str, Any] = {"epoch": row.epoch, **row.scalars}
+        for name, png in row.images.items():
+            # Pillow, which is in the extra, is what the client asks for.
+            values[name] = self._client.Image(import_optional("PIL.Image", self.EXTRA).open(io.BytesIO(png)))
+        for name, histogram in row.histograms.items():
+            values[name] = self._client.Histogram(np_histogram=self._with_fewer_bins(histogram))
+        self._wandb_run.log(values, step=row.step)
+
+    def _with_fewer_bins(self, histogram: Histogram) -> tuple[np.ndarray, np.ndarray]:
+        """Return counts and edges, neighbours put together until there are no more than the client takes."""
+        counts, edges = histogram.counts, histogram.edges
+        while len(counts) > self._client.Histogram.MAX_LENGTH:
+            starts = np.arange(0, len(counts), 2)
+            counts, edges = np.add.reduceat(counts, starts), np.append(edges[starts], edges[-1])
+        return counts, edges
+
+    def _end(self, status: str) -> None:
+        if self._is_ours:
+            self._wandb_run.finish(exit_code=_EXIT_CODES[status])
