@@ -73,6 +73,8 @@ CASES: list[tuple[Any, dict[str, Any], str, list[Any]]] = [
     (cb.MergeAllSummaries, {}, "run_alone", [None, 1]),
     (cb.MergeScalars, {}, "how", [None, 5, {"cost": "sums"}, {}]),
     (cb.MinSaver, {"monitor_stat": "error"}, "reverse", [None, 1, "no"]),
+    (cb.MinSaver, {"monitor_stat": "error"}, "max_to_keep", [None, 0, -1, 1.5, "3", True]),
+    (cb.ModelSaver, {}, "asynchronous", [None, 1, "no"]),
     (cb.ModelSaver, {}, "max_to_keep", [None, "3", -1, 2.5, True]),
     (cb.ModelSaver, {}, "keep_checkpoint_every_n_hours", [None, "3", -1, math.nan, math.inf]),
     (cb.ModelSaver, {}, "checkpoint_dir", [5]),
