@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from tpack.cli.runs.braille import curve_lines
+from tpack.cli.runs.screen import curve_lines
 
 
 def dots(lines):
