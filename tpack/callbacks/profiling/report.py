@@ -202,11 +202,11 @@ def _by_time(named: Iterable[tuple[str, Span]], num_steps: int) -> list[Operatio
 
 def _time_table(times: StepTimes) -> str:
     rows = [
-        ["waiting for data", times.waiting],
-        ["computing", times.computing],
-        ["Python, between two runs", times.python],
-        ["a step", times.total],
-        *([f"{device} busy", secs] for device, secs in times.busy.items()),
+        ("waiting for data", times.waiting),
+        ("computing", times.computing),
+        ("Python, between two runs", times.python),
+        ("a step", times.total),
+        *((f"{device} busy", secs) for device, secs in times.busy.items()),
     ]
     shown = [[name, _millis(secs), _percent(secs, times.total)] for name, secs in rows]
     if times.plain is not None:

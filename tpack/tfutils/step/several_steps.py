@@ -154,7 +154,7 @@ class PlanOfSeveral:
         made, *_ = self._session.run(self._fetches, feeds, options=options, run_metadata=run_metadata)
         return self._results(made, num_steps)
 
-    def _results(self, made: int, num_steps: int) -> list[Any]:
+    def _results(self, made: Any, num_steps: int) -> list[Any]:
         if made < num_steps:
             return [made, *(made if is_number else None for is_number in self._wanted_numbers)]
         return [made, *self._values.run(made)]
