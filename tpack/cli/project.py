@@ -156,16 +156,22 @@ def run_train(options: argparse.Namespace) -> int:
         raise ConfigError(f"the simple trainer has one tower, got --towers {options.towers}")
     names = _load(options.file)
     config = with_settings(names["CONFIG"], options.settings)
-    tpack = importlib.import_module("tpack")
     name = os.path.splitext(os.path.basename(options.file))[0]
-    tpack.logger.set_logger_dir(options.logdir or os.path.join("train_log", name), "k" if options.resume else "b")
+    importlib.import_module("tpack.utils.logger").set_logger_dir(
+        options.logdir or os.path.join("train_log", name), "k" if options.resume else "b"
+    )
     arguments = names["train_arguments"](config)
     if not isinstance(arguments, dict):
         raise ConfigError(f"train_arguments of {options.file!r} must return a dict, got {type(arguments).__name__}")
-    make = tpack.AutoResumeTrainConfig if options.resume else tpack.TrainConfig
+    resuming = importlib.import_module("tpack.train.resume")
+    make = (
+        resuming.AutoResumeTrainConfig if options.resume else importlib.import_module("tpack.train.config").TrainConfig
+    )
     kind = options.trainer or ("simple" if options.towers == 1 else "replicated")
-    trainer = getattr(tpack, _TRAINERS[kind])
-    tpack.launch_train_with_config(make(**arguments), trainer() if kind == "simple" else trainer(options.towers))
+    trainer = getattr(importlib.import_module("tpack.train.trainers"), _TRAINERS[kind])
+    importlib.import_module("tpack.train.interface").launch_train_with_config(
+        make(**arguments), trainer() if kind == "simple" else trainer(options.towers)
+    )
     return 0
 
 
