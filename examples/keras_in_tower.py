@@ -5,7 +5,7 @@
 
 It shows that Keras layers are called as they are, what tells them whether they train, and how the losses of their
 regularizers become a part of the cost. A whole Keras model with its loss and optimizer, without a tower function, is
-what `tpack.contrib.keras.KerasDesc` takes. On scikit-learn's digits, of which the last 360 are kept for the test, it
+what `tpack.KerasModel` takes. On scikit-learn's digits, of which the last 360 are kept for the test, it
 ends with 8 % wrong or less, in 10 seconds on two cores.
 """
 
