@@ -90,7 +90,7 @@ CASES: list[tuple[Any, dict[str, Any], str, list[Any]]] = [
     (cb.PeriodicTrigger, {"triggerable": Triggered()}, "every_k_epochs", [0, -1, "3", 1.5]),
     (cb.PeriodicTrigger, {"every_k_steps": 1}, "triggerable", [None, 5]),
     (cb.ProcessTensors, {"fn": print}, "names", [None, 5, "x"]),
-    (cb.ProgressBar, {}, "names", [None, 5, "cost", [5]]),
+    (cb.ProgressBar, {}, "names", [5, "cost", [5]]),
     (cb.ProxyCallback, {}, "cb", [None, 5]),
     (cb.ScalarPrinter, {}, "enable_step", [None, 1]),
     (cb.ScalarPrinter, {}, "whitelist", [5, "cost", [5], ["("]]),

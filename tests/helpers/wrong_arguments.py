@@ -550,6 +550,10 @@ RIGHT |= {
     "v": lambda: tf.get_variable("v", []),
     "tower_grads": _gradients,
     "reduced": _gradients,
+    "apply_in_replicas.tower_grads": lambda: [[(tf.ones([3]), tf.get_variable("updated", [3]))]],
+    "build_replicas.grad_fn": lambda: lambda: [],
+    "build_towers.own_variables": lambda: [True],
+    "TensorBoardHParams.hparams": lambda: {"rate": 0.1},
 }
 
 # Parameters that have a default and yet must be given.

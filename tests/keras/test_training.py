@@ -1,0 +1,58 @@
+import keras
+import pytest
+
+from tests.helpers.keras_models import LOSS, STEPS, X, Y, assert_close, fitted, made, shares
+from tpack.compat import eager_mode
+from tpack.errors import ConfigError
+from tpack.keras.training import fit
+
+
+def test_a_compiled_model_is_fit_in_one_line_and_evaluated_as_keras_does():
+    with eager_mode():
+        model = made()
+        metrics = ["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(2, name="top2"), kept_metric()]
+        model.compile("sgd", LOSS, metrics=metrics)
+    trainer = fit(model, shares(2), towers=2, epochs=2, steps_per_epoch=STEPS, monitors=[], validation_data=(X, Y))
+    weights, wanted = fitted("sgd", metrics=["accuracy", kept_metric()])
+    assert_close(model.get_weights(), weights)
+    got = trainer.history[-1]
+    assert got["validation_total_loss"] == pytest.approx(wanted["loss"], rel=1e-4)
+    assert got["validation_accuracy"] == pytest.approx(wanted["accuracy"])
+    assert got["validation_kept"] == pytest.approx(wanted["kept"], rel=1e-4)
+
+
+def kept_metric():
+    return keras.metrics.MeanIoU(num_classes=3, sparse_y_pred=False, name="kept")
+
+
+def test_arrays_are_fit_in_the_batches_of_keras():
+    with eager_mode():
+        model = Unbuilt()
+        model.compile("adam", LOSS)
+    trainer = fit(model, (X.astype("float64"), Y.astype("int64")), epochs=2, batch_size=12, monitors=[])
+    assert trainer.global_step == 6
+    assert trainer.monitors.get_latest("total_loss") > 0
+
+
+class Unbuilt(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.last = keras.layers.Dense(3, activation="softmax")
+
+    def call(self, x):
+        return self.last(x)
+
+
+def test_what_cannot_be_fit_is_refused():
+    with eager_mode():
+        model, compiled = made(), made()
+        compiled.compile("sgd", LOSS)
+    for arguments, message in [
+        ((model, (X, Y)), "was not compiled"),
+        ((3, (X, Y)), "wanted a compiled Keras model, a KerasModel or a ModelDesc"),
+        ((compiled, X), r"got 1 array\(s\)"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            fit(*arguments)
+    with pytest.raises(ConfigError, match="only in eager training"):
+        fit(compiled, (X, Y), callbacks=[keras.callbacks.Callback()])
