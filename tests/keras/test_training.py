@@ -7,7 +7,7 @@ from tpack.errors import ConfigError
 from tpack.keras.training import fit
 
 
-def test_a_compiled_model_is_fit_in_one_line_and_evaluated_as_keras_does():
+def test_a_compiled_model_is_fit_in_one_line_and_evaluated_as_keras_does(tmp_path):
     with eager_mode():
         model = made()
         metrics = ["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(2, name="top2"), kept_metric()]
@@ -19,6 +19,11 @@ def test_a_compiled_model_is_fit_in_one_line_and_evaluated_as_keras_does():
     assert got["validation_total_loss"] == pytest.approx(wanted["loss"], rel=1e-4)
     assert got["validation_accuracy"] == pytest.approx(wanted["accuracy"])
     assert got["validation_kept"] == pytest.approx(wanted["kept"], rel=1e-4)
+    trainer.export_keras(tmp_path / "model.keras")
+    with eager_mode():
+        loaded = keras.models.load_model(tmp_path / "model.keras").evaluate(X, Y, verbose=0, return_dict=True)
+    assert loaded["loss"] == pytest.approx(wanted["loss"], rel=1e-4)
+    assert loaded["accuracy"] == pytest.approx(wanted["accuracy"])
 
 
 def kept_metric():

@@ -207,6 +207,8 @@ class KerasModel(ModelDesc):
     def export_keras(self, path: str | os.PathLike[str], weights: Sequence[np.ndarray] | None = None) -> None:
         """Write the model to a ``.keras`` file, which Keras can load anywhere.
 
+        It is compiled as the model that was given; of what its optimizer knows nothing is kept.
+
         Args:
             path: the file.
             weights: in Keras's order; None for those that were trained.
@@ -221,6 +223,9 @@ class KerasModel(ModelDesc):
             zeros = [np.zeros([n or 1 for n in spec.shape.as_list()], spec.dtype.as_numpy_dtype) for spec in specs]
             call(model, [tf.convert_to_tensor(each) for each in zeros], training=False)
             model.set_weights(values)
+            config = _compile_config(self._maker.model)
+            if config:
+                model.compile_from_config(config)
             model.save(os.fspath(path))
 
     def _signatures(self, inputs: Specs | None, targets: Specs | None) -> tuple[list[Any], list[Any]]:
@@ -299,8 +304,16 @@ def _is_several(metrics: Any) -> bool:
 
 def _compiled(model: Any) -> tuple[Any, Any, Any]:
     """Return the optimizer, loss and metrics with which a Keras model was compiled; None each if it was not."""
-    if not isinstance(model, keras.Model) or not getattr(model, "compiled", False):
+    config = _compile_config(model)
+    if config is None:
         return None, None, None
     with eager_mode():
-        config = model.get_compile_config() or {}
         return model.optimizer, model.loss, keras.saving.deserialize_keras_object(config.get("metrics"))
+
+
+def _compile_config(model: Any) -> dict[str, Any] | None:
+    """Return what a Keras model was compiled with, as Keras describes it; None if it was not."""
+    if not isinstance(model, keras.Model) or not getattr(model, "compiled", False):
+        return None
+    with eager_mode():
+        return model.get_compile_config() or {}
