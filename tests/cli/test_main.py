@@ -6,8 +6,8 @@ import pytest
 
 from tests.helpers.source import ROOT
 from tpack.cli import reduce
-from tpack.cli.main import main
-from tpack.errors import ConfigError, DeviceError
+from tpack.cli.main import COMMANDS, main
+from tpack.errors import ConfigError, DeviceError, WrongTypeError
 from tpack.version import __version__
 
 
@@ -49,10 +49,37 @@ def test_python_m_tpack_is_the_same_command():
     assert (done.returncode, done.stdout) == (0, f"tpack {__version__}\n")
 
 
+@pytest.mark.parametrize("arguments", ["--help", b"--help", 5, ["reduce", 3]])
+def test_arguments_are_texts(arguments):
+    with pytest.raises(WrongTypeError, match="main: arguments must be a sequence of texts, got"):
+        main(arguments)
+
+
+def test_every_command_has_its_purpose_in_the_help_and_a_help_of_its_own(capsys):
+    for arguments in ([], *([name] for name in COMMANDS)):
+        with pytest.raises(SystemExit) as exit_info:
+            main([*arguments, "--help"])
+        assert exit_info.value.code == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert text.startswith(f"usage: {' '.join(['tpack', *arguments])} [-h]")
+        if not arguments:
+            assert [name for name, (purpose, *_) in COMMANDS.items() if f"{name} {purpose}" not in text] == []
+
+
+HEAVY = {"tensorflow", "matplotlib", "tqdm", "keras", "h5py"}
+LIGHT = {*HEAVY, "numpy", "tabulate", "importlib.metadata", "psutil"}
+
+
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["inspect", "--help"], ["plot", "--help"], ["reduce", "--help"], ["launch", "--help"]]
+    ("arguments", "absent"),
+    [
+        (["--help"], LIGHT),
+        (["--version"], LIGHT),
+        (["new", "--help"], LIGHT),
+        *(([name, "--help"], HEAVY) for name in ("inspect", "plot", "reduce", "launch", "watch", "doctor")),
+    ],
 )
-def test_help_loads_neither_tensorflow_nor_matplotlib(arguments):
+def test_help_loads_only_what_it_needs(arguments, absent):
     code = (
         f"import atexit, sys; from tpack.cli.main import main\n"
         f"atexit.register(lambda: print(*sys.modules))\nmain({arguments})"
@@ -66,5 +93,5 @@ def test_help_loads_neither_tensorflow_nor_matplotlib(arguments):
     )
     text, _, loaded = done.stdout.rstrip().rpartition("\n")
     assert done.returncode == 0, done.stderr
-    assert text.startswith("usage:")
-    assert not {"tensorflow", "matplotlib", "tqdm"} & set(loaded.split())
+    assert text.startswith(("usage:", "tpack "))
+    assert not absent & set(loaded.split())

@@ -12,16 +12,12 @@ import numpy as np
 from tpack.errors import CheckpointError, ConfigError
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "average",
-        help="average the weights of checkpoints",
-        description=(
-            "Write the mean of the variables in several checkpoints of one model. Floating-point variables are "
-            "averaged, the moving statistics of batch normalisation among them; others are those of the last "
-            "checkpoint. What only training needs, such as an optimizer's slots and counters, is left out."
-        ),
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = (
+        "Write the mean of the variables in several checkpoints of one model. Floating-point variables are "
+        "averaged, the moving statistics of batch normalisation among them; others are those of the last "
+        "checkpoint. What only training needs, such as an optimizer's slots and counters, is left out."
     )
     parser.add_argument("checkpoints", nargs="+", help="their prefixes or directories, at least two")
     parser.add_argument("--out", required=True, help="the prefix of the checkpoint to write, or an .npz file")
@@ -32,7 +28,7 @@ def run(options: argparse.Namespace) -> str:
     """Average checkpoints; in memory are the mean and one variable more.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_arguments` defines.
 
     Returns:
         What was written, as text.

@@ -20,10 +20,12 @@ _CELL_INCHES, _MIN_INCHES, _MAX_INCHES = 0.62, 2.6, 9.0
 _MAX_CELLS_WITH_NUMBERS = 16
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser("cluster", help="look at a cluster", description="Look at a cluster.")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = "Look at a cluster."
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", parser_class=argparse.ArgumentParser
+    )
     check = actions.add_parser(
         "check",
         help="measure how fast its processes reach each other",
@@ -43,7 +45,7 @@ def run(options: argparse.Namespace) -> str:
     """Measure the cluster that this process belongs to.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_arguments` defines.
 
     Returns:
         The table in worker 0, nothing in the others.

@@ -37,12 +37,10 @@ _THAT_MATTER = re.compile(
 _SECRET = re.compile("SECRET|TOKEN|KEY|PASS|CREDENTIAL")
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "doctor",
-        help="print what a bug report needs",
-        description="Print versions, devices, links between GPUs, memory and environment variables, for a bug report.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = (
+        "Print versions, devices, links between GPUs, memory and environment variables, for a bug report."
     )
     parser.add_argument(
         "--timeout", type=float, default=60.0, help="seconds for loading TensorFlow (default: %(default)s)"
@@ -54,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the block.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_arguments` defines.
 
     Returns:
         The exit code: 0, or 1 if TensorFlow cannot be loaded.

@@ -15,13 +15,9 @@ _Values: TypeAlias = Mapping[str, np.ndarray]
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "inspect",
-        help="list the variables in a checkpoint, or compare two",
-        description="List the variables in a checkpoint with their statistics, or compare two checkpoints.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = "List the variables in a checkpoint with their statistics, or compare two checkpoints."
     parser.add_argument("checkpoint", help="its prefix, one of its files or its directory; or an .npz file")
     parser.add_argument("other", nargs="?", help="another one, to be compared with the first")
     parser.set_defaults(run=run, loads_tensorflow=True)
@@ -31,7 +27,7 @@ def run(options: argparse.Namespace) -> str:
     """Describe one checkpoint, or compare two.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_arguments` defines.
 
     Returns:
         The tables, as text.

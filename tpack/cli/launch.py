@@ -43,14 +43,10 @@ _RESOURCES = "CPU=1"
 _SWEEP_SECS = 2.0
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "launch",
-        help="run a script in several processes that train together",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = _DESCRIPTION
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("-n", "--workers", type=_count, help="how many workers (default: 1, or all of --hosts)")
     parser.add_argument("--ps", type=_number, default=0, help="how many parameter servers (default: %(default)s)")
     parser.add_argument("--evaluator", action="store_true", help="run an evaluator too")
@@ -86,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the job that the options ask for.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_arguments` defines.
 
     Returns:
         The exit code, which says who failed.

@@ -1,17 +1,35 @@
-"""The command ``tpack``: reads the arguments, runs what they ask for, and turns errors into messages and exit codes."""
+"""The command ``tpack``: reads the arguments, runs what they ask for, and turns errors into messages and exit codes.
+
+The module of a command is imported when the command is named, so that none waits for what another needs.
+"""
 
 import argparse
+import importlib
 import os
 import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any, cast
 
-from tpack.cli import average, cluster, doctor, inspect, launch, plot, profile, project, reduce, watch
-from tpack.errors import ConfigError, TpackError
-from tpack.utils.argument_types import check_arguments
+from tpack.errors import ConfigError, TpackError, WrongTypeError
 from tpack.version import __version__
+
+COMMANDS = {
+    "average": ("average the weights of checkpoints", "average", "add_arguments"),
+    "cluster": ("look at a cluster", "cluster", "add_arguments"),
+    "doctor": ("print what a bug report needs", "doctor", "add_arguments"),
+    "inspect": ("list the variables in a checkpoint, or compare two", "inspect", "add_arguments"),
+    "launch": ("run a script in several processes that train together", "launch", "add_arguments"),
+    "plot": ("draw the curves of runs", "plot", "add_arguments"),
+    "profile": ("tell where the time of a script's steps goes", "profile", "add_arguments"),
+    "new": ("make a project that trains", "project", "add_new_arguments"),
+    "train": ("train a project", "project", "add_train_arguments"),
+    "reduce": ("measure the ways to reduce gradients", "reduce", "add_arguments"),
+    "watch": ("show runs on the terminal while they train", "watch", "add_arguments"),
+}
+"""What each command is for, its module, and the function in it that adds its arguments to a parser."""
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 2
@@ -24,7 +42,6 @@ _TOLD_BY_TENSORFLOW = re.compile(
 )
 
 
-@check_arguments
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name.
 
@@ -36,7 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Raises:
         SystemExit: The arguments cannot be read (code 2), or help or the version was asked for (code 0).
+        WrongTypeError: The arguments are no sequence of texts.
     """
+    # By hand: what checks the arguments of other functions needs numpy, which help does not.
+    if arguments is not None and not _are_texts(arguments):
+        raise WrongTypeError(f"main: arguments must be a sequence of texts, got {arguments!r}")
     options = _parser().parse_args(arguments)
     is_quiet = getattr(options, "loads_tensorflow", False)
     try:
@@ -54,21 +75,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _are_texts(arguments: object) -> bool:
+    is_sequence = isinstance(arguments, Sequence) and not isinstance(arguments, str | bytes)
+    return is_sequence and all(isinstance(argument, str) for argument in cast("Sequence[object]", arguments))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tpack", description="Data-parallel training with TensorFlow.")
     parser.add_argument("--version", action="version", version=f"tpack {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    average.add_command(commands)
-    cluster.add_command(commands)
-    doctor.add_command(commands)
-    inspect.add_command(commands)
-    launch.add_command(commands)
-    plot.add_command(commands)
-    profile.add_command(commands)
-    project.add_command(commands)
-    reduce.add_command(commands)
-    watch.add_command(commands)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_CommandParser)
+    for name, (purpose, module, function) in COMMANDS.items():
+        commands.add_parser(name, help=purpose, module=f"tpack.cli.{module}", function=function)
     return parser
+
+
+class _CommandParser(argparse.ArgumentParser):
+    """The parser of one command, which asks the command's module for the arguments when it is first used.
+
+    Args:
+        module: the name of the module.
+        function: that of the function in it that adds the arguments.
+        options: those of any parser.
+    """
+
+    def __init__(self, *, module: str, function: str, **options: Any) -> None:
+        super().__init__(**options)
+        self._home = module, function
+        self._is_filled = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the arguments of the command, as any parser does."""
+        if not self._is_filled:
+            module, function = self._home
+            getattr(importlib.import_module(module), function)(self)
+            self._is_filled = True
+        return super().parse_known_args(args, namespace)
 
 
 @contextmanager

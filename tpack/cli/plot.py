@@ -39,12 +39,10 @@ _SCHEDULE = "value"
 _POINTS_OF_SCHEDULE = 400
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "plot",
-        help="draw the curves of runs",
-        description="Draw the statistics of one or several runs, a panel for each statistic and a colour for each run.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = (
+        "Draw the statistics of one or several runs, a panel for each statistic and a colour for each run."
     )
     parser.add_argument("directories", nargs="*", metavar="DIR", help="log directories, or stats.json files")
     parser.add_argument(
@@ -71,7 +69,7 @@ def run(options: argparse.Namespace) -> str:
     """Draw what the options ask for into a file.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_arguments` defines.
 
     Returns:
         What was written, as text.

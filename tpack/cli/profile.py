@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 _EXIT_NOTHING_TOLD = 1
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "profile",
-        help="tell where the time of a script's steps goes",
-        description="Run a training script, trace a few steps, tell where their time and memory go, and end it.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = "Run a training script, trace a few steps, tell where their time and memory go, and end it."
     parser.add_argument(
         "--steps", nargs=2, type=int, default=[10, 15], metavar=("FIRST", "LAST"), help="(default: 10 15)"
     )
@@ -39,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the script as ``python SCRIPT`` would.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_arguments` defines.
 
     Returns:
         0, or 1 if the script ended and no step was traced.

@@ -97,32 +97,36 @@ def test_data_are_what_the_model_takes():
 _FILES = {"project.py": _PROJECT, "test_project.py": _TEST}
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add both commands to the parser's sub-commands."""
-    new = commands.add_parser("new", help="make a project that trains", description="Make a project that trains.")
-    new.add_argument("directory", help="where; it must be new or empty")
-    new.set_defaults(run=run_new)
-    train = commands.add_parser(
-        "train",
-        help="train a project",
-        description="Train a file with CONFIG and train_arguments(config), such as the one that `tpack new` makes.",
-    )
-    train.add_argument("file", help="the file of the project")
-    train.add_argument(
+def add_new_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe ``tpack new``, and add its arguments to its parser."""
+    parser.description = "Make a project that trains."
+    parser.add_argument("directory", help="where; it must be new or empty")
+    parser.set_defaults(run=run_new)
+
+
+def add_train_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe ``tpack train``, and add its arguments to its parser."""
+    parser.description = "Train a file with CONFIG and train_arguments(config), such as the one that `tpack new` makes."
+    _add_project(parser)
+    parser.add_argument("--trainer", choices=_TRAINERS, help="default: simple, or replicated with several towers")
+    parser.add_argument("--towers", type=int, default=1, help="how many (default: %(default)s)")
+    parser.add_argument("--logdir", help="default: train_log/NAME_OF_THE_FILE; one that exists is moved aside")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the log directory")
+    parser.set_defaults(run=run_train)
+
+
+def _add_project(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="the file of the project")
+    parser.add_argument(
         "--set", action="append", default=[], dest="settings", metavar="A.B=C", help="change CONFIG['A']['B'] to C"
     )
-    train.add_argument("--trainer", choices=_TRAINERS, help="default: simple, or replicated with several towers")
-    train.add_argument("--towers", type=int, default=1, help="how many (default: %(default)s)")
-    train.add_argument("--logdir", help="default: train_log/NAME_OF_THE_FILE; one that exists is moved aside")
-    train.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the log directory")
-    train.set_defaults(run=run_train)
 
 
 def run_new(options: argparse.Namespace) -> str:
     """Write the files of a project.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_new_arguments` defines.
 
     Returns:
         What to do next, as text.
@@ -144,7 +148,7 @@ def run_train(options: argparse.Namespace) -> int:
     """Train a project.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_train_arguments` defines.
 
     Returns:
         The exit code, 0.

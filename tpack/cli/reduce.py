@@ -48,13 +48,9 @@ _RESNET50_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 """The width of the 3 x 3 convolutions, and the number of blocks."""
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "reduce",
-        help="measure the ways to reduce gradients",
-        description="Measure the ways to reduce a model's gradients over the towers, each in a process of its own.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = "Measure the ways to reduce a model's gradients over the towers, each in a process of its own."
     parser.add_argument(
         "--towers",
         type=_towers,
@@ -97,7 +93,7 @@ def run(options: argparse.Namespace) -> str:
     """Measure what the options ask for.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_arguments` defines.
 
     Returns:
         The table and the choice, as text.

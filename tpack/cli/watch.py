@@ -28,12 +28,10 @@ _LOOK_SECS = 0.2
 _LINES_IF_NO_TERMINAL = 1000
 
 
-def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "watch",
-        help="show runs on the terminal while they train",
-        description="Show runs that train or have ended: curves, speed, time left, waits for data. Leave it with q.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = (
+        "Show runs that train or have ended: curves, speed, time left, waits for data. Leave it with q."
     )
     parser.add_argument("directories", nargs="+", metavar="DIR", help="log directories; they may not be there yet")
     parser.add_argument("--every", type=float, default=2.0, metavar="SECS", help="draw so often (default: %(default)s)")
@@ -45,7 +43,7 @@ def run(options: argparse.Namespace) -> str:
     """Show the runs until somebody wants to leave, or once.
 
     Args:
-        options: those that `add_command` defines.
+        options: those that `add_arguments` defines.
 
     Returns:
         What is to be written in the end: the page where it is written once.
