@@ -1,7 +1,7 @@
 """The public names of tpack, by what a reader looks for, in the order in which the documents show them.
 
-This is the one list: ``from tpack import *`` gives these names, and ``docs/names.md`` says of each what it is. What the
-packages offer beyond it stands in their own ``__all__``.
+This is the one list: ``tpack`` has these names, and ``docs/names.md`` says of each what it is. ``from tpack import *``
+gives them without most of the modules among them. What the packages offer beyond it stands in their own ``__all__``.
 """
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -12,8 +12,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Train it": {
         "train": (
-            "AutoResumeTrainConfig DEFAULT_CALLBACKS DEFAULT_MONITORS StopTraining TrainConfig TrainLoop "
-            "launch_train_with_config"
+            "AutoResumeTrainConfig DEFAULT_CALLBACKS DEFAULT_MONITORS LearningRateRange StopTraining TrainConfig TrainLoop "
+            "find_learning_rate launch_train_with_config"
         ),
         "keras": "fit",
     },
@@ -145,6 +145,20 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 """For each group the packages that its names come from, and the names, separated by spaces."""
+
+ONLY_BY_NAME = (
+    "dftools",
+    "gradproc",
+    "optimizer",
+    "sesscreate",
+    "sessinit",
+    "summary",
+    "symbolic_functions",
+    "tfv1",
+    "varreplace",
+)
+"""Modules that ``from tpack import *`` leaves out, since scripts have such names of their own, and that scripts of
+tensorpack's expect of ``from tensorpack import *``."""
 
 
 def names_by_package() -> dict[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import tpack
 from tests.helpers.source import ROOT, Module, modules_under
 from tpack.older_names.table import FOR_STAR, NAMES
 from tpack.public_names import names_by_package
@@ -44,7 +45,8 @@ def _text(package: str, table: dict[str, tuple[str, ...]]) -> str:
     lines += _imports("", package, sorted(module for module in table if "." not in module))
     lines += ["from typing import Any", "from tpack.version import __version__ as __version__"]
     older = sorted({*FOR_STAR, *(name for names in NAMES.values() for name in names)})
-    return "\n".join([*lines, "", "# tensorpack's older names.", *(f"{name}: Any" for name in older), ""])
+    lines += ["", "# tensorpack's older names.", *(f"{name}: Any" for name in older)]
+    return "\n".join([*lines, "", "# What a star gives.", f"__all__ = {sorted(tpack.__all__)}", ""])
 
 
 def _imports(package: str, module: str, names: Iterable[str]) -> list[str]:

@@ -33,6 +33,10 @@ for name in ("tensorpack.nothing", "tensorpack.utils.nothing"):
     else:
         raise AssertionError(name)
 assert "tensorflow" not in sys.modules
+stars = {}
+exec("from tensorpack import *", stars)
+assert stars["summary"] is tpack.summary and stars["dftools"] is tpack.dftools
+assert len(tpack.__all__) == len(set(tpack.__all__))
 """
 
 

@@ -11,6 +11,9 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
+
+from tpack.public_names import ONLY_BY_NAME
 
 _THEIRS, _OURS = "tensorpack", "tpack"
 
@@ -19,7 +22,8 @@ def install_as_tensorpack() -> None:
     """Let ``import tensorpack`` and imports of its modules give tpack's, from now on and in workers of this process.
 
     Call it before the first import of ``tensorpack``; or run a script by ``python -m tpack.as_tensorpack train.py``,
-    which then needs no change. A tensorpack that is installed is left aside. To call it again changes nothing.
+    which then needs no change. A tensorpack that is installed is left aside. ``from tensorpack import *`` gives all the
+    modules that it gave, such as ``summary``, and so does that of tpack from then on. To call it again changes nothing.
 
     Raises:
         ImportError: Another ``tensorpack`` was imported already.
@@ -38,6 +42,9 @@ def install_as_tensorpack() -> None:
         )
     # Before all others, so that it also comes before a tensorpack that is installed.
     sys.meta_path.insert(0, _Finder())
+    # What `from tpack import *` leaves out, scripts of tensorpack's use after a star.
+    ours: Any = importlib.import_module(_OURS)
+    ours.__all__ = [*ours.__all__, *ONLY_BY_NAME]
 
 
 def is_installed() -> bool:

@@ -11,6 +11,7 @@ from tests.integration.scripts import segmentation_layers as layers
 from tests.integration.scripts.digits_data import IMAGE_SIZE, Digits
 from tpack import *
 from tpack.compat import tfv1 as tf
+from tpack.tfutils import gradproc
 from tpack.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
 from tpack.tfutils.summary import add_moving_summary, add_tensor_summary
 from tpack.tfutils.symbolic_functions import (
