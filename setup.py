@@ -28,6 +28,7 @@ EXTRAS_REQUIRE = {
     "zmq": ["pyzmq"],
     "gpu": ["nvidia-ml-py"],
     "plot": ["matplotlib"],
+    "migrate": ["libcst"],
     "ray": ["ray"],
     # Pillow is what both clients want for images.
     "wandb": ["wandb", "pillow"],
@@ -52,6 +53,7 @@ EXTRAS_REQUIRE = {
         "pyzmq",
         "nvidia-ml-py",
         "matplotlib",
+        "libcst",
         "tf_keras",
         # Clusters of Ray that tests start, and validators of the examples for other schedulers.
         "ray; python_version < '3.15'",

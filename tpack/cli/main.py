@@ -22,6 +22,7 @@ COMMANDS = {
     "doctor": ("print what a bug report needs", "doctor", "add_arguments"),
     "inspect": ("list the variables in a checkpoint, or compare two", "inspect", "add_arguments"),
     "launch": ("run a script in several processes that train together", "launch", "add_arguments"),
+    "migrate": ("rewrite sources of tensorpack and TensorFlow 1", "migrate", "add_arguments"),
     "plot": ("draw the curves of runs", "plot", "add_arguments"),
     "profile": ("tell where the time of a script's steps goes", "profile", "add_arguments"),
     "new": ("make a project that trains", "project", "add_new_arguments"),

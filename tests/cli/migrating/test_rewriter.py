@@ -1,0 +1,134 @@
+"""What lines of older scripts become, and that a second time nothing changes."""
+
+import ast
+
+import pytest
+
+from tests.helpers.source import ROOT
+from tpack.cli.migrating import names
+from tpack.cli.migrating.rewriter import migrate_source
+from tpack.errors import ConfigError
+
+CASES = [
+    ("import tensorpack\ntensorpack.logger.info(1)", "import tpack\ntpack.logger.info(1)"),
+    ("import tensorpack as tp\ntp.logger", "import tpack as tp\ntp.logger"),
+    ("import tensorpack.utils.viz as viz", "import tpack.utils.viz as viz"),
+    ("from tensorpack.tfutils.summary import *  # all", "from tpack.tfutils.summary import *  # all"),
+    ("from tensorpack.dataflow.common import BatchData", "from tpack.dataflow import BatchData"),
+    ("from tensorpack.dataflow.prefetch import PrefetchData", "from tpack.dataflow.prefetch import PrefetchData"),
+    (
+        "if 1:\n    # a\n    from tensorpack.utils.utils import (get_rng,\n        get_tqdm_kwargs)  # b\n",
+        "if 1:\n    # a\n    from tpack.utils import get_rng\n    from tpack.utils.utils import get_tqdm_kwargs  # b\n",
+    ),
+    ("from .tensorpack import x", "from .tensorpack import x"),
+    ("import tensorpack_medical, mytensorflow", "import tensorpack_medical, mytensorflow"),
+    ("import os, tensorflow as tf; tf.nn.relu(1)", "import os, tpack.tf1 as tf; tf.nn.relu(1)"),
+    ("import tensorflow as tf\ntf.float32", "import tensorflow.compat.v1 as tf\ntf.float32"),
+    (
+        "from tensorpack import *\nimport tensorflow as tf\ndef f(x): return tf.nn.relu(x)",
+        "from tpack import *\nimport tensorflow.compat.v1 as tf\ndef f(x): return tf.nn.relu(x)",
+    ),
+    (
+        "from tensorpack import *\nimport tensorflow as tf\nx = tf.constant(1)",
+        "from tpack import *\nimport tpack.tf1 as tf\nx = tf.constant(1)",
+    ),
+    (
+        "from tensorpack import *\nimport tensorflow as tf\ndef f(): tf.Session()",
+        "from tpack import *\nimport tpack.tf1 as tf\ndef f(): tf.Session()",
+    ),
+    ("import tensorflow\ntensorflow.layers.dense", "import tpack.tf1 as tensorflow\ntensorflow.layers.dense"),
+    ("import tensorflow.contrib.slim as slim", "from tpack.tf1.contrib import slim"),
+    ("import tensorflow.contrib.layers as L, os", "from tpack.tf1.contrib import layers as L\nimport os"),
+    (
+        "import tensorflow.contrib.slim\ntensorflow.contrib.slim.conv2d",
+        "import tpack.tf1 as tensorflow\ntensorflow.contrib.slim.conv2d",
+    ),
+    ("from tensorflow.contrib import slim, rnn as r", "from tpack.tf1.contrib import slim, rnn as r"),
+    (
+        "from tensorflow import layers, float32",
+        "from tpack.tf1 import layers, float32",
+    ),
+    ("import tensorflow.compat.v1 as tf\ntf.nn.relu(1)", "import tensorflow.compat.v1 as tf\ntf.nn.relu(1)"),
+    ("import tensorflow.compat.v1 as tf\ntf.contrib.rnn", "import tpack.tf1 as tf\ntf.contrib.rnn"),
+    ("import tensorflow.keras as keras", "import tensorflow.keras as keras"),
+    ("import tensorflow as tf\n@tf.function\ndef f(): pass", "import tensorflow as tf\n@tf.function\ndef f(): pass"),
+    ("import numpy as np\nnp.zeros(1, np.int)", "import numpy as np\nnp.zeros(1, int)"),
+    ("import numpy as np\nint = 3\nnp.int", "import numpy as np\nint = 3\nnp.int"),
+    ("import numpy\nnumpy.float_, numpy.Inf", "import numpy\nnumpy.float64, numpy.inf"),
+    ("def f(np): return np.int", "def f(np): return np.int"),
+    ("x.astype('u1').tostring()", "x.astype('u1').tobytes()"),
+    ("import collections\ncollections.Mapping", "import collections.abc\ncollections.abc.Mapping"),
+    (
+        "from collections import Mapping, OrderedDict",
+        "from collections.abc import Mapping\nfrom collections import OrderedDict",
+    ),
+    ("import time\ntime.clock()", "import time\ntime.perf_counter()"),
+    ("if 1: import tensorpack; pass", "if 1: import tpack; pass"),
+    ("s = 'import tensorpack'  # import tensorpack", "s = 'import tensorpack'  # import tensorpack"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), CASES, ids=[case[0][:40] for case in CASES])
+def test_lines_become_those_of_today_and_stay_so(before, after):
+    done = migrate_source(before)
+    assert done.source == after
+    assert bool(done.changes) == (before != after)
+    again = migrate_source(after)
+    assert (again.source, again.changes) == (after, [])
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("import numpy as np\n\nnp.sctypes", "numpy.sctypes is not there"),
+        ("import tensorflow as tf\n\ntf.contrib.cudnn_rnn.CudnnLSTM(1)", "tf.contrib.cudnn_rnn is not there: use"),
+        ("import tensorflow as tf\n\ntf.contrib.learn.Experiment(1)", "use tf.estimator.train_and_evaluate"),
+        ("\n\nfrom tensorflow.contrib import cudnn_rnn", "tensorflow.contrib.cudnn_rnn is not there: use"),
+        ("\n\nfrom tensorflow.contrib.eager.python import tfe", "tensorflow.contrib.eager.python is not there: build"),
+        ("\n\nfrom tensorflow.python.ops import array_ops", "inside of TensorFlow"),
+        ("\n\nfrom tensorpack.nowhere import x", "tpack has no module like tensorpack.nowhere"),
+        ("\n\nf('/gpu:0')", "the device '/gpu:0' is fixed"),
+        ("\n\nx.shape[1].value", "sizes of shapes are numbers"),
+        ("\n\nx.get_shape()[1].value", "sizes of shapes are numbers"),
+        ("\n\nx.tostring()", "use tobytes() if this is an array"),
+        ("\n\nx.iteritems()", "run 2to3"),
+        ("\n\nimport cPickle", "run 2to3"),
+        ("\n\nimport imp", "use importlib"),
+        ("import inspect\n\ninspect.getargspec(f)", "returns more"),
+    ],
+)
+def test_what_a_person_must_look_at_is_told_with_its_line(source, text):
+    (note,) = migrate_source(source).looks
+    assert note.line == 3
+    assert text in note.text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import tensorflow as tf\ntf.contrib.learn.ModeKeys.TRAIN",
+        "from tensorflow.contrib.tpu import TPUEstimator",
+        "from six.moves import xrange\nxrange(3)",
+        "try:\n    import cPickle as pickle\nexcept ImportError:\n    import pickle",
+        "etree.tostring(x)",
+        "f('gpu')",
+    ],
+)
+def test_what_works_is_not_told(source):
+    assert migrate_source(source).looks == []
+
+
+@pytest.mark.parametrize(
+    ("source", "text"), [("x = (\n", "no Python 3"), ("\nprint 'a'", "line 2"), ("\nunicode(3)", "line 2: unicode")]
+)
+def test_what_is_no_python_3_is_refused(source, text):
+    with pytest.raises(ConfigError, match=text):
+        migrate_source(source)
+
+
+def test_names_that_only_tf1_has_are_those_of_its_package():
+    """``compat`` is TensorFlow's too, and ``nn`` but for its cells."""
+    tree = ast.parse((ROOT / "tpack" / "tf1" / "__init__.py").read_text(encoding="utf-8"))
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.DictComp)]
+    own = set(ast.literal_eval(loops[0].generators[0].iter)) - {"compat", "nn"}
+    assert own | {"nn.rnn_cell", "leave_default_graph"} == set(names.ONLY_IN_TF1)

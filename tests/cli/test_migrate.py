@@ -1,0 +1,103 @@
+"""``tpack migrate``: files before and after, what is said of them, and what is left as it is."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.source import ROOT
+from tpack.cli.main import main
+
+BEFORE = "import tensorflow as tf  # why\nfrom tensorpack import *\n\n\ndef f(x):\n    return tf.layers.dense(x, 3)\n"
+AFTER = BEFORE.replace("tensorflow as", "tpack.tf1 as").replace("tensorpack", "tpack")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "train.py").write_text(BEFORE)
+    (tmp_path / "same.py").write_text("import os\n")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "train.py").write_text(BEFORE)
+    return tmp_path
+
+
+def test_files_are_written_in_place_and_a_second_time_nothing_changes(project, capsys):
+    assert main(["migrate", "."]) == 0
+    assert (project / "inner" / "train.py").read_text() == AFTER
+    assert (project / ".hidden" / "train.py").read_text() == BEFORE
+    assert capsys.readouterr().out == (
+        "inner/train.py:1: import tpack.tf1 as tf\n"
+        "inner/train.py:2: from tpack import *\n"
+        "2 file(s): changed 1, 0 line(s) to look at, 0 could not be migrated\n"
+    )
+    assert main(["migrate", ".", "--check"]) == 0
+    assert main(["migrate", "."]) == 0
+    assert (project / "inner" / "train.py").read_text() == AFTER
+
+
+@pytest.mark.parametrize(("option", "code"), [("--check", 1), ("--diff", 0)])
+def test_check_and_diff_write_nothing(project, capsys, option, code):
+    assert main(["migrate", "inner", option]) == code
+    assert (project / "inner" / "train.py").read_text() == BEFORE
+    out, err = capsys.readouterr()
+    assert "would change 1" in (out + err)
+    assert ("+import tpack.tf1 as tf  # why\n" in out) == (option == "--diff")
+    assert ("could not be" in out) == (option == "--check")
+
+
+def test_python_2_is_said_and_left_while_others_are_done(project, capsys):
+    (project / "old.py").write_text("import tensorflow as tf\nprint 'a'\n")
+    (project / "ranges.py").write_text("for i in xrange(3):\n    pass\n")
+    assert main(["migrate", "."]) == 1
+    err = capsys.readouterr().err
+    assert "old.py: line 2: this is no Python 3. If it is Python 2, run 2to3 first" in err
+    assert "ranges.py: line 1: xrange is Python 2: run 2to3 first" in err
+    assert (project / "old.py").read_text() == "import tensorflow as tf\nprint 'a'\n"
+    assert (project / "inner" / "train.py").read_text() == AFTER
+
+
+def test_ends_of_lines_encodings_permissions_and_links_stay(project):
+    target = project / "train.py"
+    target.write_bytes("# -*- coding: latin-1 -*-\r\n# \xe9\r\nimport tensorpack\r\n".encode("latin-1"))
+    target.chmod(0o755)
+    (project / "link.py").symlink_to("train.py")
+    assert main(["migrate", "link.py"]) == 0
+    assert target.read_bytes() == "# -*- coding: latin-1 -*-\r\n# \xe9\r\nimport tpack\r\n".encode("latin-1")
+    assert (target.stat().st_mode & 0o777, os.path.islink("link.py")) == (0o755, True)
+
+
+@pytest.mark.parametrize("path", ["nowhere.py", "nowhere", ".hidden/none", "note.txt"])
+def test_paths_that_are_no_sources_are_refused_before_any_is_written(project, capsys, path):
+    (project / "note.txt").write_text("")
+    assert main(["migrate", "inner", path]) == 2
+    assert f"got the path {path}: wanted a Python file" in capsys.readouterr().err
+    assert (project / "inner" / "train.py").read_text() == BEFORE
+
+
+def test_a_directory_without_sources_is_refused(project, capsys):
+    (project / "empty").mkdir()
+    assert main(["migrate", "empty"]) == 2
+    assert "no new Python file" in capsys.readouterr().err
+
+
+def test_without_libcst_it_says_what_to_install(project, capsys, monkeypatch):
+    monkeypatch.delitem(sys.modules, "tpack.cli.migrating.rewriter", raising=False)
+    monkeypatch.setitem(sys.modules, "libcst", None)
+    assert main(["migrate", "inner"]) == 1
+    assert "pip install libcst" in capsys.readouterr().err
+
+
+def test_help_loads_no_libcst_and_migrating_no_tensorflow(project):
+    code = (
+        "import sys; from tpack.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print('loaded', *sorted({'libcst', 'tensorflow'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for arguments, wanted in [(["migrate", "--help"], "loaded"), (["migrate", "inner"], "loaded libcst")]:
+        command = [sys.executable, "-c", code, *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, wanted), done.stderr

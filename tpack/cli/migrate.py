@@ -1,0 +1,113 @@
+"""``tpack migrate``: sources written for tensorpack and TensorFlow 1, rewritten for tpack.
+
+What rewrites is imported when the command runs: it needs LibCST, and showing help does not.
+"""
+
+import argparse
+import difflib
+import importlib
+import io
+import os
+import sys
+import tokenize
+from typing import Any, TextIO
+
+from tpack.errors import ConfigError, DependencyError
+from tpack.utils.fs import atomic_path
+
+_SKIPPED = ("__pycache__", "node_modules", "site-packages")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.description = (
+        "Rewrite imports of tensorpack and TensorFlow 1, and names that numpy 2 and Python 3.12 have no more, in "
+        "place. Says what was changed and what you must look at. To run it again changes nothing."
+    )
+    parser.add_argument("paths", nargs="+", metavar="FILE|DIR", help="Python files, or directories with such")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if something would change")
+    parser.add_argument("--diff", action="store_true", help="write nothing; show what would change")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Migrate files. One that cannot be is said on standard error and left as it is; the others are done.
+
+    Args:
+        options: those that `add_arguments` defines.
+
+    Returns:
+        The exit code: 1 if a file could not be migrated, or if ``--check`` finds one that would change.
+
+    Raises:
+        ConfigError: A path is no Python file or directory with such.
+        DependencyError: LibCST is not installed.
+    """
+    paths = _files(options.paths)
+    try:
+        rewriter = importlib.import_module("tpack.cli.migrating.rewriter")
+    except ImportError as error:
+        if error.name is None or error.name.partition(".")[0] != "libcst":
+            raise
+        raise DependencyError("tpack migrate wants libcst, which is not installed: pip install libcst") from error
+    changed, failed, looks = 0, 0, 0
+    for path in paths:
+        try:
+            done = _migrate(path, rewriter, options)
+        except (ConfigError, OSError, SyntaxError, UnicodeError) as error:
+            sys.stderr.write(f"tpack migrate: {path}: {error}\n")
+            failed += 1
+            continue
+        changed += bool(done.changes)
+        looks += len(done.looks)
+    written = "would change" if options.check or options.diff else "changed"
+    _told(options).write(
+        f"{len(paths)} file(s): {written} {changed}, {looks} line(s) to look at, {failed} could not be migrated\n"
+    )
+    return int(failed > 0 or (options.check and changed > 0))
+
+
+def _files(paths: list[str]) -> list[str]:
+    """Return the Python files at some paths, each once, or refuse them all before any is written."""
+    found: dict[str, None] = {}
+    for path in paths:
+        if not os.path.isdir(path):
+            if not os.path.isfile(path) or not path.endswith(".py"):
+                raise ConfigError(f"got the path {path}: wanted a Python file (.py) or a directory")
+            found[os.path.normpath(path)] = None
+            continue
+        before = len(found)
+        for directory, inner, names in os.walk(path):
+            inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in _SKIPPED)
+            whole = [os.path.join(directory, name) for name in sorted(names) if name.endswith(".py")]
+            found.update(dict.fromkeys(os.path.normpath(file) for file in whole if os.path.isfile(file)))
+        if len(found) == before:
+            raise ConfigError(f"got the directory {path}: there is no new Python file (.py) in it")
+    return list(found)
+
+
+def _migrate(path: str, rewriter: Any, options: argparse.Namespace) -> Any:
+    """Migrate one file, and say what became of it."""
+    with open(path, "rb") as file:
+        content = file.read()
+    encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+    # Decoded as a whole, so that the ends of lines stay what they are.
+    before = content.decode(encoding)
+    done = rewriter.migrate_source(before)
+    if done.source != before and not (options.check or options.diff):
+        # A link stays one: what it leads to is written.
+        with atomic_path(os.path.realpath(path)) as temporary, open(temporary, "xb") as file:
+            file.write(done.source.encode(encoding))
+    if options.diff:
+        old, new = before.splitlines(keepends=True), done.source.splitlines(keepends=True)
+        sys.stdout.writelines(difflib.unified_diff(old, new, path, path))
+    for note in [] if options.diff else done.changes:
+        sys.stdout.write(f"{path}:{note.line}: {note.text}\n")
+    for note in done.looks:
+        _told(options).write(f"{path}:{note.line}: LOOK: {note.text}\n")
+    return done
+
+
+def _told(options: argparse.Namespace) -> TextIO:
+    """Return where things are said: not among the differences, which another program may read."""
+    return sys.stderr if options.diff else sys.stdout

@@ -1,0 +1,88 @@
+"""What a person must look at in a source, found without knowing what it imports."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_DEVICE = re.compile(r"(^|/)(device:)?gpu:\d+$", re.IGNORECASE)
+_PYTHON_2 = {"xrange", "unicode", "basestring", "raw_input", "unichr", "long", "execfile"}
+_PYTHON_2_METHODS = ("iteritems", "itervalues", "iterkeys", "has_key")
+_PYTHON_2_MODULES = ("cPickle", "Queue", "StringIO", "cStringIO", "urllib2", "ConfigParser", "__builtin__")
+_MODULES = {
+    "imp": "use importlib",
+    "distutils": "use setuptools, shutil or packaging.version",
+    "asyncore": "use asyncio",
+    "tensorflow.python": "it is inside of TensorFlow, and may have moved: use the public name",
+    "tensorflow.examples": "use tpack.dataflow.dataset, or tf.keras.datasets",
+}
+
+
+@dataclass(frozen=True, order=True)
+class Note:
+    """A line of the source, as it was before, and what is said of it."""
+
+    line: int
+    text: str
+
+
+def python_2(tree: ast.AST) -> list[Note]:
+    """Return the places that show that a source is Python 2; names that it binds itself are its own."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+    return sorted(Note(node.lineno, f"{node.id} is Python 2") for node in names if node.id in _PYTHON_2 - bound)
+
+
+def looks(tree: ast.AST) -> list[Note]:
+    """Return what a person must look at, in the order of lines."""
+    tried = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) for inner in ast.walk(node)}
+    found: set[Note] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.update(_imports(node, is_tried=id(node) in tried))
+        elif isinstance(node, ast.expr):
+            found.update(_expressions(node))
+    return sorted(found)
+
+
+def _imports(node: ast.Import | ast.ImportFrom, *, is_tried: bool) -> Iterator[Note]:
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    if isinstance(node, ast.ImportFrom) and node.level:
+        return
+    for name in names:
+        if name in _PYTHON_2_MODULES and not is_tried:
+            yield Note(node.lineno, f"the module {name} is Python 2's: run 2to3")
+        for module, instead in _MODULES.items():
+            if f"{name}.".startswith(f"{module}."):
+                yield Note(node.lineno, f"import of {name}: {instead}")
+
+
+def _expressions(node: ast.expr) -> Iterator[Note]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.search(node.value):
+        yield Note(node.lineno, f"the device {node.value!r} is fixed: towers are placed by the trainer")
+    elif isinstance(node, ast.Attribute) and node.attr == "value" and _is_size(node.value):
+        yield Note(node.lineno, "sizes of shapes are numbers: leave out .value, or call tf.disable_v2_tensorshape()")
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr == "tostring" and not node.args and not node.keywords and not _makes_array(node.func.value):
+            yield Note(node.lineno, "numpy has no tostring(): use tobytes() if this is an array")
+        elif node.func.attr in _PYTHON_2_METHODS:
+            yield Note(node.lineno, f"dicts of Python 3 have no {node.func.attr}(): run 2to3")
+
+
+def _is_size(node: ast.expr) -> bool:
+    """Tell whether this is one size of a shape, such as ``x.shape[1]`` and ``x.get_shape()[1]``."""
+    if not isinstance(node, ast.Subscript):
+        return False
+    shape = node.value.func if isinstance(node.value, ast.Call) else node.value
+    return isinstance(shape, ast.Attribute) and shape.attr in ("shape", "get_shape")
+
+
+def _makes_array(node: ast.expr) -> bool:
+    """Tell whether this is surely an array: the result of ``astype``, whose tostring() is rewritten."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "astype"

@@ -1,0 +1,363 @@
+"""The rewriting of one source with LibCST, which keeps formatting and comments."""
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+from libcst.helpers import get_absolute_module_for_import, get_full_name_for_node
+from libcst.metadata import MetadataWrapper, PositionProvider, QualifiedNameProvider, QualifiedNameSource
+
+from tpack.cli.migrating import looks, names
+from tpack.cli.migrating.looks import Note
+from tpack.errors import ConfigError
+
+_TF_ROOTS = ("tpack.tf1", "tensorflow.compat.v1", "tensorflow")
+# Import statements of these are left: TensorFlow has them under the same names.
+_STAYS = ("tensorflow.python", "tensorflow.examples", "tensorflow.keras", "tensorflow.compat", "tensorflow.core")
+_ONLY = tuple(f"tensorflow.{name}" for name in names.ONLY_IN_TF1)
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """What became of a source.
+
+    Attributes:
+        source: The new source.
+        changes: What was changed.
+        looks: What a person must look at.
+    """
+
+    source: str
+    changes: list[Note]
+    looks: list[Note]
+
+
+def migrate_source(source: str) -> Migrated:
+    """Rewrite a source for tpack, Python 3.12 and numpy 2.
+
+    Args:
+        source: that of a file. A second time it changes nothing.
+
+    Returns:
+        The new source, and what is said of it with the lines of the old one.
+
+    Raises:
+        ConfigError: It is Python 2, or no Python.
+    """
+    try:
+        tree, module = ast.parse(source), cst.parse_module(source)
+    except (SyntaxError, ValueError, cst.ParserSyntaxError) as error:
+        line = getattr(error, "lineno", None) or getattr(error, "raw_line", 1)
+        raise ConfigError(f"line {line}: this is no Python 3. If it is Python 2, run 2to3 first") from error
+    if older := looks.python_2(tree):
+        raise ConfigError(f"line {older[0].line}: {older[0].text}: run 2to3 first")
+    wrapper = MetadataWrapper(module)
+    usage = _Usage(_bound_by_imports(tree))
+    wrapper.visit(usage)
+    rewriter = _Rewriter(usage)
+    changed = wrapper.visit(rewriter)
+    return Migrated(changed.code, rewriter.changes, sorted({*rewriter.looks, *looks.looks(tree)}))
+
+
+class _Usage(cst.CSTVisitor):
+    """Finds what a source imports and uses, by whole names."""
+
+    METADATA_DEPENDENCIES = (QualifiedNameProvider,)
+
+    def __init__(self, roots: set[str]) -> None:
+        super().__init__()
+        self.roots = roots
+        self.used: set[str] = set()
+        self.used_outside: set[str] = set()
+        self.imported: set[str] = set()
+        self.bound: set[str] = set()
+        self._depth = 0
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self._depth += 1
+        self.bound.add(node.name.value)
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
+        self._depth -= 1
+
+    def visit_Import(self, node: cst.Import) -> bool:
+        self.imported.update(get_full_name_for_node(alias.name) or "" for alias in node.names)
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        module = _module_of(node)
+        self.imported.add(module)
+        if not isinstance(node.names, cst.ImportStar):
+            self.used.update(f"{module}.{alias.name.value}" for alias in node.names)
+            self.bound.update(str(alias.evaluated_alias or alias.evaluated_name) for alias in node.names)
+        return False
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        if isinstance(node.target, cst.Name):
+            self.bound.add(node.target.value)
+
+    def visit_Param(self, node: cst.Param) -> None:
+        self.bound.add(node.name.value)
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self._use(node)
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self._use(node)
+
+    def _use(self, node: cst.CSTNode) -> None:
+        if _root(node) not in self.roots:
+            return
+        for found in self.get_metadata(QualifiedNameProvider, node, set()):
+            if found.source is QualifiedNameSource.IMPORT:
+                self.used.add(found.name)
+                if not self._depth:
+                    self.used_outside.add(found.name)
+
+    def home_of_tensorflow(self) -> str:
+        """Return the module that ``tf`` is to be."""
+        has_trainer = any(names.is_in(name, ["tensorpack", "tpack"]) and name != "tpack.tf1" for name in self.imported)
+        used, outside = _after_tf(self.used), _after_tf(self.used_outside)
+        return names.home_of_tensorflow(used, outside, has_trainer=has_trainer)
+
+    @property
+    def uses_older_collections(self) -> bool:
+        """Whether names of ``collections`` are used that are in ``collections.abc``."""
+        return any(f"collections.{name}" in self.used for name in names.ABSTRACT)
+
+
+class _Rewriter(cst.CSTTransformer):
+    """Rewrites a source, and notes what it changed and what it could not."""
+
+    METADATA_DEPENDENCIES = (PositionProvider, QualifiedNameProvider)
+
+    def __init__(self, usage: _Usage) -> None:
+        super().__init__()
+        self._usage = usage
+        self._tf = usage.home_of_tensorflow()
+        self.changes: list[Note] = []
+        self.looks: list[Note] = []
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
+        """Rewrite the imports of a line; one that becomes several gets several lines."""
+        body = self._statements(original_node.body, updated_node.body)
+        if len(body) == len(updated_node.body) or len(updated_node.body) > 1:
+            return updated_node.with_changes(body=body)
+        first = updated_node.with_changes(body=body[:1], trailing_whitespace=cst.TrailingWhitespace())
+        middle = [cst.SimpleStatementLine([statement]) for statement in body[1:-1]]
+        last = updated_node.with_changes(body=body[-1:], leading_lines=())
+        return cst.FlattenSentinel([first, *middle, last])
+
+    def leave_SimpleStatementSuite(
+        self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
+    ) -> cst.SimpleStatementSuite:
+        """Rewrite imports behind a colon."""
+        return updated_node.with_changes(body=self._statements(original_node.body, updated_node.body))
+
+    def _statements(
+        self, before: Sequence[cst.BaseSmallStatement], after: Sequence[cst.BaseSmallStatement]
+    ) -> list[cst.BaseSmallStatement]:
+        body: list[cst.BaseSmallStatement] = []
+        for old, new in zip(before, after, strict=True):
+            made = self._import(old) if isinstance(old, cst.Import | cst.ImportFrom) else [new]
+            if isinstance(old, cst.Import | cst.ImportFrom) and made != [old]:
+                semicolon = getattr(new, "semicolon", cst.MaybeSentinel.DEFAULT)
+                made = [*made[:-1], made[-1].with_changes(semicolon=semicolon)]
+                text = "; ".join(cst.Module([]).code_for_node(one).strip(" ;") for one in made)
+                self._changed(old, " ".join(text.split()))
+            body += made
+        return body
+
+    def _import(self, node: cst.BaseSmallStatement) -> list[cst.BaseSmallStatement]:
+        if isinstance(node, cst.ImportFrom):
+            return self._import_from(node)
+        groups: list[list[cst.ImportAlias] | cst.ImportFrom] = []
+        for alias in node.names if isinstance(node, cst.Import) else ():
+            made = self._alias(alias)
+            if isinstance(made, cst.ImportFrom):
+                groups.append(made)
+            elif groups and isinstance(groups[-1], list):
+                groups[-1].append(made)
+            else:
+                groups.append([made])
+        if len(groups) == 1 and isinstance(groups[0], list):
+            same = all(a is b for a, b in zip(groups[0], getattr(node, "names", ()), strict=True))
+            return [node if same else node.with_changes(names=groups[0])]
+        return [group if isinstance(group, cst.ImportFrom) else cst.Import(_closed(group)) for group in groups]
+
+    def _alias(self, alias: cst.ImportAlias) -> cst.ImportAlias | cst.ImportFrom:
+        """Return what ``import x`` or ``import x as y`` becomes."""
+        name = get_full_name_for_node(alias.name) or ""
+        if name == "collections" and alias.asname is None and self._usage.uses_older_collections:
+            return alias.with_changes(name=_dotted("collections.abc"))
+        if names.is_in(name, ["tensorpack"]):
+            self._check_module(alias, name)
+            return alias.with_changes(name=_dotted(name.replace("tensorpack", "tpack", 1)))
+        if name == "tensorflow.compat.v1" and alias.asname is not None:
+            only = any(names.is_in(used, names.ONLY_IN_TF1) for used in _after_tf(self._usage.used))
+            return alias.with_changes(name=_dotted("tpack.tf1")) if only else alias
+        if not names.is_in(name, ["tensorflow"]) or names.is_in(name, _STAYS):
+            return alias
+        return self._alias_of_tensorflow(alias, name)
+
+    def _alias_of_tensorflow(self, alias: cst.ImportAlias, name: str) -> cst.ImportAlias | cst.ImportFrom:
+        if "tensorflow.function" in self._usage.used:
+            return alias
+        given = alias.evaluated_alias
+        if name == "tensorflow" or given is None:
+            asname = alias.asname or cst.AsName(cst.Name("tensorflow"))
+            return alias.with_changes(name=_dotted(self._tf), asname=asname)
+        package, _, last = name.rpartition(".")
+        package = self._tensorflow_module(package, name)
+        own = None if given == last else cst.AsName(cst.Name(given))
+        return cst.ImportFrom(_dotted(package), [cst.ImportAlias(cst.Name(last), own)])
+
+    def _tensorflow_module(self, module: str, whole: str) -> str:
+        """Return where a module of TensorFlow is today."""
+        if names.is_in(whole, _ONLY):
+            return module.replace("tensorflow", "tpack.tf1", 1)
+        return module.replace("tensorflow", self._tf if module == "tensorflow" else "tensorflow.compat.v1", 1)
+
+    def _import_from(self, node: cst.ImportFrom) -> list[cst.BaseSmallStatement]:
+        module = _module_of(node)
+        is_ours = names.is_in(module, ["tensorflow", "tensorpack"]) or module == "collections"
+        if not is_ours or names.is_in(module, _STAYS):
+            return [node]
+        if isinstance(node.names, cst.ImportStar):
+            return [self._moved(node, self._home(node, module, "*"))]
+        by_home: dict[str, list[cst.ImportAlias]] = {}
+        for alias in node.names:
+            by_home.setdefault(self._home(node, module, str(alias.evaluated_name)), []).append(alias)
+        if len(by_home) == 1:
+            return [self._moved(node, next(iter(by_home)))]
+        return [cst.ImportFrom(_dotted(home), _closed(aliases)) for home, aliases in by_home.items()]
+
+    def _moved(self, node: cst.ImportFrom, home: str) -> cst.ImportFrom:
+        return node if _module_of(node) == home else node.with_changes(module=_dotted(home))
+
+    def _home(self, node: cst.ImportFrom, module: str, name: str) -> str:
+        """Return the module that a name is imported from today."""
+        if module == "collections":
+            return "collections.abc" if name in names.ABSTRACT else module
+        if names.is_in(module, ["tensorpack"]):
+            path = module.removeprefix("tensorpack").removeprefix(".")
+            self._check_module(node, module)
+            return names.module_of(path, name)
+        if f"{module}.{name}" in ("tensorflow.python", "tensorflow.keras"):
+            return module
+        home = self._tensorflow_module(module, f"{module}.{name}")
+        inside = home.removeprefix("tpack.tf1.")
+        if inside.startswith("contrib.") and not names.has_contrib(inside):
+            self._look(node, f"{module} is not there: {names.reason_for_missing(inside) or 'import it from above'}")
+        elif reason := names.reason_for_missing(f"{module}.{name}".removeprefix("tensorflow.")):
+            self._look(node, f"{module}.{name} is not there: {reason}")
+        return home
+
+    def _check_module(self, node: cst.CSTNode, module: str) -> None:
+        if not names.has_module(module.removeprefix("tensorpack").removeprefix(".")):
+            self._look(node, f"tpack has no module like {module}")
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
+        """Rename ``tensorpack`` where it is the package."""
+        is_it = original_node.value == "tensorpack" and "tensorpack" in self._whole_names(original_node)
+        return updated_node.with_changes(value="tpack") if is_it else updated_node
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        """Rename what moved, and note what is nowhere."""
+        for whole in self._whole_names(original_node):
+            self._note_gone(original_node, whole)
+            made = self._renamed(whole, updated_node)
+            if made is not updated_node:
+                self._changed(original_node, f"{whole} to {cst.Module([]).code_for_node(made)}")
+            return made
+        return updated_node
+
+    def _renamed(self, whole: str, node: cst.Attribute) -> cst.BaseExpression:
+        package, _, name = whole.rpartition(".")
+        if package == "numpy" and name in names.NUMPY and names.NUMPY[name] not in self._usage.bound:
+            return cst.Name(names.NUMPY[name], lpar=node.lpar, rpar=node.rpar)
+        if package == "numpy" and name in names.NUMPY_RENAMED:
+            return node.with_changes(attr=cst.Name(names.NUMPY_RENAMED[name]))
+        if whole == "time.clock":
+            return node.with_changes(attr=cst.Name("perf_counter"))
+        if package == "collections" and name in names.ABSTRACT and isinstance(node.value, cst.Name):
+            is_plain = node.value.value == "collections"
+            return node.with_changes(value=_dotted("collections.abc")) if is_plain else node
+        return node
+
+    def _note_gone(self, node: cst.Attribute, whole: str) -> None:
+        if whole in names.GONE:
+            self._look(node, f"{whole} is not there: {names.GONE[whole]}")
+        for name in _after_tf([whole]):
+            reason = names.reason_for_missing(name)
+            # The namespace is said alone, and not each name of it again.
+            if reason and names.reason_for_missing(name.rpartition(".")[0]) is None:
+                self._look(node, f"tf.{name} is not there: {reason}")
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        """Rename ``astype(...).tostring()``, which is that of an array."""
+        function, inner = updated_node.func, getattr(updated_node.func, "value", None)
+        if not isinstance(function, cst.Attribute) or function.attr.value != "tostring" or updated_node.args:
+            return updated_node
+        if not (isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute)):
+            return updated_node
+        if inner.func.attr.value != "astype":
+            return updated_node
+        self._changed(original_node, "tostring() to tobytes()")
+        return updated_node.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
+
+    def _whole_names(self, node: cst.CSTNode) -> list[str]:
+        # Asking for every name of a source takes most of the time.
+        if _root(node) not in self._usage.roots:
+            return []
+        found = self.get_metadata(QualifiedNameProvider, node, set())
+        return sorted(one.name for one in found if one.source is QualifiedNameSource.IMPORT)
+
+    def _changed(self, node: cst.CSTNode, text: str) -> None:
+        self.changes.append(Note(self.get_metadata(PositionProvider, node).start.line, text))
+
+    def _look(self, node: cst.CSTNode, text: str) -> None:
+        self.looks.append(Note(self.get_metadata(PositionProvider, node).start.line, text))
+
+
+def _bound_by_imports(tree: ast.AST) -> set[str]:
+    """Return the names that import statements bind anywhere in a source."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
+
+
+def _root(node: cst.CSTNode) -> str | None:
+    """Return the name that a chain of attributes begins with."""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else None
+
+
+def _module_of(node: cst.ImportFrom) -> str:
+    """Return the module that is imported from; what is relative to the file is none of ours."""
+    return "" if node.relative else get_absolute_module_for_import(None, node) or ""
+
+
+def _after_tf(used: Iterable[str]) -> set[str]:
+    """Return the parts after ``tf.`` of those names that are TensorFlow's."""
+    found = set()
+    for name in used:
+        root = next((root for root in _TF_ROOTS if name.startswith(f"{root}.")), None)
+        if root is not None:
+            found.add(name.removeprefix(f"{root}."))
+    return found
+
+
+def _dotted(name: str) -> cst.Attribute | cst.Name:
+    package, _, last = name.rpartition(".")
+    return cst.Attribute(_dotted(package), cst.Name(last)) if package else cst.Name(last)
+
+
+def _closed(aliases: list[cst.ImportAlias]) -> list[cst.ImportAlias]:
+    """Return imported names without the comma behind the last."""
+    return [
+        alias.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))) for alias in aliases[:-1]
+    ] + [aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
