@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from tpack.public_names import ONLY_BY_NAME
-
 _THEIRS, _OURS = "tensorpack", "tpack"
 
 
@@ -44,7 +42,7 @@ def install_as_tensorpack() -> None:
     sys.meta_path.insert(0, _Finder())
     # What `from tpack import *` leaves out, scripts of tensorpack's use after a star.
     ours: Any = importlib.import_module(_OURS)
-    ours.__all__ = [*ours.__all__, *ONLY_BY_NAME]
+    ours.__all__ = [*ours.__all__, *ours.ONLY_BY_NAME]
 
 
 def is_installed() -> bool:
