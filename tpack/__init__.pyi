@@ -96,6 +96,7 @@ from tpack.dataflow import BatchDataByShape as BatchDataByShape
 from tpack.dataflow import CacheData as CacheData
 from tpack.dataflow import ConcatData as ConcatData
 from tpack.dataflow import CurveKeys as CurveKeys
+from tpack.dataflow import CutMix as CutMix
 from tpack.dataflow import DataFlow as DataFlow
 from tpack.dataflow import DataFlowTerminated as DataFlowTerminated
 from tpack.dataflow import DataFromArrays as DataFromArrays
@@ -116,6 +117,7 @@ from tpack.dataflow import LMDBSerializer as LMDBSerializer
 from tpack.dataflow import LocallyShuffleData as LocallyShuffleData
 from tpack.dataflow import MapData as MapData
 from tpack.dataflow import MapDataComponent as MapDataComponent
+from tpack.dataflow import MixUp as MixUp
 from tpack.dataflow import MultiProcessMapAndBatchData as MultiProcessMapAndBatchData
 from tpack.dataflow import MultiProcessMapAndBatchDataZMQ as MultiProcessMapAndBatchDataZMQ
 from tpack.dataflow import MultiProcessMapData as MultiProcessMapData
@@ -271,6 +273,7 @@ from tpack.train import AutoResumeTrainConfig as AutoResumeTrainConfig
 from tpack.train import BuilderTrainer as BuilderTrainer
 from tpack.train import DistributedTrainerParameterServer as DistributedTrainerParameterServer
 from tpack.train import DistributedTrainerReplicated as DistributedTrainerReplicated
+from tpack.train import LearningRateRange as LearningRateRange
 from tpack.train import MultiWorkerStrategyTrainer as MultiWorkerStrategyTrainer
 from tpack.train import MultiWorkerTrainerReplicated as MultiWorkerTrainerReplicated
 from tpack.train import NoOpTrainer as NoOpTrainer
@@ -288,6 +291,7 @@ from tpack.train import TrainConfig as TrainConfig
 from tpack.train import Trainer as Trainer
 from tpack.train import TrainLoop as TrainLoop
 from tpack.train import WaitLimits as WaitLimits
+from tpack.train import find_learning_rate as find_learning_rate
 from tpack.train import launch_train_with_config as launch_train_with_config
 from tpack.utils import change_env as change_env
 from tpack.utils import execute_only_once as execute_only_once
@@ -389,6 +393,7 @@ __all__ = [
     "Conv2D",
     "Conv2DTranspose",
     "CurveKeys",
+    "CutMix",
     "DEFAULT_CALLBACKS",
     "DEFAULT_MONITORS",
     "DataFlow",
@@ -466,6 +471,7 @@ __all__ = [
     "LMDBSerializer",
     "LayerNorm",
     "LeakyReLU",
+    "LearningRateRange",
     "LeastLoadedDeviceSetter",
     "LinearWrap",
     "Lion",
@@ -481,6 +487,7 @@ __all__ = [
     "MergeScalars",
     "MinSaver",
     "MirroredStrategy",
+    "MixUp",
     "ModeKeys",
     "ModelDesc",
     "ModelDescBase",
@@ -612,6 +619,7 @@ __all__ = [
     "enable_argscope_for_function",
     "enable_argscope_for_module",
     "execute_only_once",
+    "find_learning_rate",
     "fit",
     "fix_rng_seed",
     "get_arg_scope",

@@ -12,8 +12,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Train it": {
         "train": (
-            "AutoResumeTrainConfig DEFAULT_CALLBACKS DEFAULT_MONITORS LearningRateRange StopTraining TrainConfig TrainLoop "
-            "find_learning_rate launch_train_with_config"
+            "AutoResumeTrainConfig DEFAULT_CALLBACKS DEFAULT_MONITORS LearningRateRange StopTraining TrainConfig "
+            "TrainLoop find_learning_rate launch_train_with_config"
         ),
         "keras": "fit",
     },
@@ -62,8 +62,9 @@ GROUPS: dict[str, dict[str, str]] = {
     "Data: changing, joining and batching data points": {
         "dataflow": (
             "AugmentImageComponent AugmentImageComponents AugmentImageCoordinates BatchData BatchDataByShape "
-            "CacheData ConcatData FixedSizeData JoinData LocallyShuffleData MapData MapDataComponent PrintData "
-            "RandomChooseData RandomMixData RepeatedData RepeatedDataPoint SelectComponent TestDataSpeed imgaug"
+            "CacheData ConcatData CutMix FixedSizeData JoinData LocallyShuffleData MapData MapDataComponent MixUp "
+            "PrintData RandomChooseData RandomMixData RepeatedData RepeatedDataPoint SelectComponent TestDataSpeed "
+            "imgaug"
         ),
     },
     "Data: threads, processes, other machines and files": {
