@@ -57,6 +57,8 @@ REASONS: dict[str, str] = {
             "*.idx=hugely negative",
             "*.img_index=hugely negative",
             "*.coords_index=hugely negative",
+            "*.image=hugely negative",
+            "*.label=hugely negative",
         ),
         "a place is counted from the end if it is negative, and what a point has is known when one comes",
     ),

@@ -15,7 +15,7 @@ from tpack.utils.rng import fix_rng_seed
 
 FLOWS = {**SOURCES, **wrapped(Counting), **CHAINS}
 # Not flows by themselves, but bases of such.
-BASES = {"DataFlow", "RNGDataFlow", "IndexedDataFlow", "FlowList"}
+BASES = {"DataFlow", "RNGDataFlow", "IndexedDataFlow", "FlowList", "MixedBatches"}
 # Modules and flows that are held to contracts in test files of their own.
 ELSEWHERE = ("deal", "parallel", "dataset", "image", "remote")
 WITHOUT_END = {"DataFromQueue"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.helpers.flows import COUNT, generate, same, widen
+from tests.helpers.flows import COUNT, generate, picture, same, widen
 from tests.helpers.foreign import Loader
 from tests.helpers.stored_flows import FLOWS as STORED
 from tpack.dataflow.adapters import AdaptedData
@@ -17,6 +17,7 @@ from tpack.dataflow.combine import ConcatData, JoinData, RandomChooseData, Rando
 from tpack.dataflow.inspect import PrintData, TestDataSpeed
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.mapping import MapData, MapDataComponent, SelectComponent
+from tpack.dataflow.mixing import CutMix, MixUp
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
 from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromGenerator, DataFromIterable, DataFromList, FakeData
@@ -72,6 +73,8 @@ WRAPPERS = {
     "repeat points": Member(lambda ds: RepeatedDataPoint(ds, 3), 3 * COUNT),
     "cache": Member(CacheData, COUNT),
     "shuffled cache": Member(lambda ds: CacheData(ds, shuffle=True), COUNT),
+    "blended batches": Member(lambda ds: MixUp(BatchData(MapData(ds, picture), 3), num_classes=7), 2),
+    "batches with boxes": Member(lambda ds: CutMix(BatchData(MapData(ds, picture), 3), num_classes=7), 2),
     "select": Member(lambda ds: SelectComponent(ds, [1, 0, 1]), COUNT),
     "print": Member(lambda ds: PrintData(ds, num=2), COUNT),
     "concat": Member(lambda ds: ConcatData([ds, short()]), COUNT + 4),

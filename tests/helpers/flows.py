@@ -61,6 +61,11 @@ def same(value):
     return value
 
 
+def picture(point):
+    """Make an image and a class number, from 0 to 6, of the first component."""
+    return [np.full((4, 6, 3), point[0], np.float32), int(point[0]) % 7]
+
+
 def widen(point):
     """Make an array of the first component, of one of three shapes."""
     return [np.full(point[0] % 3, point[0]), *point[1:]]

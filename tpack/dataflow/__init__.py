@@ -49,6 +49,10 @@ __getattr__, __dir__, __all__ = attach(
             "MapDataComponent",
             "SelectComponent",
         ),
+        "mixing": (
+            "CutMix",
+            "MixUp",
+        ),
         "parallel.process_map": (
             "MultiProcessMapAndBatchData",
             "MultiProcessMapAndBatchDataZMQ",

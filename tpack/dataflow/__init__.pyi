@@ -27,6 +27,8 @@ from tpack.dataflow.local_shuffle import LocallyShuffleData as LocallyShuffleDat
 from tpack.dataflow.mapping import MapData as MapData
 from tpack.dataflow.mapping import MapDataComponent as MapDataComponent
 from tpack.dataflow.mapping import SelectComponent as SelectComponent
+from tpack.dataflow.mixing import CutMix as CutMix
+from tpack.dataflow.mixing import MixUp as MixUp
 from tpack.dataflow.parallel.process_map import MultiProcessMapAndBatchData as MultiProcessMapAndBatchData
 from tpack.dataflow.parallel.process_map import MultiProcessMapAndBatchDataZMQ as MultiProcessMapAndBatchDataZMQ
 from tpack.dataflow.parallel.process_map import MultiProcessMapData as MultiProcessMapData
