@@ -1,5 +1,7 @@
 import gc
+import inspect
 import weakref
+from typing import Any
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -112,3 +114,10 @@ def test_inputs_that_cannot_be_a_signature_are_errors(inputs, message):
 
     with pytest.raises(ConfigError, match=message):
         Bad().get_input_signature()
+
+
+def test_type_checkers_take_any_parameters_in_a_subclass():
+    # Pyright takes an override with parameters of its own where the base has both; mypy always does.
+    parameters = inspect.signature(ModelDescBase.build_graph).parameters.values()
+    variadic = {parameter.kind for parameter in parameters if parameter.annotation is Any}
+    assert variadic == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}

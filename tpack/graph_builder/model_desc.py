@@ -50,11 +50,12 @@ class ModelDescBase:
         """
         raise ConfigError(f"{type(self).__name__} must define inputs(), which returns a list of tf.TensorSpec")
 
-    def build_graph(self, *args: tf.Tensor) -> Any:
+    def build_graph(self, *args: Any, **kwargs: Any) -> Any:
         """Build the model in the current tower.
 
         Args:
             *args: one tensor for each entry of `inputs`.
+            **kwargs: none; with it, type checkers take any parameters in a subclass.
 
         Returns:
             For a `ModelDesc`, the cost to minimise.
