@@ -1,11 +1,7 @@
 """What lines of older scripts become, and that a second time nothing changes."""
 
-import ast
-
 import pytest
 
-from tests.helpers.source import ROOT
-from tpack.cli.migrating import names
 from tpack.cli.migrating.rewriter import migrate_source
 from tpack.errors import ConfigError
 
@@ -124,11 +120,3 @@ def test_what_works_is_not_told(source):
 def test_what_is_no_python_3_is_refused(source, text):
     with pytest.raises(ConfigError, match=text):
         migrate_source(source)
-
-
-def test_names_that_only_tf1_has_are_those_of_its_package():
-    """``compat`` is TensorFlow's too, and ``nn`` but for its cells."""
-    tree = ast.parse((ROOT / "tpack" / "tf1" / "__init__.py").read_text(encoding="utf-8"))
-    loops = [node for node in ast.walk(tree) if isinstance(node, ast.DictComp)]
-    own = set(ast.literal_eval(loops[0].generators[0].iter)) - {"compat", "nn"}
-    assert own | {"nn.rnn_cell", "leave_default_graph"} == set(names.ONLY_IN_TF1)

@@ -1,0 +1,30 @@
+"""What is found in a source without knowing what it imports."""
+
+import ast
+
+import pytest
+
+from tpack.cli.migrating import looks
+
+
+@pytest.mark.parametrize(
+    "source", ["xrange = range\nxrange(3)", "def long(x): pass\nlong(1)", "def f(unicode): return unicode", "x.unicode"]
+)
+def test_names_that_a_source_binds_are_its_own(source):
+    assert looks.python_2(ast.parse(source)) == []
+
+
+def test_python_2_is_found_with_its_lines():
+    found = looks.python_2(ast.parse("f(unicode)\nxrange(1)\n"))
+    assert found == [looks.Note(1, "unicode is Python 2"), looks.Note(2, "xrange is Python 2")]
+
+
+@pytest.mark.parametrize("device", ["/gpu:0", "/device:GPU:1", "gpu:0", "/job:worker/task:0/gpu:3"])
+def test_devices_that_are_fixed_are_told(device):
+    (note,) = looks.looks(ast.parse(f"f({device!r})"))
+    assert note.text.startswith(f"the device {device!r} is fixed")
+
+
+def test_what_is_told_is_in_the_order_of_lines_and_each_line_once():
+    source = "x.has_key(1)\nimport imp\nx.shape[0].value * y.shape[1].value\nf('/gpu:0')\n"
+    assert [note.line for note in looks.looks(ast.parse(source))] == [1, 2, 3, 4]
