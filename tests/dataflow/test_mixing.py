@@ -125,6 +125,7 @@ IMAGE = np.zeros((4, 4, 3), np.float32)
         ([IMAGE.astype(np.int64), 0], {"num_classes": 2}, "an array of int64"),
         ([1.0, 0], {"num_classes": 2}, r"an array of float32\[2\] as component 0 of data point 0: wanted a batch"),
         ([IMAGE], {"num_classes": 2}, "data point 0 has no component 1"),
+        ([np.ones(4), 0], {"label": -2}, "image=0 and label=-2, which are one component of data point 0, a list of 2"),
         ([IMAGE, 0], {"num_classes": 2, "image": "x"}, "has no component 'x'"),
     ],
 )

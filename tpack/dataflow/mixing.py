@@ -91,6 +91,13 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
         batch = Point(number, point)
         images = self._checked_images(number, batch.get(self.image))
         labels = self._soft_labels(number, batch.get(self.label), len(images))
+        # Places may be counted from the end, so that two of them may be one.
+        is_list = isinstance(point, (list, tuple)) and isinstance(self.image, int) and isinstance(self.label, int)
+        if is_list and (self.image - self.label) % len(point) == 0:  # type: ignore[operator]
+            raise DataPointError(
+                f"{type(self).__name__} has image={self.image} and label={self.label}, which are one component of "
+                f"data point {number}, a {type(point).__name__} of {len(point)}: wanted two"
+            )
         weight, order = self.rng.beta(self.alpha, self.alpha), self.rng.permutation(len(images))
         mixed, own = self.mix_images(images, order, weight)
         return batch.replace({self.image: mixed, self.label: blend(labels, order, own)})
