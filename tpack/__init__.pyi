@@ -16,6 +16,7 @@ from tpack import predict as predict
 from tpack import tfutils as tfutils
 from tpack import tower as tower
 from tpack import train as train
+from tpack import tuning as tuning
 from tpack import utils as utils
 from tpack.callbacks import EMA as EMA
 from tpack.callbacks import BinaryClassificationStats as BinaryClassificationStats
@@ -273,7 +274,6 @@ from tpack.train import AutoResumeTrainConfig as AutoResumeTrainConfig
 from tpack.train import BuilderTrainer as BuilderTrainer
 from tpack.train import DistributedTrainerParameterServer as DistributedTrainerParameterServer
 from tpack.train import DistributedTrainerReplicated as DistributedTrainerReplicated
-from tpack.train import LearningRateRange as LearningRateRange
 from tpack.train import MultiWorkerStrategyTrainer as MultiWorkerStrategyTrainer
 from tpack.train import MultiWorkerTrainerReplicated as MultiWorkerTrainerReplicated
 from tpack.train import NoOpTrainer as NoOpTrainer
@@ -291,8 +291,9 @@ from tpack.train import TrainConfig as TrainConfig
 from tpack.train import Trainer as Trainer
 from tpack.train import TrainLoop as TrainLoop
 from tpack.train import WaitLimits as WaitLimits
-from tpack.train import find_learning_rate as find_learning_rate
 from tpack.train import launch_train_with_config as launch_train_with_config
+from tpack.tuning import LearningRateRange as LearningRateRange
+from tpack.tuning import find_learning_rate as find_learning_rate
 from tpack.utils import change_env as change_env
 from tpack.utils import execute_only_once as execute_only_once
 from tpack.utils import fix_rng_seed as fix_rng_seed

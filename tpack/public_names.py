@@ -12,10 +12,11 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Train it": {
         "train": (
-            "AutoResumeTrainConfig DEFAULT_CALLBACKS DEFAULT_MONITORS LearningRateRange StopTraining TrainConfig "
-            "TrainLoop find_learning_rate launch_train_with_config"
+            "AutoResumeTrainConfig DEFAULT_CALLBACKS DEFAULT_MONITORS StopTraining TrainConfig "
+            "TrainLoop launch_train_with_config"
         ),
         "keras": "fit",
+        "tuning": "LearningRateRange find_learning_rate",
     },
     "Trainers": {
         "train": (

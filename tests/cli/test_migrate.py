@@ -38,6 +38,16 @@ def test_files_are_written_in_place_and_a_second_time_nothing_changes(project, c
     assert (project / "inner" / "train.py").read_text() == AFTER
 
 
+def test_modules_that_a_star_gave_are_imported_where_they_are_used(project):
+    uses = "summary.add_moving_summary(x)\ngradproc.GlobalNormClip(1)\noptimizer = 3\noptimizer.x\n"
+    source = f"from tensorpack import *\n\n{uses}"
+    (project / "same.py").write_text(source)
+    assert main(["migrate", "same.py"]) == 0
+    wanted = source.replace("from tensorpack import *", "from tpack import *\nfrom tpack import gradproc, summary")
+    assert (project / "same.py").read_text() == wanted
+    assert main(["migrate", "same.py", "--check"]) == 0
+
+
 @pytest.mark.parametrize(("option", "code"), [("--check", 1), ("--diff", 0)])
 def test_check_and_diff_write_nothing(project, capsys, option, code):
     assert main(["migrate", "inner", option]) == code

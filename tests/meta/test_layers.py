@@ -45,6 +45,7 @@ LEVELS = {
     "tpack.estimator": 8,
     "tpack.train": 8,
     "tpack.keras": 9,
+    "tpack.tuning": 9,
     "tpack.contrib": 10,
     "tpack.older_names.code": 9,
     "tpack.tf1": 9,

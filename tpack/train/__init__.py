@@ -5,7 +5,6 @@ from tpack.graph_builder.model_desc import ModelDesc, ModelDescBase
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS, TrainConfig
 from tpack.train.distributed import DistributedTrainerParameterServer, DistributedTrainerReplicated
 from tpack.train.interface import launch_train_with_config
-from tpack.train.learning_rate import LearningRateRange, find_learning_rate
 from tpack.train.loop import TrainLoop
 from tpack.train.multi_worker import MultiWorkerTrainerReplicated, WaitLimits
 from tpack.train.multi_worker_strategy import MultiWorkerStrategyTrainer
@@ -56,6 +55,4 @@ __all__ = [
     "Trainer",
     "WaitLimits",
     "launch_train_with_config",
-    "LearningRateRange",
-    "find_learning_rate",
 ]

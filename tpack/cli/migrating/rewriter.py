@@ -11,6 +11,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider, QualifiedNameProv
 from tpack.cli.migrating import looks, names
 from tpack.cli.migrating.looks import Note
 from tpack.errors import ConfigError
+from tpack.public_names import ONLY_BY_NAME
 
 _TF_ROOTS = ("tpack.tf1", "tensorflow.compat.v1", "tensorflow")
 # Import statements of these are left: TensorFlow has them under the same names.
@@ -72,6 +73,7 @@ class _Usage(cst.CSTVisitor):
         self.used_outside: set[str] = set()
         self.imported: set[str] = set()
         self.bound: set[str] = set()
+        self.dotted: set[str] = set()
         self._depth = 0
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
@@ -101,6 +103,8 @@ class _Usage(cst.CSTVisitor):
         self.bound.add(node.name.value)
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
+        if isinstance(node.value, cst.Name):
+            self.dotted.add(node.value.value)
         self._use(node)
 
     def visit_Name(self, node: cst.Name) -> None:
@@ -120,6 +124,12 @@ class _Usage(cst.CSTVisitor):
         has_trainer = any(names.is_in(name, ["tensorpack", "tpack"]) and name != "tpack.tf1" for name in self.imported)
         used, outside = _after_tf(self.used), _after_tf(self.used_outside)
         return names.home_of_tensorflow(used, outside, has_trainer=has_trainer)
+
+    @property
+    def modules_of_a_star(self) -> list[str]:
+        """The modules that a star import of tensorpack gave, that of tpack does not, and that are used."""
+        bound = self.bound | {name.partition(".")[0] for name in self.imported}
+        return sorted((self.dotted & set(ONLY_BY_NAME)) - bound)
 
     @property
     def uses_older_collections(self) -> bool:
@@ -227,7 +237,14 @@ class _Rewriter(cst.CSTTransformer):
         if not is_ours or names.is_in(module, _STAYS):
             return [node]
         if isinstance(node.names, cst.ImportStar):
-            return [self._moved(node, self._home(node, module, "*"))]
+            moved = self._moved(node, self._home(node, module, "*"))
+            more = self._usage.modules_of_a_star if module == "tensorpack" else []
+            if not more:
+                return [moved]
+            return [
+                moved,
+                cst.ImportFrom(_dotted("tpack"), _closed([cst.ImportAlias(cst.Name(name)) for name in more])),
+            ]
         by_home: dict[str, list[cst.ImportAlias]] = {}
         for alias in node.names:
             by_home.setdefault(self._home(node, module, str(alias.evaluated_name)), []).append(alias)

@@ -94,12 +94,12 @@ def find_learning_rate(
         ConfigError: A number is too small, or ``largest`` is not larger than ``smallest``.
         CallbackError: The model has no such variable.
 
-    Source:
-        Smith, Cyclical learning rates for training neural networks (arXiv 1506.01186), section 3.3.
-
     Example:
         with tf.Graph().as_default():
             find_learning_rate(config, SyncMultiGPUTrainerReplicated(2)).plot("rates.png")
+
+    Source:
+        Smith, Cyclical learning rates for training neural networks (arXiv 1506.01186), section 3.3.
     """
     check_number("find_learning_rate", "smallest", smallest, 0, is_low_allowed=False)
     check_count("find_learning_rate", "num_steps", num_steps, _FEWEST_STEPS)

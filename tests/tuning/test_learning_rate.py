@@ -6,8 +6,8 @@ from tests.helpers.log_lines import captured_log
 from tpack.errors import CallbackError, ConfigError
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.train.config import TrainConfig
-from tpack.train.learning_rate import find_learning_rate
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
+from tpack.tuning.learning_rate import find_learning_rate
 
 X = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
 Y = (X @ np.array([1.0, -2.0, 0.5, 3.0], np.float32)).astype(np.float32)

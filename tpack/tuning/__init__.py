@@ -1,0 +1,8 @@
+"""What is found out before a training: how large its learning rate may be."""
+
+from tpack.tuning.learning_rate import LearningRateRange, find_learning_rate
+from tpack.utils.lazy import submodules_of
+
+__getattr__ = submodules_of(__name__)
+
+__all__ = ["LearningRateRange", "find_learning_rate"]
