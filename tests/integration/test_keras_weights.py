@@ -189,7 +189,10 @@ def test_a_checkpoint_goes_before_pretrained_weights(name, pretrained, tmp_path)
     second = launch(
         TRAINERS[name], model, pretrained["x"], session_init=SmartInit(tf.train.latest_checkpoint(tmp_path))
     )
-    for name, value in first.after.items():
+    # The moving average of the cost goes on only in a run that resumes.
+    saved = {name: value for name, value in first.after.items() if not name.startswith("callbacks/")}
+    assert len(saved) >= len(pretrained["arrays"])
+    for name, value in saved.items():
         np.testing.assert_array_equal(second.before[name], value)
 
 

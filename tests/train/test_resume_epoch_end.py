@@ -1,6 +1,7 @@
 """An epoch is over when its callbacks are: a run that ends before has the epoch's end still before it."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,12 +77,12 @@ def test_a_checkpoint_within_the_end_says_that_it_is_not_over(log_dir: Any) -> N
         train([inner, CallbackFactory(trigger=save_now)])
     prefix = latest_checkpoint(str(log_dir))
     assert prefix
-    assert read_train_state(prefix) == TrainState(1, 5, 5)
+    assert replace(read_train_state(prefix), callbacks={}) == TrainState(1, 5, 5)
 
 
 def test_a_checkpoint_after_the_end_says_that_the_next_epoch_begins(log_dir: Any) -> None:
     train([], max_epoch=2)
-    assert read_train_state(str(log_dir / "model-10")) == TrainState(3, 0, 10)
+    assert replace(read_train_state(str(log_dir / "model-10")), callbacks={}) == TrainState(3, 0, 10)
 
 
 @pytest.mark.parametrize("saver_is_first", [True, False])
