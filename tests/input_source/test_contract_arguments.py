@@ -67,6 +67,7 @@ EXAMPLES = {
     "LocallyShuffleData": {"ds": flow(), "buffer_size": 2},
     "MapData": {"ds": flow(), "func": same},
     "MapDataComponent": {"ds": flow(), "func": same},
+    **dict.fromkeys(["CutMix", "MixUp"], {"ds": flow(), "num_classes": 3}),
     "MultiProcessMapAndBatchData": {"ds": flow(), "num_proc": 1, "map_func": same, "batch_size": 2},
     "MultiProcessMapData": {"ds": flow(), "num_proc": 1, "map_func": same},
     "MultiProcessRunner": {"ds": flow(), "num_prefetch": 1, "num_proc": 1},
