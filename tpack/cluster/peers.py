@@ -107,7 +107,7 @@ class Peers:
             timeout_secs: see `gather`.
 
         Raises:
-            The same as `gather`.
+            ClusterError, ConfigError, DataPointError, PeerLostError: As `gather` does.
         """
         check_count("Peers.broadcast", "root", root, 0, self.size - 1)
         data = serialize.dumps(value) if self.rank == root else b""
@@ -121,7 +121,7 @@ class Peers:
             timeout_secs: see `gather`.
 
         Raises:
-            The same as `gather`.
+            ClusterError, ConfigError, DataPointError, PeerLostError: As `gather` does.
         """
         self._exchange(topic, b"", timeout_secs)
 

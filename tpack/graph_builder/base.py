@@ -78,7 +78,7 @@ class BuildResult:
 
     @property
     def variables(self) -> tuple[tuple[tf.Variable, ...], ...]:
-        """The variables that are trained, K x N: entry [k][n] is tower k's copy of the main tower's n-th one.
+        """The variables that are trained, K x N: entry `[k][n]` is tower k's copy of the main tower's n-th one.
 
         Towers that share their variables have the same ones; under a strategy, each entry is the mirrored variable.
         """

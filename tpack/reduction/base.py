@@ -65,7 +65,7 @@ class Reducer(abc.ABC):
             op: sum or mean over the towers.
 
         Returns:
-            K lists of N gradients. Entry [k][n] is on the device of ``tower_grads[k][n]`` and has the same value,
+            K lists of N gradients. Entry ``[k][n]`` is on the device of ``tower_grads[k][n]`` and has the same value,
             bit by bit, for every k. With one tower, the gradients themselves.
 
         Shapes:

@@ -1,0 +1,159 @@
+"""``docs/api``: the reference by area, a page for each group of public names and for what a package has beyond them.
+
+python -m tests.helpers.api_pages        writes the pages, and their places in the navigation of `mkdocs.yml`
+
+A page names where each class or function is made; mkdocstrings reads the signature and docstring from there when the
+site is built, without importing anything.
+"""
+
+import importlib
+import inspect
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.helpers.source import ROOT, modules_under
+from tpack.public_names import GROUPS
+
+FOLDER = ROOT / "docs" / "api"
+SITE = ROOT / "mkdocs.yml"
+WITHOUT_PAGE = ("tpack.contrib", "tpack.older_names", "tpack.tf1", "tpack.cli")
+"""Packages for scripts that were written for something else, which the pages on migrating tell of, and commands."""
+
+MODULES = ("tpack.errors", "tpack.ray", "tpack.schedules")
+"""Modules whose names users import from there."""
+
+
+@dataclass
+class Page:
+    """A page of the reference.
+
+    Attributes:
+        file: The name of its file.
+        title: Its heading.
+        origin: Where its names are imported from.
+        members: {path where it is made: name}; what a module has is ``module.name``.
+        constants: Names of what has no docstring.
+    """
+
+    file: str
+    title: str
+    origin: str
+    members: dict[str, str] = field(default_factory=dict)
+    constants: list[str] = field(default_factory=list)
+
+    def add(self, name: str, value: Any) -> None:
+        """Add a class, a function, or a module with what it has; a constant is only named."""
+        if inspect.ismodule(value) and value.__name__.startswith("tpack."):
+            members = {member: getattr(value, member) for member in getattr(value, "__all__", ())}
+            for member in [member for member in members if not inspect.ismodule(members[member])]:
+                self.add(f"{name}.{member}", members[member])
+        elif _path(value).startswith("tpack."):
+            self.members.setdefault(_path(value), name)
+        else:
+            self.constants.append(name)
+
+    def text(self) -> str:
+        """Return the page."""
+        parts = [f"# {self.title}\n\n`from {self.origin} import NAME`, for each NAME of this page.\n"]
+        if self.constants:
+            parts.append(f"Constants and names of others: {', '.join(f'`{name}`' for name in self.constants)}.\n")
+        for path, name in sorted(self.members.items(), key=lambda item: item[1].lower()):
+            heading = f'      heading: "{name}"\n      toc_label: "{name}"\n'
+            parts.append(f"::: {path}\n    options:\n{heading}")
+        return "\n".join(parts)
+
+
+def pages() -> list[Page]:
+    """Return all pages but the first, which lists them."""
+    made = [_page_of_group(title, packages) for title, packages in GROUPS.items()]
+    shown = {path for page in made for path in page.members}
+    for module in modules_under("tpack"):
+        if module.is_package and module.name != "tpack" and not module.name.startswith(WITHOUT_PAGE):
+            page = _page_of_package(module.name, shown)
+            made += [page] if page.members else []
+    return made + [_page_of_module(name) for name in MODULES]
+
+
+def index(made: list[Page]) -> str:
+    """Return the first page."""
+    lines = [
+        "# Reference",
+        "",
+        "Every public name, by what a reader looks for, from the docstrings. [All names on one page](../names.md)",
+        "have a line each. The pages are made by `python -m tests.helpers.api_pages`.",
+        "",
+        "| page | names |",
+        "|---|---|",
+    ]
+    rows = [f"| [{page.title}]({page.file}) | {_names(page)} |" for page in made]
+    return "\n".join([*lines, *rows]) + "\n"
+
+
+def files() -> dict[str, str]:
+    """Return {name of a file: its text}."""
+    made = pages()
+    return {"index.md": index(made), **{page.file: page.text() for page in made}}
+
+
+def _page_of_group(title: str, packages: dict[str, str]) -> Page:
+    page = Page(f"{re.sub('[^a-z]+', '_', title.lower()).strip('_')}.md", title, "tpack")
+    for package, names in packages.items():
+        for name in names.split():
+            page.add(name, getattr(importlib.import_module(f"tpack.{package}"), name))
+    return page
+
+
+def _page_of_package(name: str, shown: set[str]) -> Page:
+    module = importlib.import_module(name)
+    page = Page(f"{name}.md", name, name)
+    for member in sorted(module.__all__):
+        value = getattr(module, member)
+        if not inspect.ismodule(value) and _path(value) not in shown:
+            page.add(member, value)
+    return page
+
+
+def _page_of_module(name: str) -> Page:
+    """Return the page of a module that lists no names: of all that it makes."""
+    page = Page(f"{name}.md", name, name)
+    module = importlib.import_module(name)
+    for member, value in vars(module).items():
+        if not member.startswith("_") and _path(value).startswith(f"{name}."):
+            page.add(member, value)
+    return page
+
+
+def _path(value: Any) -> str:
+    """Return the dotted path of where a class or function is made; of anything else, nothing."""
+    made = inspect.isclass(value) or inspect.isroutine(value)
+    return f"{value.__module__}.{value.__qualname__}" if made else ""
+
+
+def _names(page: Page) -> str:
+    names = sorted(page.members.values(), key=str.lower)
+    return ", ".join(f"`{name}`" for name in names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def navigation(text: str, made: dict[str, str]) -> str:
+    """Return the text of `mkdocs.yml` with the pages of the reference, which is the last section there."""
+    head, first, _ = text.partition("      - api/index.md\n")
+    lines = ["      - names.md\n"]
+    lines += [f'      - "{made[name].splitlines()[0][2:]}": api/{name}\n' for name in made if name != "index.md"]
+    return "".join([head, first, *lines])
+
+
+def main() -> None:
+    """Write the pages and the navigation, and remove pages that are no longer made."""
+    made = files()
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.glob("*.md"):
+        if old.name not in made:
+            old.unlink()
+    for name, text in made.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    SITE.write_text(navigation(SITE.read_text(encoding="utf-8"), made), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
