@@ -3,6 +3,7 @@ import inspect
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError
 from tpack.predict.config import PredictConfig
 from tpack.train.trainer import InOwnGraph
@@ -37,11 +38,17 @@ def test_objects_are_made_in_the_graph_that_is_active():
         assert Building().tensor.graph is graph
 
 
-def test_a_graph_that_was_trained_is_no_place_for_another_training():
+def test_where_something_was_trained_another_graph_is_made_with_the_seed_of_the_program():
     with tf.Graph().as_default() as graph:
+        tf.set_random_seed(5)
         graph.finalize()
-        with pytest.raises(ConfigError, match="Building cannot build in the default graph, which is finalized"):
-            Building()
+        with captured_log() as lines:
+            made = Building().tensor.graph
+        assert not made.finalized
+        assert made.seed == 5
+    assert lines == [
+        "Building builds in a graph of its own: the default one is finalized, since something was trained or run in it."
+    ]
 
 
 def test_the_arguments_of_a_class_are_shown_as_its_own():

@@ -13,6 +13,7 @@ from tests.helpers.source import ROOT
 from tpack.cluster.environment import find_in_environment
 from tpack.errors import ConfigError
 from tpack.utils import logger
+from tpack.utils.dir_lock import DirectoryClaim
 
 
 class Messages(logging.Handler):
@@ -143,6 +144,16 @@ def test_same_directory_again_keeps_this_runs_content(tmp_path):
     text = read_log(tmp_path / "run")
     assert (text.count("first"), text.count("second")) == (1, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_same_directory_again_after_a_training_in_it_is_moved_aside(tmp_path):
+    for _ in range(2):
+        logger.set_logger_dir(tmp_path / "run")
+        with DirectoryClaim(tmp_path / "run"):
+            logger.set_logger_dir(tmp_path / "run")
+    logger.set_logger_dir(tmp_path / "run", action="k")
+    logger.set_logger_dir(tmp_path / "run")
+    assert [path.name == "run" for path in sorted(tmp_path.iterdir())] == [True, False]
 
 
 def test_same_directory_with_an_action_obeys_it(tmp_path):

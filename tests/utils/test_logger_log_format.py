@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tpack.utils.logger import LineFormatter, StderrHandler
+from tpack.utils import logger
+from tpack.utils.logger import ConsoleHandler, LineFormatter
 
 
 class Terminal(io.StringIO):
@@ -54,7 +55,7 @@ def test_traceback_follows_the_line():
 def test_handler_colours_a_terminal_only(stream, coloured, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stderr", stream)
-    StderrHandler().emit(make_record())
+    ConsoleHandler().emit(make_record())
     assert ("\033[" in stream.getvalue()) == coloured
 
 
@@ -62,17 +63,25 @@ def test_no_color_variable_turns_colours_off(monkeypatch):
     stream = Terminal()
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys, "stderr", stream)
-    StderrHandler().emit(make_record())
+    ConsoleHandler().emit(make_record())
     assert "\033[" not in stream.getvalue()
 
 
 def test_missing_stderr_is_survived(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stderr", None)
-    StderrHandler().emit(make_record())
+    ConsoleHandler().emit(make_record())
     assert capsys.readouterr().out == ""
+
+
+def test_in_a_notebook_lines_go_to_standard_output(monkeypatch, capsys):
+    monkeypatch.setattr(logger, "in_notebook", lambda: True)
+    ConsoleHandler().emit(make_record())
+    out, err = capsys.readouterr()
+    assert out.endswith("cost is 3\n")
+    assert err == ""
 
 
 def test_failing_record_is_reported_and_not_raised(capsys):
     bad = logging.LogRecord("tpack", logging.INFO, "model.py", 7, "%d", ("text",), None)
-    StderrHandler().emit(bad)
+    ConsoleHandler().emit(bad)
     assert "--- Logging error ---" in capsys.readouterr().err

@@ -4,10 +4,12 @@ import io
 import json
 import os
 import sys
+import types
 
 import pytest
 
 from tpack.errors import ConfigError
+from tpack.utils import progress
 from tpack.utils.progress import LINE_VARIABLE, get_tqdm, get_tqdm_kwargs, job_bar, launcher_line, open_launcher_line
 
 
@@ -29,6 +31,36 @@ def no_variable(monkeypatch):
 def test_bar_is_drawn_often_on_a_terminal_only(stream, interval, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     assert get_tqdm_kwargs()["mininterval"] == interval
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """What bars of a notebook are made with; ipywidgets is installed."""
+    made = []
+    module = types.SimpleNamespace(tqdm=lambda **arguments: made.append(arguments))
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(progress.importlib.util, "find_spec", {"ipywidgets": module}.get)
+    monkeypatch.setitem(sys.modules, "tqdm.notebook", module)
+    return made
+
+
+def test_in_a_notebook_bars_are_those_of_notebooks_and_drawn_often(notebook):
+    get_tqdm(total=3)
+    assert (notebook[0]["total"], notebook[0]["mininterval"]) == (3, 0.5)
+
+
+def test_in_a_notebook_without_widgets_bars_are_drawn_on_standard_output(notebook, monkeypatch, capsys):
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: None)
+    with get_tqdm(total=3) as bar:
+        bar.update(3)
+    out, err = capsys.readouterr()
+    assert ("3/3" in out, err, notebook) == (True, "", [])
+
+
+def test_in_a_notebook_a_file_gets_a_bar_of_text(notebook):
+    stream = io.StringIO()
+    assert list(get_tqdm([1, 2, 3], file=stream)) == [1, 2, 3]
+    assert ("3/3" in stream.getvalue(), notebook) == (True, [])
 
 
 def test_variable_sets_the_interval(monkeypatch):

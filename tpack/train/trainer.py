@@ -17,6 +17,7 @@ from tpack.callbacks.checks import CheckCost
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.monitors.group import Monitors
+from tpack.callbacks.monitors.history import History
 from tpack.cluster.resolver import check_only_process
 from tpack.errors import CallbackError, ConfigError, GraphBuildError, StopTraining
 from tpack.input_source.base import InputSource
@@ -45,20 +46,18 @@ class InOwnGraph(type):
     """Metaclass whose classes are made inside a graph, so that a subclass can build in its ``__init__``.
 
     The graph is the current default one where graph mode is on, and otherwise a new one, with the seed of the program.
+    It is a new one, too, where the default one is finalized, as it is after a training.
     """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an object inside the graph.
-
-        Raises:
-            ConfigError: The default graph is finalized, as it is after a training.
-        """
+        """Make an object inside the graph."""
         graph = new_graph() if tf.executing_eagerly() else tf.get_default_graph()
         if graph.finalized:
-            raise ConfigError(
-                f"{cls.__name__} cannot build in the default graph, which is finalized since something was trained or "
-                "run in it: give each training a graph of its own, by 'with tf.Graph().as_default():' around it"
+            logger.info(
+                f"{cls.__name__} builds in a graph of its own: the default one is finalized, since something was "
+                "trained or run in it."
             )
+            graph = new_graph()
         with graph.as_default():
             return super().__call__(*args, **kwargs)
 
@@ -185,13 +184,13 @@ class Trainer(metaclass=InOwnGraph):
         return self.loop.is_epoch_over
 
     @property
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> History:
         """What was reported in this run: a row for each step at which something was, oldest first.
 
         A row is a dictionary with ``epoch_num``, ``global_step`` and the statistics by name; it is there while training
-        runs and afterwards. ``pandas.DataFrame(trainer.history)`` is a table of it.
+        runs and afterwards. A notebook shows it as a table, and ``trainer.history.to_pandas()`` is one.
         """
-        return [] if self.monitors is None else self.monitors.rows()
+        return History() if self.monitors is None else self.monitors.rows()
 
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool:
         """Add a callback, or several, before `setup_callbacks`.

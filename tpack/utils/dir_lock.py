@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from tpack.errors import ConfigError
 
-__all__ = ["DirectoryClaim", "check_not_claimed"]
+__all__ = ["DirectoryClaim", "check_not_claimed", "forget_claims", "was_claimed"]
 
 LOCK_FILE = ".tpack.lock"
 _MAX_DESCRIPTION_BYTES = 1 << 16
@@ -85,6 +85,17 @@ def check_not_claimed(directory: str | os.PathLike[str]) -> None:
             os.close(handle)
 
 
+def was_claimed(directory: str | os.PathLike[str]) -> bool:
+    """Tell whether this process has claimed a directory, and writes to it no more."""
+    path = os.path.realpath(directory)
+    return path in _locks.ended and _locks.find(path) is None
+
+
+def forget_claims(directory: str | os.PathLike[str]) -> None:
+    """Let a directory be one that this process has not claimed: what it is used for begins now."""
+    _locks.ended.discard(os.path.realpath(directory))
+
+
 @dataclass
 class _Held:
     """A lock that this process has, by its open file, and by how many claims."""
@@ -106,6 +117,7 @@ class _Locks:
         # Reentrant, since the garbage collector may release one claim while another is made.
         self.guard = threading.RLock()
         self.held: list[_Held] = []
+        self.ended: set[str] = set()
 
     def find(self, path: str) -> _Held | None:
         """Return the lock of a directory, if this process has it and other processes would find it."""
@@ -169,6 +181,7 @@ def _release(held: _Held) -> None:
         held.num_claims -= 1
         if held.num_claims or held.handle < 0:
             return
+        _locks.ended.add(held.path)
         # Where the file cannot be removed it stays, and is no lock any more.
         with contextlib.suppress(OSError):
             if _is_at(held.handle, held.file):

@@ -1,6 +1,7 @@
-"""Changing an environment variable for a while."""
+"""What a process runs in: changing an environment variable for a while, and whether it is a notebook's kernel."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,6 +25,14 @@ def change_env(name: str, val: str | None) -> Iterator[None]:
         yield
     finally:
         _set(name, before)
+
+
+def in_notebook() -> bool:
+    """Tell whether this process is a kernel of Jupyter, or of one of its kind, whose output is shown in a notebook."""
+    ipython = sys.modules.get("IPython")
+    # Of a module that is being imported, it is not there yet.
+    get_shell = getattr(ipython, "get_ipython", None)
+    return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
 
 
 def _set(name: str, val: str | None) -> None:

@@ -1,5 +1,7 @@
 """The log of a run: lines on standard error, and in ``log.log`` of the run's directory once it has one.
 
+In a notebook they go to standard output: there, what is on standard error looks like what failed.
+
 The module is used as one would a logger: ``from tpack.utils import logger`` and ``logger.info("...")``. Behind it is
 the standard library's logger named ``"tpack"``. Importing attaches nothing: the handler comes with the first line. The
 root logger is left alone and the lines do not propagate to it, so that a script's own logging set-up does not print
@@ -26,7 +28,8 @@ from typing import Any
 
 from tpack.errors import ConfigError
 from tpack.utils.checks import check_local_path
-from tpack.utils.dir_lock import check_not_claimed
+from tpack.utils.dir_lock import check_not_claimed, forget_claims, was_claimed
+from tpack.utils.env import in_notebook
 
 __all__ = [
     "addFilter",
@@ -124,7 +127,8 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     or an evaluator that with ``-ps0`` or ``-evaluator0``.
 
     Called again, it moves the log to the new directory. Called again with the directory that is already set and no
-    action, it changes nothing: the content is this run's own.
+    action, it changes nothing: the content is this run's own. Unless a training in it has ended: then another one
+    begins, as in a notebook that trains again, and finds the directory as another process would.
 
     A directory that another process trains in is neither moved nor deleted. What writes checkpoints or statistics into
     the directory claims it for this process until training ends.
@@ -141,7 +145,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     _check_action(action)
     path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + suffix_of_process(os.environ)
     with _LOCK:
-        if action is None and path == _directory.path and os.path.isdir(path):
+        if action is None and path == _directory.path and os.path.isdir(path) and not was_claimed(path):
             return
         try:
             path = prepare_log_dir(path, action)
@@ -152,6 +156,7 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
         handler.setFormatter(LineFormatter())
         _logger().addHandler(handler)
         _directory.path, _directory.handler = path, handler
+        forget_claims(path)
     info("Log directory %s; command: %s", path, shlex.join([sys.executable, *sys.argv]))
 
 
@@ -207,8 +212,8 @@ def _logger() -> logging.Logger:
     """Return the logger, which gets its handler the first time."""
     logger = logging.getLogger("tpack")
     with _LOCK:
-        if not any(isinstance(handler, StderrHandler) for handler in logger.handlers):
-            logger.addHandler(StderrHandler())
+        if not any(isinstance(handler, ConsoleHandler) for handler in logger.handlers):
+            logger.addHandler(ConsoleHandler())
         logger.propagate = False
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.INFO)
@@ -337,10 +342,11 @@ class LineFormatter(logging.Formatter):
         return True
 
 
-class StderrHandler(logging.Handler):
+class ConsoleHandler(logging.Handler):
     """Write each record to what ``sys.stderr`` is at that moment, in colours if that is a terminal.
 
-    The stream is looked up for each record and not kept, so that redirection by a script or by pytest works.
+    In a notebook it is ``sys.stdout``. The stream is looked up for each record and not kept, so that redirection by a
+    script or by pytest works.
     """
 
     def __init__(self) -> None:
@@ -349,7 +355,7 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record; a stream that fails is reported the way the logging module does."""
-        stream = sys.stderr
+        stream = sys.stdout if in_notebook() else sys.stderr
         if stream is None:
             return
         try:

@@ -1,7 +1,7 @@
 """Progress bars with the settings that suit a training run.
 
-On a terminal a bar is redrawn twice a second. In a file or a pipe each drawing is a line that stays, so there is one a
-minute.
+On a terminal and in a notebook a bar is redrawn twice a second. In a file or a pipe each drawing is a line that stays,
+so there is one a minute. In a notebook it is one of ipywidgets, where that is installed, and else a line of text.
 
 A launcher that shows one bar for all processes of a job gives each a pipe, a `LauncherLine`, and says so in the
 variable `LINE_VARIABLE`. A process tells by it how far it is, and draws its own bars into it, which the launcher writes
@@ -10,6 +10,7 @@ into the process's file. What a launcher does not read at once is dropped: progr
 
 import functools
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tpack.errors import ConfigError
+from tpack.utils.env import in_notebook
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -47,23 +49,27 @@ def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
         ConfigError: The environment variable is no positive number.
     """
     line = launcher_line()
-    stream = kwargs.get("file") or line or sys.stderr
-    is_terminal = stream is not None and stream.isatty()
-    interval = _refresh_secs(0.5 if is_terminal else 60.0)
+    shown_in = sys.stdout if in_notebook() else None
+    stream = kwargs.get("file") or line or shown_in or sys.stderr
+    is_redrawn = stream is not None and (stream is shown_in or stream.isatty())
+    interval = _refresh_secs(0.5 if is_redrawn else 60.0)
     defaults = {
         "dynamic_ncols": True,
         "bar_format": _BAR,
         "mininterval": interval,
         "maxinterval": max(10.0, interval),
-        **({} if line is None else {"file": line}),
+        **({} if (line or shown_in) is None else {"file": line or shown_in}),
     }
     return {**defaults, **kwargs}
 
 
 def get_tqdm(*args: Any, **kwargs: Any) -> "tqdm":
-    """Make a progress bar: ``tqdm.tqdm`` with the settings of ``get_tqdm_kwargs``."""
+    """Make a progress bar: ``tqdm.tqdm``, or that of notebooks, with the settings of ``get_tqdm_kwargs``."""
+    settings = get_tqdm_kwargs(**kwargs)
+    # Where the library for bars of notebooks is not there, tqdm would warn, and draw on standard error.
+    has_widgets = settings.get("file") is sys.stdout and in_notebook() and importlib.util.find_spec("ipywidgets")
     # Imported here, since it takes longer to import than a data flow, and many processes never draw a bar.
-    bar: tqdm = importlib.import_module("tqdm").tqdm(*args, **get_tqdm_kwargs(**kwargs))
+    bar: tqdm = importlib.import_module("tqdm.notebook" if has_widgets else "tqdm").tqdm(*args, **settings)
     return bar
 
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.monitors.base import MonitorBase
+from tpack.callbacks.monitors.history import History
 from tpack.callbacks.monitors.stats_file import Entry, entry_at
 from tpack.errors import CallbackError
 from tpack.tfutils.summary import create_image_summary, create_scalar_summary
@@ -142,12 +143,9 @@ class Monitors(ProxyCallback):
         """
         return self._history.get_history(name)
 
-    def rows(self) -> list[Entry]:
-        """Return what was reported in this run, a row for each step at which something was, oldest first.
-
-        Each is a dictionary with ``epoch_num``, ``global_step`` and the statistics by name.
-        """
-        return [dict(row) for row in self._rows.rows]
+    def rows(self) -> History:
+        """Return what was reported in this run, a row for each step at which something was, oldest first."""
+        return History(dict(row) for row in self._rows.rows)
 
 
 def _as_number(name: str, val: SupportsFloat) -> float:
