@@ -48,6 +48,28 @@ CASES = [
     ("import tensorflow.compat.v1 as tf\ntf.contrib.rnn", "import tpack.tf1 as tf\ntf.contrib.rnn"),
     ("import tensorflow.keras as keras", "import tensorflow.keras as keras"),
     ("import tensorflow as tf\n@tf.function\ndef f(): pass", "import tensorflow as tf\n@tf.function\ndef f(): pass"),
+    (
+        "from tensorflow.examples.tutorials.mnist import input_data  # a\nimport tensorflow as tf\ntf.nn.relu(1)",
+        "from tpack.tf1 import input_data  # a\nimport tpack.tf1 as tf\ntf.nn.relu(1)",
+    ),
+    (
+        "from tensorpack import *\nimport tensorflow as tf\n"
+        "import tensorflow.examples.tutorials.mnist.input_data as d\nd.read_data_sets('x')",
+        "from tpack import *\nimport tensorflow.compat.v1 as tf\nfrom tpack.tf1 import input_data as d\n"
+        "d.read_data_sets('x')",
+    ),
+    (
+        "from tensorflow.examples.tutorials.mnist.input_data import read_data_sets, DataSet",
+        "from tpack.tf1.input_data import read_data_sets, DataSet",
+    ),
+    (
+        "from tensorflow.contrib.learn.python.learn.datasets import mnist",
+        "from tpack.tf1 import input_data as mnist",
+    ),
+    (
+        "from tensorflow.examples.tutorials.mnist import (input_data,\n    mnist)",
+        "from tpack.tf1 import input_data\nfrom tensorflow.examples.tutorials.mnist import mnist",
+    ),
     ("import numpy as np\nnp.zeros(1, np.int)", "import numpy as np\nnp.zeros(1, int)"),
     ("import numpy as np\nint = 3\nnp.int", "import numpy as np\nint = 3\nnp.int"),
     ("import numpy\nnumpy.float_, numpy.Inf", "import numpy\nnumpy.float64, numpy.inf"),
@@ -83,6 +105,8 @@ def test_lines_become_those_of_today_and_stay_so(before, after):
         ("\n\nfrom tensorflow.contrib.eager.python import tfe", "tensorflow.contrib.eager.python is not there: build"),
         ("\n\nfrom tensorflow.python.ops import array_ops", "inside of TensorFlow"),
         ("\n\nfrom tensorpack.nowhere import x", "tpack has no module like tensorpack.nowhere"),
+        ("\n\nfrom tensorflow.examples.tutorials.mnist import mnist", "use tpack.tf1.input_data for the digits"),
+        ("\n\nimport tensorflow.examples.tutorials.mnist.input_data", "use tpack.tf1.input_data for the digits"),
         ("\n\nf('/gpu:0')", "the device '/gpu:0' is fixed"),
         ("\n\nx.shape[1].value", "sizes of shapes are numbers"),
         ("\n\nx.get_shape()[1].value", "sizes of shapes are numbers"),

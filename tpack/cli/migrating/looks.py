@@ -14,7 +14,6 @@ _MODULES = {
     "distutils": "use setuptools, shutil or packaging.version",
     "asyncore": "use asyncio",
     "tensorflow.python": "it is inside of TensorFlow, and may have moved: use the public name",
-    "tensorflow.examples": "use tpack.dataflow.dataset, or tf.keras.datasets",
 }
 
 

@@ -58,9 +58,16 @@ GONE = {
     "scipy.misc.imresize": "use cv2.resize",
     "scipy.misc.imsave": "use imageio.imwrite or cv2.imwrite",
     "tensorflow.function": "this is code of TensorFlow 2, and builds no graph of tpack's",
-    "tensorflow.examples": "use tpack.dataflow.dataset, or tf.keras.datasets",
+    "tensorflow.examples": "use tpack.tf1.input_data for the digits, or tpack.dataflow.dataset",
 }
 """Whole names that are nowhere, and what to use."""
+
+INPUT_DATA = "tpack.tf1.input_data"
+WAS_INPUT_DATA = (
+    "tensorflow.examples.tutorials.mnist.input_data",
+    "tensorflow.contrib.learn.python.learn.datasets.mnist",
+)
+"""The module that read the digits of the tutorials, and where it is today."""
 
 _ABSTRACT = (
     "Awaitable ByteString Callable Collection Container Coroutine Generator Hashable ItemsView Iterable Iterator "
@@ -81,7 +88,7 @@ _BUILDS_NOTHING = (
     "train.Example train.Feature train.Features train.Int64List train.BytesList train.FloatList "
     "train.latest_checkpoint train.NewCheckpointReader train.load_variable train.list_variables train.ClusterSpec "
     "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool string complex64 "
-    "complex128"
+    "complex128 examples input_data"
 )
 _SESSIONS = ("Session", "InteractiveSession", "train.MonitoredTrainingSession", "train.Supervisor")
 

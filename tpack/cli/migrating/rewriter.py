@@ -121,7 +121,8 @@ class _Usage(cst.CSTVisitor):
 
     def home_of_tensorflow(self) -> str:
         """Return the module that ``tf`` is to be."""
-        has_trainer = any(names.is_in(name, ["tensorpack", "tpack"]) and name != "tpack.tf1" for name in self.imported)
+        with_trainers = (name for name in self.imported if names.is_in(name, ["tensorpack", "tpack"]))
+        has_trainer = any(not names.is_in(name, ["tpack.tf1"]) for name in with_trainers)
         used, outside = _after_tf(self.used), _after_tf(self.used_outside)
         return names.home_of_tensorflow(used, outside, has_trainer=has_trainer)
 
@@ -209,7 +210,12 @@ class _Rewriter(cst.CSTTransformer):
         if name == "tensorflow.compat.v1" and alias.asname is not None:
             only = any(names.is_in(used, names.ONLY_IN_TF1) for used in _after_tf(self._usage.used))
             return alias.with_changes(name=_dotted("tpack.tf1")) if only else alias
+        if name in names.WAS_INPUT_DATA and alias.evaluated_alias:
+            home, _, own = names.INPUT_DATA.rpartition(".")
+            today = _renamed_to(alias, own, alias.evaluated_alias)
+            return cst.ImportFrom(_dotted(home), _closed([today]))
         if not names.is_in(name, ["tensorflow"]) or names.is_in(name, _STAYS):
+            self._look_at_examples(alias, name)
             return alias
         return self._alias_of_tensorflow(alias, name)
 
@@ -222,8 +228,7 @@ class _Rewriter(cst.CSTTransformer):
             return alias.with_changes(name=_dotted(self._tf), asname=asname)
         package, _, last = name.rpartition(".")
         package = self._tensorflow_module(package, name)
-        own = None if given == last else cst.AsName(cst.Name(given))
-        return cst.ImportFrom(_dotted(package), [cst.ImportAlias(cst.Name(last), own)])
+        return cst.ImportFrom(_dotted(package), _closed([_renamed_to(alias, last, given)]))
 
     def _tensorflow_module(self, module: str, whole: str) -> str:
         """Return where a module of TensorFlow is today."""
@@ -234,7 +239,12 @@ class _Rewriter(cst.CSTTransformer):
     def _import_from(self, node: cst.ImportFrom) -> list[cst.BaseSmallStatement]:
         module = _module_of(node)
         is_ours = names.is_in(module, ["tensorflow", "tensorpack"]) or module == "collections"
-        if not is_ours or names.is_in(module, _STAYS):
+        if not is_ours:
+            return [node]
+        if module in names.WAS_INPUT_DATA:
+            return [node.with_changes(module=_dotted(names.INPUT_DATA))]
+        if names.is_in(module, _STAYS) and not _reads_digits(node, module):
+            self._look_at_examples(node, module)
             return [node]
         if isinstance(node.names, cst.ImportStar):
             moved = self._moved(node, self._home(node, module, "*"))
@@ -247,16 +257,32 @@ class _Rewriter(cst.CSTTransformer):
             ]
         by_home: dict[str, list[cst.ImportAlias]] = {}
         for alias in node.names:
-            by_home.setdefault(self._home(node, module, str(alias.evaluated_name)), []).append(alias)
+            home, today = self._home_of_alias(node, module, alias)
+            by_home.setdefault(home, []).append(today)
         if len(by_home) == 1:
-            return [self._moved(node, next(iter(by_home)))]
+            ((home, aliases),) = by_home.items()
+            return [self._moved(node, home).with_changes(names=aliases) if home != module else node]
         return [cst.ImportFrom(_dotted(home), _closed(aliases)) for home, aliases in by_home.items()]
+
+    def _look_at_examples(self, node: cst.CSTNode, module: str) -> None:
+        if names.is_in(module, ["tensorflow.examples"]):
+            self._look(node, f"import of {module}: {names.GONE['tensorflow.examples']}")
 
     def _moved(self, node: cst.ImportFrom, home: str) -> cst.ImportFrom:
         return node if _module_of(node) == home else node.with_changes(module=_dotted(home))
 
+    def _home_of_alias(self, node: cst.ImportFrom, module: str, alias: cst.ImportAlias) -> tuple[str, cst.ImportAlias]:
+        """Return the module that a name is imported from today, and the name."""
+        if f"{module}.{alias.evaluated_name}" not in names.WAS_INPUT_DATA:
+            return self._home(node, module, str(alias.evaluated_name)), alias
+        home, _, name = names.INPUT_DATA.rpartition(".")
+        return home, _renamed_to(alias, name, str(alias.evaluated_alias or alias.evaluated_name))
+
     def _home(self, node: cst.ImportFrom, module: str, name: str) -> str:
         """Return the module that a name is imported from today."""
+        if names.is_in(module, _STAYS):
+            self._look_at_examples(node, module)
+            return module
         if module == "collections":
             return "collections.abc" if name in names.ABSTRACT else module
         if names.is_in(module, ["tensorpack"]):
@@ -356,6 +382,17 @@ def _root(node: cst.CSTNode) -> str | None:
 def _module_of(node: cst.ImportFrom) -> str:
     """Return the module that is imported from; what is relative to the file is none of ours."""
     return "" if node.relative else get_absolute_module_for_import(None, node) or ""
+
+
+def _reads_digits(node: cst.ImportFrom, module: str) -> bool:
+    """Tell whether a statement imports the module that reads digits from a package of TensorFlow."""
+    aliases = () if isinstance(node.names, cst.ImportStar) else node.names
+    return any(f"{module}.{alias.evaluated_name}" in names.WAS_INPUT_DATA for alias in aliases)
+
+
+def _renamed_to(alias: cst.ImportAlias, name: str, given: str) -> cst.ImportAlias:
+    """Return what imports another name, and gives it to the source as before."""
+    return alias.with_changes(name=cst.Name(name), asname=None if given == name else cst.AsName(cst.Name(given)))
 
 
 def _after_tf(used: Iterable[str]) -> set[str]:
