@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.helpers import api_pages, docs_code, docs_pages
+from tests.helpers import api_pages, docs_code, docs_pages, trainer_pictures
 from tests.helpers.docs_pages import LANGUAGES
 from tests.helpers.source import ROOT, assert_none
 
@@ -19,6 +19,14 @@ def test_pages_of_the_reference_are_current():
     assert {path.name: path.read_text(encoding="utf-8") for path in api_pages.FOLDER.glob("*.md")} == made
     assert api_pages.navigation(SITE, made) == SITE
     assert "::: tpack.train.config.TrainConfig\n" in made["train_it.md"]
+
+
+def test_pictures_of_trainers_are_those_of_their_graphs():
+    made = dict(trainer_pictures.files())
+    drawn = trainer_pictures.FOLDER.glob("trainer_*.svg")
+    assert {path.name: path.read_text(encoding="utf-8") for path in drawn} == made
+    assert made["trainer_replicated.svg"].count(">mean ∂w<") == 1
+    assert made["trainer_async.svg"].count(">update w 2×<") == 1
 
 
 @pytest.mark.parametrize("page", docs_pages.pages(), ids=lambda page: page.name)
