@@ -14,10 +14,10 @@ def test_dqn_finds_the_values_of_the_corridor(tmp_path):
 
     assert [entry["exploration"] for entry in run.stats] == pytest.approx([1, 5 / 6, 4 / 6, 0.5])
     assert all(entry["expreplay/games"] > 0 for entry in run.stats)
-    # Before training, and then every 25 steps of four epochs of 150.
-    assert run.log.count("update_target_network") == 1 + 24
+    # Before training, and then every 40 steps of four epochs of 250.
+    assert run.log.count("update_target_network") == 1 + 25
 
-    values = run_script(dqn.main, tmp_path / "eval", "--load", run.log_dir / "model-600").result
+    values = run_script(dqn.main, tmp_path / "eval", "--load", run.log_dir / "model-1000").result
     np.testing.assert_array_equal(values, run.result)
     best = dqn.GAMMA ** np.arange(dqn.LENGTH - 2, -1, -1)
     np.testing.assert_allclose(values[:, 1], best, atol=0.05)
