@@ -1,6 +1,7 @@
 """The one function that most scripts end with."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tpack.graph_builder.model_desc import ModelDesc
 from tpack.input_source.base import FeedfreeInput, InputSource
@@ -74,6 +75,7 @@ def launch_train_with_config(
     if config.seed is not None:
         seed_everything(config.seed, trainer.graph, rank=0 if trainer.peers is None else trainer.peers.rank)
     logger.info(describe_run(config, trainer, len(devices)))
+    trainer.told = None if fast_dev_run else facts_of_run(config, trainer, devices)
     with trainer.graph.as_default():
         begin_at_step((config.starting_epoch - 1) * config.steps_per_epoch + config.starting_step)
     trainer.checks_cost = trainer.checks_cost and config.check_cost
@@ -111,6 +113,35 @@ def describe_run(config: TrainConfig, trainer: SingleCostTrainer, num_towers: in
     if num_towers > 1 and isinstance(trainer, BuilderTrainer) and trainer.reduction:
         parts.append(f"gradients reduced by {trainer.reduction}")
     return "; ".join([*parts, f"data from {config.describe_data()}"]) + "."
+
+
+def facts_of_run(config: TrainConfig, trainer: SingleCostTrainer, devices: Sequence[str]) -> dict[str, Any]:
+    """Return what `describe_run` says and more, by name, for ``run.json``; what is not known is left out.
+
+    Args:
+        config: what is trained.
+        trainer: who trains it.
+        devices: those of the K towers.
+    """
+    batch, num_points = config.data.samples()
+    facts = {
+        "model": type(config.model).__name__,
+        "towers": len(devices),
+        "workers": config.num_workers,
+        "devices": [device for device in devices if device],
+        "tower_batch": batch,
+        "global_batch": batch and batch * len(devices) * config.num_workers,
+        "points": num_points,
+        "data": config.describe_data(),
+        "steps_per_epoch": config.steps_per_epoch,
+        "max_epoch": config.max_epoch,
+        "starting_epoch": config.starting_epoch,
+        "precision": trainer.precision.compute_dtype,
+        "reduction": trainer.reduction if isinstance(trainer, BuilderTrainer) and len(devices) > 1 else None,
+        "steps_per_call": max(trainer.steps_per_call, config.steps_per_call),
+        "seed": config.seed,
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "", [])}
 
 
 def describe_epoch(source: InputSource, num_towers: int, steps_per_epoch: int) -> str:

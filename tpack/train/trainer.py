@@ -36,6 +36,7 @@ from tpack.train.calls import StepCalls
 from tpack.train.config import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tpack.train.interruption import Interrupted, Interruption, ended_by_signals
 from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
+from tpack.train.telling import RunFile
 from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
 from tpack.utils.checks import check_count
@@ -94,6 +95,7 @@ class Trainer(metaclass=InOwnGraph):
             not finite.
         is_compiled: whether XLA compiles steps, so that all of them should fetch the same.
         steps_per_call: so many steps are one run of the session, without Python in between: see `tpack.train.calls`.
+        told: what ``run.json`` in the log directory says on how the run is set up; None writes no such file.
 
     Raises:
         ConfigError: This is one of several processes that were launched to train together, by `check_only_process`.
@@ -121,6 +123,7 @@ class Trainer(metaclass=InOwnGraph):
         self.resumed_states: dict[str, Any] = {}
         self.costs: list[tf.Tensor] = []
         self.statistics: dict[str, tf.Tensor] = {}
+        self.told: dict[str, Any] | None = {}
         self._in_step = False
         self._building = Timer()
         self._registered: list[Callback] = []
@@ -234,7 +237,9 @@ class Trainer(metaclass=InOwnGraph):
         self.monitors = Monitors([monitor for monitor in monitors if self.is_chief or not monitor.chief_only])
         self.register_callback(self.monitors)
         checks = [CheckCost(self.costs, in_each_step=self.is_compiled)] if self.checks_cost else []
-        self._callbacks = Callbacks([self._step_counter, *checks, *self._registered, EpochEnd(self.loop)])
+        directory = logger.get_logger_dir()
+        telling = [] if directory is None or self.told is None or not self.is_chief else [RunFile(directory, self.told)]
+        self._callbacks = Callbacks([self._step_counter, *checks, *self._registered, *telling, EpochEnd(self.loop)])
         with self.graph.as_default(), tf.name_scope("callbacks"):
             self._callbacks.setup_graph(self)
         if self.steps_per_call > 1:

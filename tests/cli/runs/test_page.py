@@ -2,6 +2,7 @@ import json
 import math
 import re
 
+from tpack.callbacks.monitors.run_file import write_run
 from tpack.cli.runs.page import page_of
 
 ENTRIES = [{"epoch_num": 1, "global_step": 5, "cost": 2.0}, {"epoch_num": 2, "global_step": 10, "cost": math.nan}]
@@ -9,6 +10,9 @@ ENTRIES = [{"epoch_num": 1, "global_step": 5, "cost": 2.0}, {"epoch_num": 2, "gl
 
 def test_all_is_in_the_page_and_nothing_is_asked_for(tmp_path):
     log = "[11-23 09:00:00 @logger.py:1] Log directory /a; command: python </script><b>\n"
+    write_run(
+        str(tmp_path), {"state": "failed", "versions": {"a": "1"}, "config": {"b": [1, 2]}, "progress": {"epoch": 3}}
+    )
     (tmp_path / "log.log").write_text(f"{log}[11-23 09:00:01 @x.py:1] WRN beware\n")
     page = page_of({"a": (str(tmp_path), ENTRIES), "b": (str(tmp_path / "none"), ENTRIES[:1])}, ["cost"], "step")
     (text,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.DOTALL)
@@ -17,6 +21,8 @@ def test_all_is_in_the_page_and_nothing_is_asked_for(tmp_path):
     first, second = content["runs"]
     assert first["curves"] == {"cost": [[1, 5, 2.0], [2, 10, None]]}
     assert first["command"] == "python </script><b>"
+    assert (first["state"], first["epoch"]) == ("failed", 3)
+    assert (first["versions"], first["config"], second["config"]) == ({"a": "1"}, {"b": "1, 2"}, {})
     assert first["warnings"] == ["11-23 09:00:01 beware"]
     assert (second["label"], second["command"], second["images"]) == ("b", "", [])
     assert not re.findall(r"(?:src|href)=|https?://(?!www\.w3\.org/2000/svg)|fetch\(|import ", page.replace(text, ""))

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tpack.callbacks.monitors.run_file import read_run
 from tpack.cli.runs.images import latest_images
 from tpack.cli.runs.logs import read_log
+from tpack.cli.runs.screen import state_of
 from tpack.version import __version__
 
 _TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
@@ -42,7 +44,26 @@ def _told(label: str, directory: str, entries: Sequence[Mapping[str, Any]], stat
         {"name": name, "step": step, "src": _source(image)}
         for name, (step, image) in latest_images(directory, _MOST_IMAGES).items()
     ]
-    return {"label": label, "directory": directory, "curves": curves, "images": images, **asdict(read_log(directory))}
+    log, told = read_log(directory), read_run(directory)
+    progress = told.get("progress", {})
+    return {
+        **asdict(log),
+        "label": label,
+        "directory": directory,
+        "curves": curves,
+        "images": images,
+        "state": state_of(log, told),
+        "epoch": progress.get("epoch", log.epoch),
+        "command": log.command or told.get("command", ""),
+        "versions": _as_texts(told.get("versions", {})),
+        "config": _as_texts(told.get("config", {})),
+    }
+
+
+def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for name, value in values.items()
+    }
 
 
 def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:

@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpack.callbacks.monitors import stats_file
-from tpack.cli.runs.logs import read_log
+from tpack.callbacks.monitors.run_file import NO_END, read_run
+from tpack.cli.runs.logs import RunLog, read_log
 from tpack.errors import CallbackError
+from tpack.utils.timer import humanize_time_delta
 
 _POSITION = ("epoch_num", "global_step")
 _CURVE_WIDTH, _CURVE_HEIGHT = 36, 4
+_BAR_WIDTH = 30
 _EMPTY = 0x2800
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _COLUMNS, _ROWS = 2, 4
@@ -29,18 +32,58 @@ def run_lines(label: str, directory: str, width: int, height: int) -> list[str]:
     """
     log = read_log(directory)
     try:
-        entries = stats_file.read_entries(directory) or []
+        entries, told = stats_file.read_entries(directory) or [], read_run(directory)
     except (CallbackError, OSError) as error:
         return _cut([f"{label}: {error}"], width, height)
-    if not entries and not log.last:
+    if not entries and not log.last and not told:
         return _cut([f"{label}: nothing there yet, in {directory}"], width, height)
     latest = {name: value for entry in entries for name, value in entry.items()}
-    step = f", step {latest['global_step']}" if "global_step" in latest else ""
-    lines = [f"{label}: {log.state}, epoch {log.epoch or latest.get('epoch_num', 0)}{step}, last line {log.last}"]
-    lines.append("  " + "   ".join(_facts(log.epoch_time, log.time_left if log.state == "running" else "", latest)))
+    lines = [f"{label}: {state_of(log, told)}, {_position(log, told, latest)}, last line {log.last or '-'}"]
+    if progress := told.get("progress"):
+        lines.append(f"  {_bar(progress)}")
+    time_left = log.time_left if log.state == "running" and not progress else ""
+    lines.append("  " + "   ".join([*_speed(told), *_facts(log.epoch_time, time_left, latest)]))
     if log.warnings:
         lines.append(f"  {len(log.warnings)} warning(s), the last: {log.warnings[-1]}")
     return _cut([*lines, *_curves(entries, width, height - len(lines))], width, height)
+
+
+def state_of(log: RunLog, told: Mapping[str, Any]) -> str:
+    """Return in words whether a run goes on.
+
+    Args:
+        log: what its log tells, which knows why it has ended.
+        told: what its ``run.json`` says, which may be that its process is gone.
+    """
+    state = str(told.get("state", log.state))
+    # The log says more of an end than that it was one.
+    return log.state if state != "running" and log.state not in ("running", "not begun") else state
+
+
+def _position(log: RunLog, told: Mapping[str, Any], latest: Mapping[str, Any]) -> str:
+    progress = told.get("progress", {})
+    epoch = progress.get("epoch") or log.epoch or latest.get("epoch_num", 0)
+    last = progress.get("max_epoch", NO_END)
+    step = progress.get("global_step", latest.get("global_step"))
+    return f"epoch {epoch}{f' of {last}' if last < NO_END else ''}{'' if step is None else f', step {step}'}"
+
+
+def _bar(progress: Mapping[str, Any]) -> str:
+    """Return how far the epoch is."""
+    step, steps = progress.get("step", 0), max(1, progress.get("steps_per_epoch", 1))
+    filled = min(_BAR_WIDTH, _BAR_WIDTH * step // steps)
+    return f"{'█' * filled}{'░' * (_BAR_WIDTH - filled)} {step}/{steps} steps of the epoch"
+
+
+def _speed(told: Mapping[str, Any]) -> list[str]:
+    """Return what the run itself says of its speed, while it goes on."""
+    progress = told.get("progress", {})
+    facts = []
+    if told.get("state") == "running" and "steps_per_sec" in progress:
+        facts.append(f"{progress['steps_per_sec']:.4g} steps/sec")
+        if "secs_left" in progress:
+            facts.append(f"{humanize_time_delta(progress['secs_left'])} left")
+    return facts
 
 
 def _facts(epoch_time: str, time_left: str, latest: Mapping[str, Any]) -> list[str]:
