@@ -28,6 +28,8 @@ EXTRAS_REQUIRE = {
     "zmq": ["pyzmq"],
     "gpu": ["nvidia-ml-py"],
     "plot": ["matplotlib"],
+    # What notebooks show: bars, tables, pictures.
+    "notebook": ["ipywidgets", "matplotlib", "pandas"],
     "migrate": ["libcst"],
     "ray": ["ray"],
     # Pillow is what both clients want for images.

@@ -5,13 +5,15 @@ which the table of their README names.
 """
 
 import ast
+import json
+import os
 import re
 
 import pytest
 
 from tests.helpers import preloaded
 from tests.helpers.examples import FOLDER
-from tests.helpers.source import assert_none
+from tests.helpers.source import ROOT, assert_none
 from tests.meta.test_house import code_lines
 
 MOST_LINES = 150
@@ -43,6 +45,25 @@ def test_it_runs_and_tells_its_figure(name, tmp_path):
     figure, _, value = done.stdout.splitlines()[-1].rpartition(": ")
     assert re.fullmatch(r"-?[\d.]+%?", value), done.stdout
     assert figure.rpartition(", ")[2].lower() in ROWS[name].lower()
+
+
+def notebook_cells():
+    content = json.loads((FOLDER / "notebook.ipynb").read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in content["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_runs_and_tells_its_figure(tmp_path):
+    (tmp_path / "notebook.py").write_text("\n".join(notebook_cells()), encoding="utf-8")
+    done = preloaded.run(
+        tmp_path / "notebook.py",
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"},
+        module="tests.helpers.example_imports",
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(re.fullmatch(r"Validation accuracy: ([\d.]+)%", done.stdout.splitlines()[-1])[1]) > 80
+    assert "[`notebook.ipynb`]" in README
+    assert code_lines("\n".join(notebook_cells())) <= MOST_LINES
 
 
 def test_they_are_short_and_in_the_table():
