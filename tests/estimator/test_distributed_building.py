@@ -15,6 +15,7 @@ from tpack.errors import StrategyError, TowerMismatchError
 from tpack.estimator.building import ModelParts, WarmStartSettings
 from tpack.estimator.distributed_building import build_distributed_training
 from tpack.estimator.estimator import Estimator
+from tpack.estimator.given import GivenInput
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.models.batch_norm import BatchNorm
@@ -278,6 +279,6 @@ def test_no_tower_is_left_out_whose_model_never_meets_the_others(session8):
 
     parts = ModelParts(model, {}, RunConfig(), "")
     dataset = tf.data.Dataset.from_tensor_slices([1.0, 2.0, 6.0])
-    built = build_distributed_training(parts, lambda: dataset, MirroredStrategy(devices(3)))
+    built = build_distributed_training(parts, GivenInput(lambda: dataset), MirroredStrategy(devices(3)))
     session8.run([built.inputs.initializer, tf.global_variables_initializer()])
     assert session8.run(built.spec.loss) == 3

@@ -11,6 +11,7 @@ from tpack.errors import ConfigError, DataExhaustedError
 from tpack.estimator import evaluation
 from tpack.estimator.building import ModelParts, build_model
 from tpack.estimator.evaluation import write_results
+from tpack.estimator.given import GivenInput
 from tpack.estimator.inputs import call_input_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
@@ -38,7 +39,9 @@ def evaluate(directory, data, *, steps=None, hooks=(), model=scaling):
         return tf.data.Dataset.from_tensor_slices(data).batch(2)
 
     with tf.Graph().as_default():
-        built = build_model(parts, "eval", lambda: call_input_fn(input_fn, "eval", params=None, config=None))
+        built = build_model(
+            parts, "eval", lambda: call_input_fn(GivenInput(input_fn), "eval", params=None, config=None)
+        )
         return evaluation.evaluate_model(parts, built, checkpoint, steps, hooks)
 
 

@@ -8,6 +8,7 @@ from tests.helpers.checkpoints import save_checkpoint
 from tpack.errors import ConfigError
 from tpack.estimator.building import ModelParts, build_model
 from tpack.estimator.evaluation import chosen_predictions, each_example, predict_model
+from tpack.estimator.given import GivenInput
 from tpack.estimator.inputs import call_input_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
@@ -25,7 +26,9 @@ def predict(directory, data, hooks=()):
         return tf.data.Dataset.from_tensor_slices(data).batch(2)
 
     with tf.Graph().as_default():
-        built = build_model(parts, "infer", lambda: call_input_fn(input_fn, "infer", params=None, config=None))
+        built = build_model(
+            parts, "infer", lambda: call_input_fn(GivenInput(input_fn), "infer", params=None, config=None)
+        )
     return predict_model(parts, built, checkpoint, built.spec.predictions, hooks)
 
 

@@ -7,11 +7,12 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.errors import ConfigError
+from tpack.estimator.given import GivenInput
 from tpack.estimator.inputs import call_distributed_input_fn, call_input_fn, warn_if_endless
 
 
 def call(input_fn, mode="train"):
-    return call_input_fn(input_fn, mode, params={"size": 2}, config="config")
+    return call_input_fn(GivenInput(input_fn), mode, params={"size": 2}, config="config")
 
 
 def test_datasets_with_and_without_labels(session8):
@@ -66,21 +67,22 @@ def test_towers_of_a_strategy_take_turns(session8):
         data = {"x": np.arange(size)}, np.arange(size) + 10
         return lambda: tf.data.Dataset.from_tensor_slices(data)
 
-    inputs = call_distributed_input_fn(make(5), "train", strategy, params=None, config=None)
+    inputs = call_distributed_input_fn(GivenInput(make(5)), "train", strategy, params=None, config=None)
     session8.run(inputs.initializer)
     assert session8.run(inputs.num_left) == 1
     parts = [(inputs.features["x"].get(device), inputs.labels.get(device)) for device in strategy.worker_devices]
     assert [session8.run(parts) for _ in range(2)] == [[(0, 10), (1, 11)], [(2, 12), (3, 13)]]
     with pytest.raises(tf.errors.OutOfRangeError):
         session8.run(parts)
-    endless = call_distributed_input_fn(lambda: make(3)().repeat(), "train", strategy, params=None, config=None)
+    repeated = GivenInput(lambda: make(3)().repeat())
+    endless = call_distributed_input_fn(repeated, "train", strategy, params=None, config=None)
     assert session8.run(endless.num_left) == -1
     with pytest.raises(ConfigError, match="under a distribution strategy input_fn must return a tf.data.Dataset"):
-        call_distributed_input_fn(lambda: tf.zeros([1]), "train", strategy, params=None, config=None)
+        call_distributed_input_fn(GivenInput(lambda: tf.zeros([1])), "train", strategy, params=None, config=None)
 
 
 def test_what_cannot_be_is_refused(graph):
-    with pytest.raises(ConfigError, match="input_fn must be a function"):
+    with pytest.raises(ConfigError, match=r"the data are arrays, .* say how many of them a step takes"):
         call(np.zeros(3))
     for number in (1, 3):
         with pytest.raises(ConfigError, match=f"a pair of features and labels; it returned a tuple of {number}"):
@@ -112,9 +114,9 @@ def test_input_without_an_end_is_warned_of(graph, kind):
     [
         (lambda: None, "input_fn returned None: wanted a Dataset"),
         (lambda: (None, 1), "input_fn returned None as the features: wanted a Dataset"),
-        (5, "input_fn must be a function that returns a Dataset or tensors, got 5"),
+        (5, r"the data are 5: wanted a DataFlow, arrays such as \(x, y\)"),
     ],
 )
 def test_an_input_fn_that_returns_nothing_is_told_so(graph, input_fn, message):
     with pytest.raises(ConfigError, match=message):
-        call_input_fn(input_fn, "train", params=None, config=None)
+        call(input_fn)

@@ -14,9 +14,9 @@ def input_fn():
 
 def test_fields_and_defaults():
     hook, exporter = tf.train.SessionRunHook(), FinalExporter("a", print)
-    assert TrainSpec(input_fn) == (input_fn, None, ())
-    assert TrainSpec(input_fn, 3, [hook]) == (input_fn, 3, (hook,))
-    assert EvalSpec(input_fn) == (input_fn, 100, None, (), (), 120, 600)
+    assert TrainSpec(input_fn) == (input_fn, None, (), None)
+    assert TrainSpec(input_fn, 3, [hook]) == (input_fn, 3, (hook,), None)
+    assert EvalSpec(input_fn) == (input_fn, 100, None, (), (), 120, 600, None)
     assert EvalSpec(input_fn, exporters=exporter).exporters == (exporter,)
     spec = EvalSpec(input_fn, None, "n", [hook], [exporter, FinalExporter("b", print)], 1, 0)
     assert (spec.steps, spec.name, spec.hooks, spec.throttle_secs) == (None, "n", (hook,), 0)
@@ -26,10 +26,11 @@ def test_fields_and_defaults():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TrainSpec(1), "^TrainSpec got input_fn="),
+        (lambda: TrainSpec(1), "the data are 1: wanted a DataFlow, arrays"),
         (lambda: TrainSpec(input_fn, 0), "max_steps of a TrainSpec must be positive, and a whole number, got 0"),
         (lambda: TrainSpec(input_fn, hooks=[1]), r"got hooks\[0\]=1"),
-        (lambda: EvalSpec(None), "^EvalSpec got input_fn="),
+        (lambda: EvalSpec(None), "the data are None: wanted a DataFlow, arrays"),
+        (lambda: EvalSpec([[1]], batch_size=0), "batch_size=0: wanted an integer of at least 1"),
         (lambda: EvalSpec(input_fn, steps=-1), "steps of an EvalSpec must be positive"),
         (lambda: EvalSpec(input_fn, hooks=[1]), r"got hooks\[0\]=1"),
         (

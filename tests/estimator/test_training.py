@@ -11,6 +11,7 @@ from tests.helpers.event_files import scalars_in
 from tests.helpers.log_lines import captured_log
 from tpack.errors import ConfigError, GraphBuildError, NumericsError
 from tpack.estimator.building import ModelParts, build_model
+from tpack.estimator.given import GivenInput
 from tpack.estimator.inputs import Inputs, call_input_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec
@@ -47,7 +48,9 @@ def numbers(number):
 def train(directory, input_fn, *, last_step=None, hooks=(), listeners=(), model=counting, **options):
     parts = ModelParts(model, None, RunConfig(**options), str(directory))
     with tf.Graph().as_default():
-        built = build_model(parts, "train", lambda: call_input_fn(input_fn, "train", params=None, config=None))
+        built = build_model(
+            parts, "train", lambda: call_input_fn(GivenInput(input_fn), "train", params=None, config=None)
+        )
         train_model(parts, built, TrainLimits(last_step, None), hooks, listeners)
 
 

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.dataflow import DataFlow, DataFromList
 from tpack.input_source import dataset
 from tpack.input_source.component import DataPointChecker
-from tpack.input_source.dataset import _StreamElements
+from tpack.input_source.dataset import StreamElements
 from tpack.input_source.stream import DataPointStream
 from tpack.utils import logger
 
@@ -38,7 +38,7 @@ class Waiting(DataFlow):
 
 
 def elements_of(ds, **options):
-    return _StreamElements(DataPointStream(ds, DataPointChecker(SPECS, "the flow"), **options), "the flow")
+    return StreamElements(DataPointStream(ds, DataPointChecker(SPECS, "the flow"), **options), "the flow")
 
 
 def take_in_thread(found):

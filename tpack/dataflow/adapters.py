@@ -159,7 +159,10 @@ def _check_readable(owner: str, name: str, iterable: object) -> None:
     if not is_readable or isinstance(iterable, (str, bytes, Mapping, type)):
         raise WrongTypeError(f"{owner} got {name}={shown(iterable)}: wanted an iterable of data points")
     if isinstance(iterable, Iterator):
-        raise ConfigError(f"{owner} got {name}={shown(iterable)}, an iterator: wanted what makes it")
+        raise ConfigError(
+            f"{owner} got {name}={shown(iterable)}, an iterator: wanted what makes it, such as "
+            "a generator function without its parentheses"
+        )
 
 
 class _Reader:

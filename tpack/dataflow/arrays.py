@@ -10,6 +10,12 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
 
+# What looks like an array and has no rows by number, by a method that it has, and what to give in its place.
+_NO_ROWS = {
+    "iloc": "its to_numpy(), or a dict of columns, {name: frame[name].to_numpy() for name in frame}",
+    "toarray": "its toarray(), or a generator function that yields dense rows",
+}
+
 
 def is_array(value: object) -> bool:
     """Tell whether a value has rows: an array of numpy, an array in a file, a tensor of PyTorch."""
@@ -32,7 +38,8 @@ class DataFromArrays(IndexedDataFlow):
         [N, ...] each to N data points with components of [...].
 
     Raises:
-        ConfigError: There is none, one of them has no rows, or their lengths differ.
+        WrongTypeError: One of them has no rows, or none that are read by their numbers, as a frame of pandas.
+        ConfigError: There is none, or their lengths differ.
 
     Example:
         BatchData(DataFromArrays((images, labels)), 64)
@@ -59,6 +66,11 @@ def _columns(arrays: object) -> list[Any]:
         raise WrongTypeError(
             f"DataFromArrays got arrays={shown(arrays)}: wanted an array, or a list or dict of arrays, such as (x, y)"
         )
+    for value in values:
+        if ways := [way for method, way in _NO_ROWS.items() if hasattr(value, method)]:
+            raise WrongTypeError(
+                f"DataFromArrays got a {type(value).__name__}, whose rows are not read by their numbers: give {ways[0]}"
+            )
     lengths = [len(value) for value in values]
     if len(set(lengths)) > 1:
         shapes = ", ".join(str(tuple(value.shape)) for value in values)

@@ -172,6 +172,27 @@ def length_or_none(ds: DataFlow) -> int | None:
         return None
 
 
+def flows_in(ds: DataFlow) -> Iterator[DataFlow]:
+    """Yield a flow, and those that it takes its points from, and so on."""
+    yield ds
+    for inner in wrapped_flows(ds):
+        yield from flows_in(inner)
+
+
+def wrapped_flows(ds: Any) -> list[DataFlow]:
+    """Return the flows that a flow takes its points from; none where it is a source."""
+    inner = [ds.ds] if hasattr(ds, "ds") else getattr(ds, "df_lists", getattr(ds, "flows", ()))
+    return [flow for flow in inner if isinstance(flow, DataFlow)]
+
+
+def close_flow(ds: DataFlow) -> bool:
+    """End the threads and processes that a flow, or one in it, has started; return whether one of them has such."""
+    closable = [flow for flow in flows_in(ds) if hasattr(flow, "close")]
+    for flow in closable:
+        flow.close()
+    return bool(closable)
+
+
 class DataFlowReentrantGuard:
     """A ``with`` block that only one iteration can be in; it pickles as a free one.
 

@@ -11,14 +11,14 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, ProxyDataFlow
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, close_flow
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.images import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates
 from tpack.dataflow.parallel.map_flow import MapFlow
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.position import Position, go_to
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData
-from tpack.dataflow.shard import ShardData, flows_in, shards_in
+from tpack.dataflow.shard import ShardData, shards_in
 from tpack.dataflow.state import StatelessError, close_iterator, make_state
 from tpack.utils import logger, serialize
 from tpack.utils.argument_types import check_arguments
@@ -70,9 +70,7 @@ def deal_anew(ds: DataFlow, positions: Sequence[Position], rank: int, size: int)
         return Position(chain.state_dict())
     finally:
         shard.take_place(rank, size)
-        for flow in flows_in(shard.ds):
-            close = getattr(flow, "close", lambda: None)
-            close()
+        close_flow(shard.ds)
 
 
 def _gone_through(chain: DataFlow, shard: ShardData, position: Position, rank: int, size: int) -> tuple[int, bytes]:

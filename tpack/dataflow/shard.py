@@ -14,7 +14,7 @@ from typing import Any
 
 from tpack.cluster.environment import find_in_environment
 from tpack.cluster.member import ClusterMember, ClusterTask
-from tpack.dataflow.base import DataFlow, ProxyDataFlow, length_or_none
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, flows_in, length_or_none
 from tpack.dataflow.sources import DataFromList, IndexedDataFlow
 from tpack.dataflow.state import Passes, StateReader, make_state
 from tpack.errors import ConfigError, InputError
@@ -256,14 +256,6 @@ def place_by_environment() -> tuple[int, int]:
         member = ClusterMember(cluster, place.job, place.index)
         return (0, 1) if member.rank is None else (member.rank, member.num_workers)
     return (0, 1) if place is None else (place.rank, place.size)
-
-
-def flows_in(ds: DataFlow) -> Iterator[DataFlow]:
-    """Yield a flow, and those that it wraps."""
-    yield ds
-    for flow in [ds.ds] if isinstance(ds, ProxyDataFlow) else getattr(ds, "df_lists", getattr(ds, "flows", ())):
-        if isinstance(flow, DataFlow):
-            yield from flows_in(flow)
 
 
 def shards_in(ds: DataFlow) -> list[ShardData]:

@@ -1,6 +1,6 @@
 """Build the graph of one run of an Estimator under a distribution strategy.
 
-Each tower takes batches of its own from the input_fn's Dataset, so that a step sees K batches. Training is the
+Each tower takes batches of its own from the Dataset, so that a step sees K batches. Training is the
 strategy's: its towers, variables and updates. Evaluation needs none of the latter: it builds towers that share plain
 variables, on the devices of the strategy, and adds up their metrics. A checkpoint of one is one of the other, and of a
 run without a strategy.
@@ -11,7 +11,8 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.strategy import DistributionStrategy, get_loss_reduction
 from tpack.distribute.values import select_device
 from tpack.estimator.building import BuiltModel, ModelParts
-from tpack.estimator.inputs import InputFn, call_distributed_input_fn
+from tpack.estimator.given import GivenInput
+from tpack.estimator.inputs import call_distributed_input_fn
 from tpack.estimator.joining import join_towers
 from tpack.estimator.model_fn import call_model_fn
 from tpack.estimator.replicated import build_towers, replication_over
@@ -23,12 +24,12 @@ from tpack.tower.context import current_tower_context
 _RESULTS = "/device:CPU:0"
 
 
-def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: DistributionStrategy) -> BuiltModel:
+def build_distributed_training(parts: ModelParts, given: GivenInput, strategy: DistributionStrategy) -> BuiltModel:
     """Build input and model for training into the current graph, in the towers of a strategy.
 
     Args:
         parts: the model, with any ``tf.train.Optimizer``.
-        input_fn: returns a Dataset.
+        given: an input_fn that returns a Dataset, or data.
         strategy: under which it trains.
 
     Returns:
@@ -60,7 +61,7 @@ def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: D
     with strategy.scope():
         tf.set_random_seed(parts.config.tf_random_seed)
         global_step = get_global_step_var()
-        inputs = call_distributed_input_fn(input_fn, ModeKeys.TRAIN, strategy, params=parts.params, config=parts.config)
+        inputs = call_distributed_input_fn(given, ModeKeys.TRAIN, strategy, params=parts.params, config=parts.config)
         strategy.call_for_each_tower(build_tower, inputs.features, inputs.labels)
     towers = [specs[index] for index in sorted(specs)]
     train_op = tf.group(*dict.fromkeys(operation_of(spec.train_op) for spec in towers), name="train_op_of_all_towers")
@@ -70,12 +71,13 @@ def build_distributed_training(parts: ModelParts, input_fn: InputFn, strategy: D
     return BuiltModel(inputs, towers[0]._replace(loss=loss, train_op=train_op), global_step)
 
 
-def build_distributed_evaluation(parts: ModelParts, input_fn: InputFn, strategy: DistributionStrategy) -> BuiltModel:
+def build_distributed_evaluation(parts: ModelParts, given: GivenInput, strategy: DistributionStrategy) -> BuiltModel:
     """Build input and model for evaluation into the current graph, in a tower on each device of a strategy.
 
     Args:
         parts: the model.
-        input_fn: returns a Dataset. Of its batches, those that are left at the end for fewer than K towers are dropped.
+        given: an input_fn that returns a Dataset, or data. Of the batches, those that are left at the end for fewer
+            than K towers are dropped.
         strategy: on whose devices it is evaluated.
 
     Returns:
@@ -94,7 +96,7 @@ def build_distributed_evaluation(parts: ModelParts, input_fn: InputFn, strategy:
     """
     tf.set_random_seed(parts.config.tf_random_seed)
     global_step = get_global_step_var()
-    inputs = call_distributed_input_fn(input_fn, ModeKeys.EVAL, strategy, params=parts.params, config=parts.config)
+    inputs = call_distributed_input_fn(given, ModeKeys.EVAL, strategy, params=parts.params, config=parts.config)
     devices = strategy.worker_devices
     own = [select_device(device, (inputs.features, inputs.labels)) for device in devices]
 

@@ -25,7 +25,8 @@ from tpack.estimator.building import (
 )
 from tpack.estimator.cluster_run import ClusterRun, join_cluster
 from tpack.estimator.distributed_building import build_distributed_evaluation, build_distributed_training
-from tpack.estimator.inputs import InputFn, Inputs, ServingInputReceiver, call_input_fn, warn_if_endless
+from tpack.estimator.given import GivenInput
+from tpack.estimator.inputs import Input, Inputs, ServingInputReceiver, call_input_fn, warn_if_endless
 from tpack.estimator.model_fn import ModelFn, check_model_fn
 from tpack.estimator.run_config import RunConfig, number_of_steps
 from tpack.estimator.spec import ModeKeys, checked_hooks
@@ -110,11 +111,13 @@ class Estimator:
 
     def train(
         self,
-        input_fn: InputFn,
+        input_fn: Input,
         hooks: Sequence[tf.train.SessionRunHook] | None = None,
         steps: int | None = None,
         max_steps: int | None = None,
         saving_listeners: Sequence[tf.train.CheckpointSaverListener] | None = None,
+        *,
+        batch_size: int | None = None,
     ) -> "Estimator":
         """Train, from the newest checkpoint in the directory on.
 
@@ -122,11 +125,17 @@ class Estimator:
         directory that counts, so that the others need not see it.
 
         Args:
-            input_fn: returns a Dataset or tensors; takes any of ``mode``, ``params`` and ``config``.
+            input_fn: returns a Dataset or tensors; takes any of ``mode``, ``params`` and ``config``. Or data, or a
+                function that returns them: arrays such as ``(x, y)`` or ``({"name": x}, y)``, a list of data points, a
+                generator function, a DataFlow, a ``tf.data.Dataset``, a data set or loader of another library. They are
+                gone over again and again if ``steps`` or ``max_steps`` says where to stop, and else once; a Dataset
+                that a function returns is taken as it is.
             hooks: session hooks.
             steps: how many steps; without it and ``max_steps``, until the data end.
             max_steps: the global step to end at. Nothing happens when the checkpoint is there already.
             saving_listeners: ``tf.train.CheckpointSaverListener`` objects.
+            batch_size: how many examples a step takes, over all towers, where the data are examples; None where they
+                are batches.
 
         Returns:
             The Estimator itself.
@@ -144,6 +153,7 @@ class Estimator:
             raise ConfigError(f"train wants steps or max_steps, got steps={steps} and max_steps={max_steps}")
         steps, max_steps = number_of_steps("steps", steps), number_of_steps("max_steps", max_steps)
         hooks = checked_hooks("hooks", hooks)
+        given = GivenInput(input_fn, batch_size, is_repeated=(steps, max_steps) != (None, None))
         if self.config.place.task is None:
             check_only_process("Estimator.train")
         with join_cluster(self.config) as cluster, ExitStack() as claims:
@@ -151,7 +161,7 @@ class Estimator:
                 claims.enter_context(DirectoryClaim(self.model_dir))
             limits = self._limits(steps, max_steps, cluster)
             if limits is not None:
-                self._train(input_fn, hooks, limits, saving_listeners or ())
+                self._train(given, hooks, limits, saving_listeners or ())
         return self
 
     def _limits(self, steps: int | None, max_steps: int | None, cluster: ClusterRun | None) -> TrainLimits | None:
@@ -170,7 +180,7 @@ class Estimator:
 
     def _train(
         self,
-        input_fn: InputFn,
+        given: GivenInput,
         hooks: Sequence[tf.train.SessionRunHook],
         limits: TrainLimits,
         listeners: Sequence[tf.train.CheckpointSaverListener],
@@ -179,27 +189,30 @@ class Estimator:
         cluster = limits.cluster
         with tf.Graph().as_default():
             with nullcontext() if cluster is None else cluster.building():
-                model = self._build(input_fn, ModeKeys.TRAIN)
+                model = self._build(given, ModeKeys.TRAIN)
             if limits.writes and limits.checkpoint is None and self._warm_start is not None:
                 warm_start(self._warm_start)
             train_model(self._parts, model, limits, hooks, listeners)
 
     def evaluate(
         self,
-        input_fn: InputFn,
+        input_fn: Input,
         steps: int | None = None,
         hooks: Sequence[tf.train.SessionRunHook] | None = None,
         checkpoint_path: str | None = None,
         name: str | None = None,
+        *,
+        batch_size: int | None = None,
     ) -> dict[str, Any]:
         """Evaluate a checkpoint, and write the results for TensorBoard.
 
         Args:
-            input_fn: as for `train`.
+            input_fn: as for `train`; data are gone over once, in their own order.
             steps: how many batches; None for all.
             hooks: session hooks.
             checkpoint_path: None means the newest one in the directory.
             name: of this evaluation, whose results go to ``eval_<name>`` in the directory; else to ``eval``.
+            batch_size: as for `train`.
 
         Returns:
             The value of each metric, the mean ``loss`` of the batches and the ``global_step``.
@@ -211,10 +224,11 @@ class Estimator:
         """
         steps = number_of_steps("steps", steps)
         hooks = checked_hooks("hooks", hooks)
+        given = GivenInput(input_fn, batch_size)
         directory = self.eval_dir(name)
         checkpoint = self._existing_checkpoint(checkpoint_path)
         with tf.Graph().as_default():
-            model = self._build(input_fn, ModeKeys.EVAL)
+            model = self._build(given, ModeKeys.EVAL)
             if steps is None:
                 warn_if_endless(model.inputs, "the evaluation")
             results = evaluation.evaluate_model(self._parts, model, checkpoint, steps, hooks)
@@ -223,31 +237,35 @@ class Estimator:
 
     def predict(
         self,
-        input_fn: InputFn,
+        input_fn: Input,
         predict_keys: str | Iterable[str] | None = None,
         hooks: Sequence[tf.train.SessionRunHook] | None = None,
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
+        *,
+        batch_size: int | None = None,
     ) -> Iterator[Any]:
         """Yield the model's predictions for an input, from its beginning to its end.
 
         Nothing happens before the first one is asked for.
 
         Args:
-            input_fn: as for `train`; labels are not looked at.
+            input_fn: as for `evaluate`; labels are not looked at.
             predict_keys: a name, or names, of those predictions that are wanted; None for all.
             hooks: session hooks.
             checkpoint_path: None means the newest one in the directory.
             yield_single_examples: yield one example at a time; else one batch.
+            batch_size: as for `train`.
 
         Raises:
             CheckpointError: There is no checkpoint, or it does not fit the model.
             ConfigError: There is no such prediction, or predictions have different numbers of rows.
         """
         hooks = checked_hooks("hooks", hooks)
+        given = GivenInput(input_fn, batch_size)
         checkpoint = self._existing_checkpoint(checkpoint_path)
         with tf.Graph().as_default():
-            model = self._build(input_fn, ModeKeys.PREDICT)
+            model = self._build(given, ModeKeys.PREDICT)
             warn_if_endless(model.inputs, "prediction")
             wanted = evaluation.chosen_predictions(model.spec.predictions, predict_keys)
         for values in evaluation.predict_model(self._parts, model, checkpoint, wanted, hooks):
@@ -325,14 +343,14 @@ class Estimator:
         name = check_text(self, "name", name).removesuffix(":0")
         return CheckpointReader(self._existing_checkpoint(None)).read(name)
 
-    def _build(self, input_fn: InputFn, mode: str) -> BuiltModel:
+    def _build(self, given: GivenInput, mode: str) -> BuiltModel:
         """Build input and model into the current graph, under the strategy of the config if it has one for the mode."""
         parts, config = self._parts, self.config
         if mode == ModeKeys.TRAIN and config.train_distribute is not None:
-            return build_distributed_training(parts, input_fn, config.train_distribute)
+            return build_distributed_training(parts, given, config.train_distribute)
         if mode == ModeKeys.EVAL and config.eval_distribute is not None:
-            return build_distributed_evaluation(parts, input_fn, config.eval_distribute)
-        return build_model(parts, mode, lambda: call_input_fn(input_fn, mode, params=parts.params, config=config))
+            return build_distributed_evaluation(parts, given, config.eval_distribute)
+        return build_model(parts, mode, lambda: call_input_fn(given, mode, params=parts.params, config=config))
 
     def _existing_checkpoint(self, path: str | None) -> str:
         if path is not None:

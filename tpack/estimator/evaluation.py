@@ -50,7 +50,7 @@ def evaluate_model(
     values: dict[str, Any] = {name: value for name, (value, _) in metrics.items()}
     values["global_step"] = model.global_step
     add_default_saver(spec.scaffold, parts.config)
-    plan = SessionPlan(spec.scaffold, checkpoint, parts.config.session_config, model.inputs.initializer)
+    plan = _plan(parts, model, checkpoint)
     with (
         model_session(model.global_step.graph, plan, [*hooks, *spec.evaluation_hooks]) as session,
         session.session.as_default(),
@@ -85,7 +85,7 @@ def predict_model(
     spec, graph = model.spec, model.global_step.graph
     with graph.as_default():
         add_default_saver(spec.scaffold, parts.config)
-    plan = SessionPlan(spec.scaffold, checkpoint, parts.config.session_config, model.inputs.initializer)
+    plan = _plan(parts, model, checkpoint)
     with model_session(graph, plan, [*hooks, *spec.prediction_hooks]) as session:
         while not session.should_stop():
             try:
@@ -94,6 +94,13 @@ def predict_model(
             except DataExhaustedError:
                 break
             yield values
+
+
+def _plan(parts: ModelParts, model: BuiltModel, checkpoint: str) -> SessionPlan:
+    inputs = model.inputs
+    return SessionPlan(
+        model.spec.scaffold, checkpoint, parts.config.session_config, inputs.initializer, elements=inputs.elements
+    )
 
 
 def evaluation_dir(model_dir: str, name: str | None) -> str:

@@ -1,27 +1,33 @@
 """What a model is fed: the features and labels of an input_fn, or what a server gives to a model that was exported.
 
-An input_fn returns a ``tf.data.Dataset`` or tensors. Both have features alone, or a pair of features and labels.
-Functions of the user's are called with those of the optional arguments that they take.
+An input_fn returns a ``tf.data.Dataset`` or tensors. Both have features alone, or a pair of features and labels. Where
+there are data in place of the function, or it returns such, `tpack.estimator.given` makes a Dataset of them. Functions
+of the user's are called with those of the optional arguments that they take.
 """
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.distribute.strategy import DistributionStrategy
-from tpack.errors import ConfigError, WrongTypeError
+from tpack.errors import ConfigError
+from tpack.estimator.given import GivenDataset, GivenInput, are_tensors, given_dataset
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import AnyTensor, ModeKeys, Tensors
+from tpack.input_source.dataset import StreamElements
+from tpack.input_source.given import is_generator_function
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, shown
 
 InputFn = Callable[..., Any]
+Input: TypeAlias = Any
+"""An input_fn, or data as `tpack.estimator.given` takes them."""
 _RECEIVER_NAME = "input"
 _EXAMPLES_NAME = "examples"
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -137,19 +143,21 @@ class Inputs:
         initializer: an operation that opens the dataset, or None.
         num_left: how many batches at the end are not enough for all towers, or -1 if that is unknown: a tensor, or None
             where no batch can be left.
+        elements: what reads data in Python, to be closed with the session; None where nothing does.
     """
 
     features: object
     labels: object
     initializer: tf.Operation | None = None
     num_left: tf.Tensor | None = None
+    elements: StreamElements | None = None
 
 
-def call_input_fn(input_fn: InputFn, mode: str, *, params: object, config: RunConfig) -> Inputs:
-    """Call an input_fn in the current graph, on the CPU.
+def call_input_fn(given: GivenInput, mode: str, *, params: object, config: RunConfig) -> Inputs:
+    """Call an input_fn in the current graph, on the CPU, or read data.
 
     Args:
-        input_fn: takes any of ``mode``, ``params`` and ``config``.
+        given: an input_fn, which takes any of ``mode``, ``params`` and ``config``; or data.
         mode: one of `ModeKeys`.
         params: the parameters of the model.
         config: the `RunConfig`.
@@ -158,24 +166,24 @@ def call_input_fn(input_fn: InputFn, mode: str, *, params: object, config: RunCo
         The input. In prediction, only the first part of a sequence is looked at.
 
     Raises:
-        ConfigError: It is no function, or returns a sequence that is not a pair.
+        ConfigError: It returns a sequence that is no pair, or a Dataset of another graph; or as `given_dataset` says.
     """
     with tf.device("/device:CPU:0"):
-        result = _call(input_fn, mode, params=params, config=config)
+        result, elements = _call(given, mode, 1, {"mode": mode, "params": params, "config": config})
         initializer = None
         if isinstance(result, tf.compat.v2.data.Dataset):
-            iterator = tf.data.make_initializable_iterator(result)
+            iterator = _iterator(tf.data.make_initializable_iterator, result)
             result, initializer = iterator.get_next(), iterator.initializer
-    return _parted(result, initializer, mode)
+    return replace(_parted(result, initializer, mode), elements=elements)
 
 
 def call_distributed_input_fn(
-    input_fn: InputFn, mode: str, strategy: DistributionStrategy, *, params: object, config: RunConfig
+    given: GivenInput, mode: str, strategy: DistributionStrategy, *, params: object, config: RunConfig
 ) -> Inputs:
-    """Call an input_fn in the current graph and give each tower of a strategy batches of its own.
+    """Call an input_fn in the current graph, or read data, and give each tower of a strategy batches of its own.
 
     Args:
-        input_fn: returns a Dataset; takes any of ``mode``, ``params`` and ``config``.
+        given: an input_fn that returns a Dataset, and takes any of ``mode``, ``params`` and ``config``; or data.
         mode: one of `ModeKeys`.
         strategy: the ``DistributionStrategy``.
         params: the parameters of the model.
@@ -188,22 +196,27 @@ def call_distributed_input_fn(
         [B, ...] in the Dataset, and for each tower.
 
     Raises:
-        ConfigError: It is no function, or returns something else than a Dataset, or one of sequences that are no pairs.
+        ConfigError: It returns something else than data, or a Dataset of sequences that are no pairs; or as
+            `given_dataset` says.
 
     Source:
         The input of TensorFlow 1's estimators under a strategy.
     """
+    num_towers = len(strategy.worker_devices)
     with tf.device("/device:CPU:0"):
-        dataset = _call(input_fn, mode, params=params, config=config)
+        arguments = {"mode": mode, "params": params, "config": config}
+        dataset, elements = _call(given, mode, num_towers, arguments)
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(
-                f"under a distribution strategy input_fn must return a tf.data.Dataset, it returned {shown(dataset)}"
+                f"under a distribution strategy input_fn must return a tf.data.Dataset, or data to make one of; it "
+                f"returned {shown(dataset)}"
             )
         size = tf.data.experimental.cardinality(dataset)
-        num_left = tf.where(size < 0, tf.constant(-1, size.dtype), size % len(strategy.worker_devices))
-    iterator = strategy.distribute_dataset(lambda: dataset).make_initializable_iterator()
+        num_left = tf.where(size < 0, tf.constant(-1, size.dtype), size % num_towers)
+    distributed = strategy.distribute_dataset(lambda: dataset)
+    iterator = _iterator(type(distributed).make_initializable_iterator, distributed)
     inputs = _parted(iterator.get_next(), iterator.initializer, mode)
-    return replace(inputs, num_left=num_left)
+    return replace(inputs, num_left=num_left, elements=elements)
 
 
 def warn_if_endless(inputs: Inputs, doing: str) -> None:
@@ -243,13 +256,32 @@ def required_arguments(fn: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in _NAMED and p.default is inspect.Parameter.empty]
 
 
-def _call(input_fn: InputFn, mode: str, *, params: object, config: RunConfig) -> object:
-    if not callable(input_fn):
-        raise WrongTypeError(
-            f"input_fn must be a function that returns a Dataset or tensors, got {shown(input_fn)}: before a Dataset, "
-            "write lambda:"
+def _call(given: GivenInput, mode: str, num_towers: int, arguments: Mapping[str, Any]) -> GivenDataset:
+    """Return tensors, or a dataset and what reads it."""
+    if not given.is_input_fn:
+        if is_generator_function(given.data):
+            taken = {name: value for name, value in arguments.items() if takes_argument(given.data, name)}
+            given = replace(given, data=functools.partial(given.data, **taken))
+        return given_dataset(given, mode, num_towers)
+    result = call_with_accepted(given.data, arguments)
+    is_dataset = isinstance(result, tf.compat.v2.data.Dataset)
+    if is_dataset or not are_tensors(result):
+        return given_dataset(
+            replace(given, data=result, is_repeated=given.is_repeated and not is_dataset), mode, num_towers
         )
-    return call_with_accepted(input_fn, {"mode": mode, "params": params, "config": config})
+    if given.batch_size is not None:
+        raise ConfigError(f"batch_size={given.batch_size} was given, and input_fn returns tensors, which are a batch")
+    return GivenDataset(result, None)
+
+
+def _iterator(make: Callable[[Any], Any], dataset: Any) -> Any:
+    try:
+        return make(dataset)
+    except ValueError as error:
+        raise ConfigError(
+            "the tf.data.Dataset was made in another graph: give an input_fn that makes it, which is called in the "
+            "right graph"
+        ) from error
 
 
 def _parted(result: object, initializer: tf.Operation | None, mode: str) -> Inputs:

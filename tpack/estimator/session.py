@@ -17,6 +17,7 @@ from tpack.errors import CheckpointError, ConfigError, DataPointError
 from tpack.estimator.cluster_run import ClusterRun
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import ODD_BATCH
+from tpack.input_source.dataset import StreamElements
 from tpack.tfutils.checkpoint import CheckpointReader
 from tpack.tfutils.initialize import order_sums
 from tpack.tfutils.sesscreate import NewSessionCreator
@@ -38,6 +39,7 @@ class SessionPlan:
         session_config: None for tpack's own.
         input_initializer: opens the dataset; None where there is no dataset.
         cluster: what several processes do together; None for a process that runs the model alone.
+        elements: what reads data in Python; None where nothing does.
     """
 
     scaffold: tf.train.Scaffold
@@ -45,6 +47,7 @@ class SessionPlan:
     session_config: tf.ConfigProto | None
     input_initializer: tf.Operation | None = None
     cluster: ClusterRun | None = None
+    elements: StreamElements | None = None
 
 
 class QueueCoordinator(tf.train.Coordinator):
@@ -123,13 +126,17 @@ def model_session(
                     threads = tf.train.start_queue_runners(session, coordinator)
                 for hook in hooks:
                     hook.after_create_session(session, coordinator)
-            yield _ModelSession(session, [HookAdapter(hook) for hook in hooks])
+            # What reads the data is asked for its error when a step fails.
+            reading = [] if plan.elements is None else [plan.elements]
+            yield _ModelSession(session, [*map(HookAdapter, hooks), *reading])
             coordinator.raise_requested_exception()
             with graph.as_default(), session.as_default():
                 for hook in hooks:
                     hook.end(session)
     finally:
         coordinator.request_stop()
+        if plan.elements is not None:
+            plan.elements.close()
         # Threads that wait for something inside of TensorFlow only end when it is taken from them.
         if cluster is None:
             session.close()

@@ -11,7 +11,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.exporters import Exporter
-from tpack.estimator.inputs import InputFn
+from tpack.estimator.given import GivenInput
+from tpack.estimator.inputs import Input
 from tpack.estimator.roles import EndNote, Pace, evaluate_until_end, serve_variables
 from tpack.estimator.run_config import number_of_steps
 from tpack.estimator.spec import checked_hooks
@@ -22,13 +23,14 @@ from tpack.utils.checks import check_number, check_text, shown
 
 
 class _EvalFields(NamedTuple):
-    input_fn: InputFn
+    input_fn: Input
     steps: int | None
     name: str | None
     hooks: tuple[tf.train.SessionRunHook, ...]
     exporters: tuple[Exporter, ...]
     start_delay_secs: float
     throttle_secs: float
+    batch_size: int | None
 
 
 @check_arguments
@@ -43,6 +45,7 @@ class EvalSpec(_EvalFields):
         exporters: an `Exporter` or several of different names, called after each evaluation.
         start_delay_secs: how long the evaluator of a cluster waits before it looks for a checkpoint.
         throttle_secs: seconds from the beginning of an evaluation to that of the next one, at least.
+        batch_size: as for `Estimator.evaluate`.
 
     Raises:
         ConfigError: An argument is of the wrong kind, a number is negative, or two exporters have one name.
@@ -55,16 +58,18 @@ class EvalSpec(_EvalFields):
 
     def __new__(
         cls,
-        input_fn: InputFn,
+        input_fn: Input,
         steps: int | None = 100,
         name: str | None = None,
         hooks: Sequence[tf.train.SessionRunHook] | None = None,
         exporters: Exporter | Sequence[Exporter] | None = None,
         start_delay_secs: float = 120,
         throttle_secs: float = 600,
+        *,
+        batch_size: int | None = None,
     ) -> "EvalSpec":
         """Check the arguments."""
-        _check_input_fn("an EvalSpec", input_fn)
+        GivenInput(input_fn, batch_size)
         steps = number_of_steps("steps of an EvalSpec", steps)
         for what, secs in (("start_delay_secs", start_delay_secs), ("throttle_secs", throttle_secs)):
             check_number("an EvalSpec", what, secs, low=0)
@@ -72,13 +77,16 @@ class EvalSpec(_EvalFields):
             check_text("an EvalSpec", "name", name)
         hooks = checked_hooks("hooks", hooks)
         exporters = _checked_exporters(exporters)
-        return super().__new__(cls, input_fn, steps, name, hooks, exporters, start_delay_secs, throttle_secs)
+        return super().__new__(
+            cls, input_fn, steps, name, hooks, exporters, start_delay_secs, throttle_secs, batch_size
+        )
 
 
 class _TrainFields(NamedTuple):
-    input_fn: InputFn
+    input_fn: Input
     max_steps: int | None
     hooks: tuple[tf.train.SessionRunHook, ...]
+    batch_size: int | None
 
 
 @check_arguments
@@ -89,6 +97,7 @@ class TrainSpec(_TrainFields):
         input_fn: as for `Estimator.train`.
         max_steps: the global step to end at; None for the end of the data.
         hooks: session hooks.
+        batch_size: as for `Estimator.train`.
 
     Raises:
         ConfigError: An argument is of the wrong kind, or the number is not positive.
@@ -101,14 +110,16 @@ class TrainSpec(_TrainFields):
 
     def __new__(
         cls,
-        input_fn: InputFn,
+        input_fn: Input,
         max_steps: int | None = None,
         hooks: Sequence[tf.train.SessionRunHook] | None = None,
+        *,
+        batch_size: int | None = None,
     ) -> "TrainSpec":
         """Check the arguments."""
-        _check_input_fn("a TrainSpec", input_fn)
+        GivenInput(input_fn, batch_size)
         max_steps = number_of_steps("max_steps of a TrainSpec", max_steps)
-        return super().__new__(cls, input_fn, max_steps, checked_hooks("hooks", hooks))
+        return super().__new__(cls, input_fn, max_steps, checked_hooks("hooks", hooks), batch_size)
 
 
 @check_arguments
@@ -179,6 +190,7 @@ def train_and_evaluate(
             hooks=train_spec.hooks,
             max_steps=train_spec.max_steps,
             saving_listeners=[_EvaluatesCheckpoints(evaluator)] if evaluates else None,
+            batch_size=train_spec.batch_size,
         )
     # After training and not at its end, where its session is still open.
     return evaluator.finish() if evaluates else ({}, [])
@@ -233,7 +245,9 @@ class _Evaluator:
         self._next_time = self._clock() + self._spec.throttle_secs
         self._checkpoint = checkpoint or self._estimator.latest_checkpoint()
         spec = self._spec
-        self._results = self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, self._checkpoint, spec.name)
+        self._results = self._estimator.evaluate(
+            spec.input_fn, spec.steps, spec.hooks, self._checkpoint, spec.name, batch_size=spec.batch_size
+        )
         self._exports = [None] * len(spec.exporters)
 
     def _export(self, *, is_final: bool) -> None:
@@ -258,11 +272,6 @@ class _EvaluatesCheckpoints(tf.train.CheckpointSaverListener):
         if not self._is_first:
             self._evaluator.evaluate_unless_recent()
         self._is_first = False
-
-
-def _check_input_fn(what: str, input_fn: InputFn) -> None:
-    if not callable(input_fn):
-        raise ConfigError(f"input_fn of {what} must be a function, got {shown(input_fn)}")
 
 
 def _checked_exporters(exporters: Exporter | Sequence[Exporter] | None) -> tuple[Exporter, ...]:

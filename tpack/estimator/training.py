@@ -101,8 +101,14 @@ def train_model(
     writer.build()
     add_default_saver(spec.scaffold, config)
     fetches = _step_fetches(model)
+    inputs = model.inputs
     plan = SessionPlan(
-        spec.scaffold, limits.checkpoint, config.session_config, model.inputs.initializer, limits.cluster
+        spec.scaffold,
+        limits.checkpoint,
+        config.session_config,
+        inputs.initializer,
+        cluster=limits.cluster,
+        elements=inputs.elements,
     )
     writes_events = limits.writes and (config.save_summary_steps or config.log_step_count_steps)
     graph = tf.get_default_graph()

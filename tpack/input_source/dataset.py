@@ -63,7 +63,8 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         dataset: a dataset of the current graph or of eager mode, a function that makes one, or a DataFlow, which is
             repeated for ever. An element is a tuple in the order of the signature, a dict with its names as keys, or a
             single tensor.
-        batch_size: how many elements of a dataset to put into a batch for a tower; None where they are batches.
+        batch_size: how many elements of a dataset to put into a batch for a tower; None where they are batches. The
+            last batch may be smaller, and is left out where the dataset is repeated.
         repeat: whether a dataset begins again when it ends.
 
     Attributes:
@@ -91,7 +92,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         self.batch_size = batch_size
         self._is_repeated = repeat
         self._iterator: tf.data.Iterator
-        self._elements: _StreamElements | None = None
+        self._elements: StreamElements | None = None
         self._taker: DataTaker
 
     @staticmethod
@@ -114,7 +115,7 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         check_dataflow(df, "dataflow_to_dataset")
         specs = [tf.TensorSpec(None, dtype, f"component{position}") for position, dtype in enumerate(types)]
         stream = DataPointStream(df, DataPointChecker(specs, describe(df)), infinite=False)
-        return _dataset_of_elements(_StreamElements(stream, describe(df)), specs)
+        return dataset_of_elements(StreamElements(stream, describe(df)), specs)
 
     @property
     def dataflow(self) -> DataFlow | None:
@@ -154,15 +155,15 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         if isinstance(source, DataFlow):
             # A thread of TensorFlow iterates: to run something in the session there would block its end.
             stream = self._open_stream(source, signature, max_under_way=_MAX_UNDER_WAY)
-            self._elements = _StreamElements(stream, describe(source))
-            return _dataset_of_elements(self._elements, signature).prefetch(_NUM_AHEAD)
+            self._elements = StreamElements(stream, describe(source))
+            return dataset_of_elements(self._elements, signature).prefetch(_NUM_AHEAD)
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(f"{self} got a dataset function that returned {shown(dataset)}: wanted a tf.data.Dataset")
         if is_eager(dataset):
-            dataset = _brought_into_graph(dataset, str(self))
+            dataset = brought_into_graph(dataset, str(self))
         if self.batch_size is not None:
-            dataset = dataset.batch(self.batch_size, drop_remainder=True)
+            dataset = dataset.batch(self.batch_size, drop_remainder=self._is_repeated)
         if self._is_repeated:
             dataset = dataset.repeat()
         parts = _parts(dataset.element_spec, [spec.name for spec in signature])
@@ -191,7 +192,10 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
         if isinstance(self._source, DataFlow):
             return len(self._source)
         size = _cardinality(self._source)
-        return super()._size() if size is None else size // (self.batch_size or 1)
+        if size is None:
+            return super()._size()
+        full, rest = divmod(size, self.batch_size or 1)
+        return full + int(rest > 0 and not self._is_repeated)
 
     def _num_used(self) -> int:
         return self._taker.num_taken() - self._num_prefetched
@@ -221,7 +225,7 @@ def is_eager(dataset: tf.data.Dataset) -> bool:
     return hasattr(tf.data.experimental.to_variant(dataset), "numpy")
 
 
-def _brought_into_graph(dataset: tf.data.Dataset, owner: str) -> tf.data.Dataset:
+def brought_into_graph(dataset: tf.data.Dataset, owner: str) -> tf.data.Dataset:
     """Make in the current graph what a dataset of eager mode was made of, with the functions that it calls.
 
     Args:
@@ -250,7 +254,7 @@ def _brought_into_graph(dataset: tf.data.Dataset, owner: str) -> tf.data.Dataset
     return tf.data.experimental.from_variant(variant, dataset.element_spec)
 
 
-class _StreamElements(Callback):
+class StreamElements(Callback):
     """Makes iterators over a stream, as a function without arguments; ends them with training.
 
     Args:
@@ -281,6 +285,10 @@ class _StreamElements(Callback):
         self._error = error
 
     def _after_train(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all iterations, and what the dataflow has started for them."""
         iterators, self._iterators = self._iterators, []
         for elements in iterators:
             elements.is_over = True
@@ -295,7 +303,7 @@ class _StreamElements(Callback):
 class _Elements:
     """One iteration, which another thread may end."""
 
-    def __init__(self, stream: DataPointStream, owner: _StreamElements) -> None:
+    def __init__(self, stream: DataPointStream, owner: StreamElements) -> None:
         self._dtypes = stream.dtypes
         self._points = iter(stream)
         self._owner = owner
@@ -334,7 +342,8 @@ class _Elements:
         return True
 
 
-def _dataset_of_elements(elements: _StreamElements, specs: Sequence[tf.TensorSpec]) -> tf.data.Dataset:
+def dataset_of_elements(elements: StreamElements, specs: Sequence[tf.TensorSpec]) -> tf.data.Dataset:
+    """Make a dataset in the current graph that iterates over a stream, whose elements are tuples in its order."""
     signature = tuple(tf.TensorSpec(spec.shape, spec.dtype) for spec in specs)
     return tf.data.Dataset.from_generator(elements, output_signature=signature)
 

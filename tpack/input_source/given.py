@@ -78,7 +78,7 @@ class GivenData:
         self._batches.batch_size = share
 
     def _source_of(self, data: Any) -> InputSource:
-        makes_dataset = _is_function(data) and not _is_generator_function(data)
+        makes_dataset = is_function(data) and not is_generator_function(data)
         if isinstance(data, tf.compat.v2.data.Dataset) or makes_dataset:
             source = TFDatasetInput(data, batch_size=self._batch_size, repeat=not self._is_once)
             self._batches = source
@@ -90,42 +90,72 @@ class GivenData:
         return FeedInput(flow, infinite=False) if self._is_once else QueueInput(flow)
 
     def _flow_of(self, data: Any) -> DataFlow:
-        own = samples_of(data)[0] if isinstance(data, DataFlow) else getattr(data, "batch_size", None)
-        if self._batch_size is not None and isinstance(own, int):
+        check_batched_once(data, self._batch_size)
+        if are_arrays(data) and self._batch_size is None:
             raise ConfigError(
-                f"batch_size={self._batch_size} was given, and the {type(data).__name__} makes batches of {own} "
-                "itself: leave one of the two out. What it makes is what one tower takes in a step"
+                f"the data are arrays, {shown(data)}, and their rows are examples: say how many of them a step "
+                "takes, over all towers, by batch_size"
             )
-        if isinstance(data, DataFlow):
-            return data
-        if _are_arrays(data):
-            if self._batch_size is None:
-                raise ConfigError(
-                    f"the data are arrays, {shown(data)}, and their rows are examples: say how many of them a step "
-                    "takes, over all towers, by batch_size"
-                )
-            self.name = "arrays"
-            return DataFromArrays(data, shuffle=not self._is_once)
-        if isinstance(data, list):
-            return DataFromList(data, shuffle=not self._is_once)
-        if _is_generator_function(data):
-            self.name = "a generator function"
-            return DataFromGenerator(data)
-        try:
-            return as_dataflow(data)
-        except WrongTypeError as error:
-            raise WrongTypeError(f"the data are {shown(data)}: wanted {_WANTED}") from error
+        flow, self.name = given_flow(data, shuffle=not self._is_once)
+        return flow
 
 
-def _is_function(data: Any) -> bool:
+def check_batched_once(data: Any, batch_size: int | None) -> None:
+    """Refuse to put into batches what are batches already.
+
+    Args:
+        data: a flow or a loader.
+        batch_size: how many of its data points were to be a batch; None for what comes.
+
+    Raises:
+        ConfigError: It makes batches itself.
+    """
+    own = samples_of(data)[0] if isinstance(data, DataFlow) else getattr(data, "batch_size", None)
+    if batch_size is not None and isinstance(own, int):
+        raise ConfigError(
+            f"batch_size={batch_size} was given, and the {type(data).__name__} makes batches of {own} "
+            "itself: leave one of the two out. What it makes is what one tower takes in a step"
+        )
+
+
+def given_flow(data: Any, *, shuffle: bool) -> tuple[DataFlow, str]:
+    """Return data as a flow, and what they are in a few words.
+
+    Args:
+        data: what `GivenData` takes, apart from a ``tf.data.Dataset`` and a function that makes one.
+        shuffle: whether arrays and lists come in a new order on each pass.
+
+    Raises:
+        WrongTypeError: They are something else, or have rows that are not read by number.
+        ConfigError: They are arrays of different lengths, or can be gone through once.
+    """
+    name = type(data).__name__
+    if isinstance(data, DataFlow):
+        return data, name
+    if are_arrays(data):
+        return DataFromArrays(data, shuffle=shuffle), "arrays"
+    if isinstance(data, list):
+        return DataFromList(data, shuffle=shuffle), name
+    if is_generator_function(data):
+        return DataFromGenerator(data), "a generator function"
+    try:
+        return as_dataflow(data), name
+    except WrongTypeError as error:
+        raise WrongTypeError(f"the data are {shown(data)}: wanted {_WANTED}") from error
+
+
+def is_function(data: Any) -> bool:
+    """Tell whether data are a function to call, and nothing that can be iterated or indexed."""
     return callable(data) and not (isinstance(data, type) or hasattr(data, "__iter__") or hasattr(data, "__getitem__"))
 
 
-def _is_generator_function(data: Any) -> bool:
-    return _is_function(data) and inspect.isgeneratorfunction(inspect.unwrap(getattr(data, "func", data)))
+def is_generator_function(data: Any) -> bool:
+    """Tell whether data are a generator function, or a partial one."""
+    return is_function(data) and inspect.isgeneratorfunction(inspect.unwrap(getattr(data, "func", data)))
 
 
-def _are_arrays(data: Any) -> bool:
+def are_arrays(data: Any) -> bool:
+    """Tell whether data are an array, or arrays in a tuple or dict, whose rows are examples."""
     if isinstance(data, Mapping):
         return bool(data) and all(map(is_array, data.values()))
     if isinstance(data, Sequence) and not isinstance(data, list):

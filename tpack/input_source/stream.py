@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from tpack.dataflow.base import DataFlow, length_or_none
+from tpack.dataflow.base import DataFlow, close_flow, flows_in, length_or_none
 from tpack.dataflow.cache import CacheData
 from tpack.dataflow.inspect import PrintData
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from tpack.dataflow.position import Position, StateLog, StateSampler, go_to
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData
-from tpack.dataflow.state import StatelessError
-from tpack.errors import InputError
+from tpack.dataflow.state import StatelessError, close_iterator
+from tpack.errors import DataExhaustedError, InputError
 from tpack.input_source.component import DataPointChecker
 from tpack.utils.checks import check_instance
 
@@ -111,7 +111,7 @@ class DataPointStream:
 
         Such a dataflow, or one that is wrapped in it, has a method ``interrupt``, as ``RemoteDataZMQ`` has.
         """
-        for ds in self._flows():
+        for ds in flows_in(self._ds):
             if hasattr(ds, "interrupt"):
                 ds.interrupt()
 
@@ -124,19 +124,8 @@ class DataPointStream:
         Returns:
             Whether there was something to close.
         """
-        closable = [ds for ds in self._flows() if hasattr(ds, "close")] if self._was_reset else []
-        self._was_reset = False
-        for ds in closable:
-            ds.close()
-        return bool(closable)
-
-    def _flows(self) -> Iterator[Any]:
-        """Yield the dataflow and those that are wrapped in it."""
-        flows: list[Any] = [self._ds]
-        while flows:
-            ds = flows.pop()
-            yield ds
-            flows += [ds.ds] if hasattr(ds, "ds") else getattr(ds, "df_lists", getattr(ds, "flows", []))
+        was_reset, self._was_reset = self._was_reset, False
+        return was_reset and close_flow(self._ds)
 
     def _reset_once(self) -> None:
         if not self._was_reset:
@@ -163,6 +152,34 @@ class DataPointStream:
 _WANTED = (
     "a DataFlow; as_dataflow makes one of a list, an array or a loader, and TFDatasetInput takes a tf.data.Dataset"
 )
+
+
+def first_point(ds: DataFlow, name: str) -> Any:
+    """Return the first data point of a dataflow, and leave nothing open; whoever iterates it resets it anew.
+
+    Args:
+        ds: the dataflow.
+        name: what to call it in messages.
+
+    Raises:
+        DataExhaustedError: It has none.
+        InputError: It raised.
+    """
+    points: Iterator[Any] = iter(())
+    try:
+        ds.reset_state()
+        points = iter(ds)
+        return next(points)
+    except StopIteration:
+        raise DataExhaustedError(f"{name} has no data point") from None
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{name} raised {type(error).__name__} at its first data point: {error}") from error
+    finally:
+        close_iterator(points)
+        ds.end_pass()
+        close_flow(ds)
 
 
 def describe(ds: DataFlow) -> str:
