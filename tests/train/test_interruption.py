@@ -211,6 +211,21 @@ def test_other_signals_go_to_who_was_told_of_them_before():
         theirs.close()
 
 
+def test_a_fork_that_outlives_training_does_not_hold_its_end_up():
+    reader, writer = os.pipe()
+    with Interruption(unexpected):
+        pid = os.fork()
+        if pid == 0:
+            # Like a worker of a data loader, it lives until it is told to end.
+            os.close(writer)
+            os.read(reader, 1)
+            os._exit(0)
+    assert not [thread for thread in threading.enumerate() if thread.name == "signals"]
+    os.close(writer)
+    os.waitpid(pid, 0)
+    os.close(reader)
+
+
 def test_a_signal_of_a_fork_is_its_own():
     with captured_log() as log, Interruption(unexpected) as interruption:
         pid = os.fork()

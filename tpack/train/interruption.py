@@ -145,7 +145,9 @@ class Interruption:
         if self.signum == signal.SIGTERM:
             self._end_at_the_next()
         _OPEN.remove(self)
-        # The watcher ends when nobody is at the other end any more.
+        # The watcher ends when nobody is at the other end any more; processes that were forked meanwhile have copies of
+        # it, and a data loader's workers may outlive training.
+        self._sockets[1].shutdown(socket.SHUT_RDWR)
         self._sockets[1].close()
         self._watcher.join()
         self._sockets[0].close()
