@@ -19,6 +19,7 @@ from tpack.version import __version__
 COMMANDS = {
     "average": ("average the weights of checkpoints", "average", "add_arguments"),
     "cluster": ("look at a cluster", "cluster", "add_arguments"),
+    "data": ("measure where the time of a data flow goes", "data", "add_arguments"),
     "doctor": ("print what a bug report needs", "doctor", "add_arguments"),
     "inspect": ("list the variables in a checkpoint, or compare two", "inspect", "add_arguments"),
     "launch": ("run a script in several processes that train together", "launch", "add_arguments"),

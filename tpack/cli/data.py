@@ -1,0 +1,205 @@
+"""``tpack data bench``: how fast each stage of a data flow is, and where the time of a point goes.
+
+The flow is that of a script or module. What needs TensorFlow is imported only if the script does it.
+"""
+
+import argparse
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from tabulate import tabulate
+
+from tpack.dataflow.adapters import as_dataflow
+from tpack.dataflow.base import DataFlow
+from tpack.dataflow.stages import Stage, measure_stages
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.utils.concurrency import usable_cores
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_SHARE_TO_TELL = 0.1
+"""Of what takes less of the time nothing is said."""
+_GOOD_SHARE = 0.75
+"""From which part on of what so many workers could give at best they are said to be well used."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command, and add its arguments to its parser."""
+    parser.description = "Look at the data of a training."
+    commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=argparse.ArgumentParser)
+    bench = commands.add_parser("bench", help="measure each stage of a flow")
+    bench.description = (
+        "Run each flow in a flow by itself, from the source outwards; print how many points it gives in a second, what "
+        "it costs a point, and where the time goes."
+    )
+    bench.add_argument("flow", metavar="SCRIPT:FLOW", help="a .py file or a module, and a flow in it or a function")
+    bench.add_argument("--seconds", type=float, default=2.0, help="how long to measure each stage (2)")
+    bench.set_defaults(run=run, loads_tensorflow=True)
+
+
+def run(options: argparse.Namespace) -> str:
+    """Measure a flow.
+
+    Args:
+        options: those that `add_arguments` defines.
+
+    Returns:
+        A table of the stages, and what it says in words.
+
+    Raises:
+        ConfigError: There is no such script or flow, or the time is not positive.
+        InputError: The flow raised, or has no data point.
+    """
+    ds = load_flow(options.flow)
+    stages = measure_stages(ds, options.seconds)
+    headers = ("stage", "points/s", "a point", "of it here")
+    align = ("left", "right", "right", "right")
+    table = tabulate(_rows(stages), headers, "plain", disable_numparse=True, colalign=align)
+    return f"{table}\n\n" + "\n".join(explain(stages, usable_cores())) + "\n"
+
+
+def load_flow(text: str) -> DataFlow:
+    """Return the flow that ``script.py:name`` or ``module:name`` stands for.
+
+    Args:
+        text: a file or a module that can be imported from here, and in it a flow, what `as_dataflow` takes, or a
+            function without arguments that returns such.
+
+    Raises:
+        ConfigError: There is no such file, module or name, it cannot be run, or it gives something else.
+    """
+    place, _, name = text.rpartition(":")
+    if not place or not name.isidentifier():
+        raise ConfigError(f"got {text!r}: wanted SCRIPT:FLOW, such as train.py:make_flow")
+    found = _load(place)
+    if not hasattr(found, name):
+        flows = sorted(key for key, value in vars(found).items() if isinstance(value, DataFlow))
+        raise ConfigError(f"{place} has no {name!r}" + (f"; it has the flows {', '.join(flows)}" if flows else ""))
+    made = getattr(found, name)
+    if callable(made) and not isinstance(made, DataFlow):
+        parameters = inspect.signature(made).parameters.values()
+        if needed := [each.name for each in parameters if each.default is each.empty and each.kind not in _VARIADIC]:
+            raise ConfigError(f"{text} cannot be called without {', '.join(needed)}: give it defaults")
+        made = made()
+    try:
+        return as_dataflow(made)
+    except WrongTypeError as error:
+        raise ConfigError(f"{text} is no data flow: {error}") from error
+
+
+def _load(place: str) -> ModuleType:
+    """Import a file or a module; as a file it is not the main one, so what it guards by its name is not run."""
+    is_file = place.endswith(".py")
+    if is_file and not os.path.isfile(place):
+        raise ConfigError(f"there is no file {place!r}")
+    # Workers find it by the same name and path.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(place)) if is_file else os.getcwd())
+    module = os.path.splitext(os.path.basename(place))[0] if is_file else place
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"{place} cannot be imported: {error}") from error
+
+
+def _rows(stages: Sequence[Stage]) -> list[tuple[str, str, str, str]]:
+    """Return a row for each stage; tables drop blanks in front of a cell, but not dots."""
+    return [
+        (". " * stage.depth + stage.name, _rate(stage.seconds), _time(stage.seconds), _own(stage, stages))
+        for stage in stages
+    ]
+
+
+def _own(stage: Stage, stages: Sequence[Stage]) -> str:
+    """Return what a stage costs by itself, or how much faster its workers are than one process."""
+    if stage.alone_secs is None:
+        return _time(max(stage.own_secs(stages), 0.0))
+    return f"{stage.alone_secs / stage.seconds:.2f} x one"
+
+
+def explain(stages: Sequence[Stage], num_cores: int) -> list[str]:
+    """Return in words where the time of a point goes, and what would make it less.
+
+    Args:
+        stages: what was measured.
+        num_cores: how many cores there are for workers.
+    """
+    last = stages[-1]
+    size = getattr(last.flow, "batch_size", None)
+    examples = f", {size / last.seconds:,.0f} examples," if isinstance(size, int) else ""
+    lines = [
+        f"The flow gives {_rate(last.seconds)} points{examples} a second: a step that takes less than "
+        f"{_time(last.seconds)} waits for data."
+    ]
+    costs = _costs(stages, len(stages) - 1)
+    total = sum(costs.values())
+    shares = {index: cost / total for index, cost in costs.items()}
+    order = sorted((index for index in shares if shares[index] >= _SHARE_TO_TELL), key=lambda index: -shares[index])
+    told = [f"{shares[index]:.0%} goes into {stages[index].name}" for index in order]
+    lines.append(f"Of its time {', '.join(told)}.")
+    lines += [_about_workers(stages, index, num_cores) for index in order if stages[index].num_workers]
+    if not any(stage.num_workers for stage in stages):
+        lines.append(
+            f"All of it runs in one process: MultiProcessRunner(flow, num_prefetch=200, num_proc={num_cores}) would "
+            f"share it out, or MultiProcessMapData(ds, {num_cores}, function) what one function does."
+        )
+    elif not stages[order[0]].num_workers:
+        lines.append(
+            f"{stages[order[0]].name} runs after the workers, in the process that takes the points: put it inside of "
+            "theirs."
+        )
+    return lines
+
+
+def _about_workers(stages: Sequence[Stage], index: int, num_cores: int) -> str:
+    """Return what the workers of a stage are worth."""
+    stage = stages[index]
+    faster = (stage.alone_secs or 0.0) / stage.seconds
+    best = min(stage.num_workers, num_cores)
+    source = sum(taken * stages[number].seconds for number, taken in zip(stage.inner, stage.taken, strict=True))
+    if faster < 1:
+        return (
+            f"{stage.name} gives less than one process without it, {_rate(stage.alone_secs or 0.0)} a second: its "
+            "points cost more to send than to make."
+        )
+    if faster >= _GOOD_SHARE * best:
+        inside = _costs(stages, stage.inner[0]) if not hasattr(stage.flow, "map_func") else {}
+        most = f", of which {stages[max(inside, key=lambda k: inside[k])].name} is the most" if inside else ""
+        way = "more of them are faster" if stage.num_workers < num_cores else f"what is left is cheaper work{most}"
+        return f"{stage.workers} of {stage.name} give {faster:.1f} times one, on {num_cores} core(s): {way}."
+    if hasattr(stage.flow, "map_func") and source >= _GOOD_SHARE * stage.seconds:
+        return (
+            f"The workers of {stage.name} wait for its source, which gives {_rate(source)} a second in one process: "
+            "let the source do less, and the function more."
+        )
+    return (
+        f"{stage.workers} of {stage.name} give {faster:.1f} times one, and could give {best}: the rest goes into "
+        "sending the points, and into what else runs here."
+    )
+
+
+def _costs(stages: Sequence[Stage], index: int, times: float = 1.0) -> dict[int, float]:
+    """Return what each stage adds to the time of a point; one with workers stands for all that is in it.
+
+    Args:
+        stages: what was measured.
+        index: whose point.
+        times: how many of its points.
+    """
+    stage = stages[index]
+    if stage.num_workers:
+        return {index: times * stage.seconds}
+    costs = {index: times * max(stage.own_secs(stages), 0.0)}
+    for number, taken in zip(stage.inner, stage.taken, strict=True):
+        costs.update(_costs(stages, number, times * taken))
+    return costs
+
+
+def _rate(seconds: float) -> str:
+    return f"{1 / seconds:,.0f}" if seconds < 0.01 else f"{1 / seconds:,.1f}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:,.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:,.3g} us"
