@@ -72,7 +72,9 @@ CONVERTING = {
     "to uint8": imgaug.ToUint8,
 }
 ANY_CHANNELS = {**GEOMETRIC, **PHOTOMETRIC, **CONVERTING}
-ALL = {**ANY_CHANNELS, **COLOR_ONLY}
+# What moves pixels in one draw and changes values in another.
+MIXED = {"rand augment": lambda: imgaug.RandAugment(1)}
+ALL = {**ANY_CHANNELS, **COLOR_ONLY, **MIXED}
 SHAPE = (48, 56, 3)
 
 

@@ -70,6 +70,7 @@ __getattr__, __dir__, __all__ = attach(
             "ToFloat32",
             "ToUint8",
         ),
+        "rand_augment": ("RandAugment",),
         "resize": (
             "RandomResize",
             "Resize",

@@ -49,6 +49,7 @@ from tpack.dataflow.imgaug.photometric import Grayscale as Grayscale
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor as PhotometricAugmentor
 from tpack.dataflow.imgaug.photometric import ToFloat32 as ToFloat32
 from tpack.dataflow.imgaug.photometric import ToUint8 as ToUint8
+from tpack.dataflow.imgaug.rand_augment import RandAugment as RandAugment
 from tpack.dataflow.imgaug.resize import RandomResize as RandomResize
 from tpack.dataflow.imgaug.resize import Resize as Resize
 from tpack.dataflow.imgaug.resize import ResizeShortestEdge as ResizeShortestEdge
