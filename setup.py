@@ -32,6 +32,9 @@ EXTRAS_REQUIRE = {
     "notebook": ["ipywidgets", "matplotlib", "pandas"],
     "migrate": ["libcst"],
     "ray": ["ray"],
+    # The packages that serve single kinds of URLs, such as gcsfs, are what users choose.
+    "remote": ["fsspec"],
+    "s3": ["s3fs"],
     # Pillow is what both clients want for images.
     "wandb": ["wandb", "pillow"],
     "mlflow": ["mlflow", "pillow"],
@@ -56,6 +59,7 @@ EXTRAS_REQUIRE = {
         "nvidia-ml-py",
         "matplotlib",
         "libcst",
+        "fsspec",
         "tf_keras",
         # Clusters of Ray that tests start, and validators of the examples for other schedulers.
         "ray; python_version < '3.15'",

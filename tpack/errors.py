@@ -21,6 +21,7 @@
       WorkerError            a child process that failed or died                     (also RuntimeError)
       ClusterError           processes of a cluster that do not find each other      (also RuntimeError)
         PeerLostError        one of them that was lost, or failed, while others train
+      RemoteError            remote storage that cannot be read or written           (also OSError)
       DependencyError        an optional package that is not installed               (also ImportError)
       MissingNameError       a name of TensorFlow 1 that is not here                 (also AttributeError)
 
@@ -146,6 +147,10 @@ class PeerLostError(ClusterError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class RemoteError(TpackError, OSError):
+    """Remote storage, such as a bucket, could not be read or written."""
 
 
 class DependencyError(TpackError, ImportError):

@@ -1,9 +1,12 @@
+import os
+
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.claims import claimed_elsewhere
 from tpack.callbacks.saver import claim_checkpoint_dir, make_saver
 from tpack.errors import CallbackError, ConfigError
+from tpack.utils.remote.directories import finish_directories, open_directory
 
 
 def test_directory_is_the_given_one_or_the_loggers(log_dir, tmp_path):
@@ -18,11 +21,21 @@ def test_directory_that_another_process_trains_in_is_an_error(tmp_path):
         claim_checkpoint_dir("it", str(tmp_path))
 
 
-def test_remote_directory_is_an_error_and_none_is_made(tmp_path, monkeypatch):
+def test_url_that_is_none_is_an_error_and_no_directory_is_made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="it got checkpoint_dir='s3://bucket': wanted a path on this machine"):
-        claim_checkpoint_dir("it", "s3://bucket")
+    with pytest.raises(ConfigError, match="'nope://bucket' cannot be used: Protocol not known: nope"):
+        claim_checkpoint_dir("it", "nope://bucket")
     assert not list(tmp_path.iterdir())
+
+
+def test_remote_directory_is_written_by_way_of_one_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("TPACK_REMOTE_CACHE", str(tmp_path / "cache"))
+    claim = claim_checkpoint_dir("it", f"local://{tmp_path}/there")
+    with open(os.path.join(claim.directory, "model-1.index"), "w") as file:
+        file.write("content")
+    finish_directories()
+    assert (tmp_path / "there" / "model-1.index").read_text() == "content"
+    open_directory(f"local://{tmp_path}/there").end()
 
 
 def test_no_directory_is_an_error():

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import pathlib
 import subprocess
 import sys
 import types
@@ -14,6 +15,7 @@ from tpack.cluster.environment import find_in_environment
 from tpack.errors import ConfigError
 from tpack.utils import logger
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.remote.directories import finish_directories
 
 
 class Messages(logging.Handler):
@@ -218,12 +220,37 @@ def test_import_adds_no_handler_and_level_set_before_stays():
     assert [line.split()[-1] for line in done.stderr.splitlines()] == ["shown", "again"]
 
 
-@pytest.mark.parametrize("url", ["gs://bucket/log", "s3://bucket/log", "hdfs://host/log", "memory://log"])
-def test_remote_directory_is_refused_and_none_is_made(tmp_path, monkeypatch, url):
+@pytest.mark.parametrize("url", ["nope://bucket/log", pathlib.PurePosixPath("gs://bucket/log")])
+def test_url_that_is_none_is_refused_and_no_directory_is_made(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=f"set_logger_dir got dirname='{url}': wanted a path on this machine"):
+    with pytest.raises(ConfigError, match="nope://bucket/log' cannot be used|wanted a path on this machine"):
         logger.set_logger_dir(url)
     assert os.listdir(tmp_path) == []
+
+
+def test_log_of_a_remote_directory_goes_there_and_continues(tmp_path, monkeypatch):
+    monkeypatch.setenv("TPACK_REMOTE_CACHE", str(tmp_path / "cache"))
+    url, there = f"local://{tmp_path}/there", tmp_path / "there"
+    try:
+        logger.set_logger_dir(url)
+        path = logger.get_logger_dir()
+        logger.info("first line")
+        logger.set_logger_dir(url)
+        assert logger.get_logger_dir() == path
+        logger.set_logger_dir(url, action="k")
+        logger.info("second line")
+        finish_directories()
+        assert [text in (there / "log.log").read_text() for text in ("first line", "second line")] == [True, True]
+        # A training has ended in it, so another one begins.
+        logger.set_logger_dir(url)
+        logger.info("third line")
+    finally:
+        logger.close_logger_dir()
+    assert "first line" not in (there / "log.log").read_text()
+    assert "third line" in (there / "log.log").read_text()
+    (aside,) = set(tmp_path.iterdir()) - {there, tmp_path / "cache"}
+    assert "second line" in (aside / "log.log").read_text()
+    assert os.listdir(tmp_path / "cache") == []
 
 
 def test_file_url_is_the_directory_that_it_names(tmp_path):

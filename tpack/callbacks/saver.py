@@ -31,6 +31,8 @@ from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_local_path, check_number
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import why_not_written
+from tpack.utils.remote.directories import open_directory
+from tpack.utils.remote.store import is_remote
 from tpack.utils.serialize import dumps
 
 __getattr__ = names_of(__name__)
@@ -68,8 +70,8 @@ class ModelSaver(Callback):
     Args:
         max_to_keep: how many checkpoints to keep; the oldest are deleted. 0 keeps all.
         keep_checkpoint_every_n_hours: a checkpoint that comes this long after the last one kept is never deleted.
-        checkpoint_dir: where to, on this machine; the logger's directory unless given. No other process may write there
-            until training ends.
+        checkpoint_dir: where to: a directory, or a URL that fsspec knows; the logger's directory unless given. No other
+            process may write there until training ends.
         var_collections: which variables: the key of a collection or several; all global variables unless given.
         asynchronous: write while training goes on; the copy takes as much memory as what is saved.
 
@@ -266,12 +268,15 @@ def claim_checkpoint_dir(callback: Callback, directory: str | os.PathLike[str] |
 
     Raises:
         CallbackError: there is none.
-        ConfigError: it is not on this machine, cannot be written, or another process trains in it.
+        ConfigError: it cannot be used or written, or another process trains in it.
+        RemoteError: it is on remote storage, which cannot be read or written.
     """
     if directory is None:
         directory = logger.get_logger_dir()
     if directory is None:
         raise CallbackError(f"{callback} wants a checkpoint_dir, or a directory of the logger (logger.set_logger_dir)")
+    if is_remote(directory):
+        return DirectoryClaim(open_directory(str(directory)).path)
     return DirectoryClaim(check_local_path(callback, "checkpoint_dir", directory))
 
 

@@ -2,7 +2,8 @@
 
 A checkpoint is several files: ``model-100.index``, ``model-100.data-00000-of-00001``. People name it by the prefix
 ``model-100``, by one of the files, by their directory or by the ``checkpoint`` file in it. Only the prefix is used from
-here on. Whatever TensorFlow's own files may lie on can be read, such as ``gs://``; a series is written on this machine.
+here on. What is on remote storage is fetched by fsspec, and read by TensorFlow itself where that is not installed and
+TensorFlow can; a series is written on this machine.
 
 TensorFlow notices a truncated or corrupted file only when the tensors in it are read, each tensor having a checksum. So
 a checkpoint is known to be whole once everything in it was read, and not before.
@@ -17,9 +18,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import CheckpointError, InputError
+from tpack.errors import CheckpointError, ConfigError, DependencyError, InputError, RemoteError
 from tpack.tfutils.saving.best import BEST_SUFFIX, best_prefix
 from tpack.utils import logger
+from tpack.utils.remote.directories import fetch_checkpoint, local_path
 
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _MAX_LISTED = 20
@@ -39,7 +41,7 @@ def resolve_checkpoint(path: str) -> str:
     Raises:
         CheckpointError: There is none. The message lists what is in the directory.
     """
-    path = os.path.expanduser(os.fspath(path))
+    path = fetched(os.path.expanduser(os.fspath(path)))
     if os.path.basename(path) == "checkpoint" and _is_there(path):
         path = os.path.dirname(path) or "."
     if not _is_there(path + ".index") and _is_there(path, directory=True):
@@ -55,6 +57,22 @@ def resolve_checkpoint(path: str) -> str:
     if best is not None:
         return best
     raise CheckpointError(f"there is no checkpoint {path}. {_listing(os.path.dirname(path) or '.')}")
+
+
+def fetched(path: str) -> str:
+    """Return where on this machine a file or checkpoint can be read that may be on remote storage.
+
+    Raises:
+        CheckpointError: There is nothing, or it cannot be fetched; nor can TensorFlow itself read such URLs.
+    """
+    try:
+        return local_path(path)
+    except RemoteError as error:
+        raise CheckpointError(str(error)) from error
+    except (ConfigError, DependencyError) as error:
+        if path.partition("://")[0] in tf.io.gfile.get_registered_schemes():
+            return path
+        raise CheckpointError(str(error)) from error
 
 
 def _best_of(path: str) -> str | None:
@@ -104,10 +122,12 @@ class CheckpointReader:
 
     Raises:
         CheckpointError: The checkpoint is missing, or its index is damaged.
+        RemoteError: Its data are on remote storage, which cannot be read.
     """
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
+        fetch_checkpoint(prefix)
         with self._named_errors("index"):
             self._reader = tf.train.NewCheckpointReader(prefix)
         self.shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()

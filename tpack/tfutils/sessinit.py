@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError, InputError, WrongTypeError
 from tpack.older_names.table import names_of
-from tpack.tfutils.checkpoint import CheckpointReader, resolve_checkpoint
+from tpack.tfutils.checkpoint import CheckpointReader, fetched, resolve_checkpoint
 from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
 from tpack.tower.names import join_scope
 from tpack.utils import logger
@@ -298,7 +298,7 @@ def load_npz(path: str) -> dict[str, np.ndarray]:
 
 def _from_path(path: str, ignore_mismatch: bool) -> SessionInit:
     if path.endswith(".npz"):
-        restore = DictRestore(load_npz(path), ignore_mismatch=ignore_mismatch)
+        restore = DictRestore(load_npz(fetched(path)), ignore_mismatch=ignore_mismatch)
         restore.source = path
         return restore
     return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)

@@ -62,7 +62,8 @@ class TrainConfig:
             of its points is what one tower takes in a step.
         log_dir: the directory of the run, for its log, statistics and checkpoints, set right here by
             `tpack.utils.logger.set_logger_dir`: what a former run left there is moved aside, and kept by an
-            `AutoResumeTrainConfig`. None leaves it as the script has set it.
+            `AutoResumeTrainConfig`. It may be a URL such as ``s3://bucket/run``. None leaves it as the script has set
+            it.
         seed: what all random numbers begin with, from the start of training on; see `seed_everything`. None leaves
             them as they are.
 

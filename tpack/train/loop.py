@@ -11,6 +11,7 @@ from tpack.callbacks.base import Callback, WithSteps
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.types import Fetches
 from tpack.utils.checks import check_count
+from tpack.utils.remote.directories import check_directories, finish_directories
 
 
 class TrainLoop:
@@ -162,6 +163,8 @@ class EpochEnd(Callback):
     A checkpoint that is saved earlier says that the steps are finished and the epoch is not: who resumes from it has
     what callbacks do at the end of that epoch, such as validation, still before it.
 
+    When training ends and all others have written what they have to, it waits until remote directories have it.
+
     Args:
         loop: what to tell it.
     """
@@ -176,3 +179,7 @@ class EpochEnd(Callback):
 
     def _trigger_epoch(self) -> None:
         self._loop.finish_epoch()
+        check_directories()
+
+    def _after_train(self) -> None:
+        finish_directories()

@@ -30,6 +30,8 @@ from tpack.errors import ConfigError
 from tpack.utils.checks import check_local_path
 from tpack.utils.dir_lock import check_not_claimed, forget_claims, was_claimed
 from tpack.utils.env import in_notebook
+from tpack.utils.remote.directories import Action, RemoteDirectory, open_directory
+from tpack.utils.remote.store import is_remote
 
 __all__ = [
     "addFilter",
@@ -51,7 +53,7 @@ __all__ = [
 
 LOG_FILE = "log.log"
 # What may be done with a log directory that has content, under its names.
-_ACTIONS = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
+_ACTIONS: dict[str | None, Action] = {None: "b", "b": "b", "d": "d", "k": "k", "n": "n", "q": "q", "raise": "q"}
 # Who a process is and how many there are, in the order in which `tpack.cluster` asks launchers' variables.
 _RANKS_AND_SIZES = (
     ("RANK", "WORLD_SIZE"),
@@ -115,7 +117,10 @@ def addFilter(filter: logging.Filter | Callable[[logging.LogRecord], bool]) -> N
 
 
 def get_logger_dir() -> str | None:
-    """Return the directory of the run, or None if none was set."""
+    """Return the directory of the run, or None if none was set.
+
+    Of one on remote storage it is the directory of this machine from which files are sent there.
+    """
     return _directory.path
 
 
@@ -133,16 +138,24 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
     A directory that another process trains in is neither moved nor deleted. What writes checkpoints or statistics into
     the directory claims it for this process until training ends.
 
+    A directory on remote storage, such as ``s3://bucket/run``, is written by way of one on this machine, which
+    `get_logger_dir` returns: see docs/remote.md.
+
     Args:
-        dirname: the directory, on this machine or where remote storage is mounted; made if it is not there.
+        dirname: the directory, made if it is not there; or a URL that fsspec knows.
         action: what to do with a directory that has content: ``"b"`` or None moves it aside, ``"d"`` deletes it,
             ``"k"`` keeps it and its content, ``"n"`` makes another one, ``"q"`` or ``"raise"`` refuses.
 
     Raises:
-        ConfigError: The action is unknown, or the directory cannot be used under it, cannot be written, is not on this
-            machine, or would be moved or deleted while another process trains in it.
+        ConfigError: The action is unknown, or the directory cannot be used under it, cannot be written, or would be
+            moved or deleted while another process trains in it.
+        DependencyError: What remote storage needs is not installed.
+        RemoteError: Remote storage cannot be read or written.
     """
     _check_action(action)
+    if is_remote(dirname):
+        _set_remote_dir(f"{dirname}".rstrip("/") + suffix_of_process(os.environ), action)
+        return
     path = os.path.abspath(check_local_path("set_logger_dir", "dirname", dirname)) + suffix_of_process(os.environ)
     with _LOCK:
         if action is None and path == _directory.path and os.path.isdir(path) and not was_claimed(path):
@@ -152,12 +165,31 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
             handler = LogFileHandler(os.path.join(path, LOG_FILE), encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"the log directory {path} cannot be used: {error}") from error
-        close_logger_dir()
-        handler.setFormatter(LineFormatter())
-        _logger().addHandler(handler)
-        _directory.path, _directory.handler = path, handler
-        forget_claims(path)
+        _move_log(path, handler)
     info("Log directory %s; command: %s", path, shlex.join([sys.executable, *sys.argv]))
+
+
+def _set_remote_dir(url: str, action: str | None) -> None:
+    """Do as `set_logger_dir` with a directory on remote storage."""
+    with _LOCK:
+        former = _directory.remote
+        if former is not None and former.url == url:
+            if action is None and not former.has_trained:
+                return
+            close_logger_dir()
+        remote = open_directory(url, _ACTIONS[action])
+        _move_log(remote.path, LogFileHandler(os.path.join(remote.path, LOG_FILE), encoding="utf-8"), remote)
+    command = shlex.join([sys.executable, *sys.argv])
+    info("Log directory %s, on this machine %s; command: %s", remote.url, remote.path, command)
+
+
+def _move_log(path: str, handler: logging.Handler, remote: RemoteDirectory | None = None) -> None:
+    """Write the log to another directory from now on."""
+    close_logger_dir()
+    handler.setFormatter(LineFormatter())
+    _logger().addHandler(handler)
+    _directory.path, _directory.handler, _directory.remote = path, handler, remote
+    forget_claims(path)
 
 
 def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
@@ -181,13 +213,19 @@ def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
 
 
 def close_logger_dir() -> None:
-    """Close the log file and forget the directory of the run; lines go to standard error only."""
+    """Close the log file and forget the directory of the run; lines go to standard error only.
+
+    Raises:
+        RemoteError: It is on remote storage, and what is left could not be sent there.
+    """
     with _LOCK:
-        handler = _directory.handler
-        _directory.path = _directory.handler = None
+        handler, remote = _directory.handler, _directory.remote
+        _directory.path = _directory.handler = _directory.remote = None
         if handler is not None:
             _logger().removeHandler(handler)
             handler.close()
+        if remote is not None:
+            remote.close()
 
 
 def __getattr__(name: str) -> str | None:
@@ -202,6 +240,7 @@ class _Directory:
 
     path: str | None = None
     handler: logging.Handler | None = None
+    remote: RemoteDirectory | None = None
 
 
 _directory = _Directory()
