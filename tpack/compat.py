@@ -566,8 +566,9 @@ def add_nodes(
         finally:
             pywrap_tf_session.TF_DeleteBuffer(buffer)
         c_api_util.ScopedTFImportGraphDefResults(results)
-        added: list[tfv1.Operation] = graph._add_new_tf_operations(compute_devices=False)
-    return added
+        # What TensorFlow does beside this for operations that it has imported takes as long again, and is only about
+        # the blocks that are open.
+        return [graph._create_op_from_tf_operation(op, compute_device=False) for op in graph.new_operations()]
 
 
 def forget_names(names: Mapping[str, tfv1.Variable]) -> None:

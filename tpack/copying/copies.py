@@ -21,6 +21,7 @@ from tpack.copying.regions import (
     device_here,
     external_inputs,
     is_variable,
+    op_of_input,
     tensor_leaves,
     variable_leaves,
     without_first_values,
@@ -30,6 +31,8 @@ from tpack.tower.keras_values import gives_value, is_keras_loaded
 from tpack.tower.names import Scope
 
 _COLOCATED = b"loc:@"
+# Most attributes of variables are of these; it takes much longer to see that they are no tensors.
+_NEVER_OF_A_TOWER = frozenset({bool, int, tf.DType, tf.TensorShape, type(None)})
 _OF_TF_KERAS = ("_assign_placeholder", "_keras_initialized")
 
 
@@ -137,6 +140,7 @@ class _Nodes:
         self._device = device_here(tower)
         self._more_seeds = more_seeds
         self._texts = texts
+        self._inputs: dict[str, str] = {}
         self.given: dict[str, str] = {}
 
     def graph_def(self, versions: Any) -> tf.GraphDef:
@@ -159,15 +163,15 @@ class _Nodes:
 
     def _rename(self, node: tf.NodeDef) -> None:
         node.name = self._renamed(node.name)
-        node.input[:] = [self._renamed_input(name) for name in node.input]
+        node.input[:] = [self._input(name) for name in node.input]
         if "_class" in node.attr:
             groups = node.attr["_class"].list.s
             names = [group.removeprefix(_COLOCATED).decode() for group in groups]
-            groups[:] = [_COLOCATED + self.given.get(name, self._renamed_input(name)).encode() for name in names]
+            groups[:] = [_COLOCATED + self.given.get(name, self._input(name)).encode() for name in names]
         self._rename_functions(node)
 
     def _rename_functions(self, node: tf.NodeDef) -> None:
-        for value in node.attr.values():
+        for value in node.attr.values() if self._like.functions else ():
             if value.WhichOneof("value") == "func":
                 value.func.name = self._renamed_function(value.func.name)
 
@@ -207,10 +211,14 @@ class _Nodes:
     def _renamed(self, name: str) -> str:
         return self._scopes[0].renamed(name, self._scopes[1])
 
-    def _renamed_input(self, name: str) -> str:
-        mark = "^" if name.startswith("^") else ""
-        op = name.removeprefix("^").partition(":")[0]
-        return mark + self._renamed(name.removeprefix("^")) if op in self._region.nodes else name
+    def _input(self, name: str) -> str:
+        """Return what an input of a node is called, each looked up once: most are those of several nodes."""
+        renamed = self._inputs.get(name)
+        if renamed is None:
+            is_inside, mark = op_of_input(name) in self._region.nodes, "^" if name.startswith("^") else ""
+            renamed = mark + self._renamed(name.removeprefix("^")) if is_inside else name
+            self._inputs[name] = renamed
+        return renamed
 
     def _renamed_function(self, name: str) -> str:
         return f"{name}_{self._scopes[1].name.replace('/', '_')}" if name in self._like.functions else name
@@ -276,6 +284,8 @@ class TowerCopy:
         return other
 
     def _attribute(self, value: Any) -> Any:
+        if type(value) in _NEVER_OF_A_TOWER:
+            return value
         if isinstance(value, (tf.Tensor, tf.Operation)):
             return self._of_leaf(value)
         if isinstance(value, str):
@@ -305,9 +315,8 @@ class TowerCopy:
         for key, items in region.collections.items():
             for item in items:
                 graph.add_to_collection(key, self.of(item))
-        # TensorFlow finds names that are still free by these, in small letters.
-        lower, other_lower = Scope(region.scope.name.lower()), Scope(self._scope.name.lower())
-        used = {lower.renamed(n, other_lower): count for n, count in region.names.items() if lower.is_in(n)}
+        other_scope = Scope(self._scope.name.lower())
+        used = {region.lower_scope.renamed(name, other_scope): count for name, count in region.names_inside.items()}
         names_in_use(graph).update(used)
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,11 +61,18 @@ class Region:
     by_name: dict[str, tf.Operation] = field(init=False)
     positions: dict[str, int] = field(init=False)
     scope: Scope = field(init=False)
+    lower_scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
         self.by_name = {op.name: op for op in self.ops}
         self.positions = {op.name: position for position, op in enumerate(self.ops)}
         self.scope = Scope(self.tower.name)
+        self.lower_scope = Scope(self.tower.name.lower())
+
+    @cached_property
+    def names_inside(self) -> dict[str, int]:
+        """The names of the tower that were asked for, by which TensorFlow finds free ones: in small letters."""
+        return {name: count for name, count in self.names.items() if self.lower_scope.is_in(name)}
 
     def __contains__(self, element: tf.Operation | tf.Tensor) -> bool:
         op = element.op if isinstance(element, tf.Tensor) else element

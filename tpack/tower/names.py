@@ -62,6 +62,8 @@ class Scope:
         begin = rf"(?:(?<![^/@])|(?<=/update_)){re.escape(name)}"
         self._part = re.compile(rf"{begin}(?=/|$)")
         self._with_slash = re.compile(f"{begin}/")
+        # What is around the scope in each name that was asked for: a name is renamed for each of many towers.
+        self._around: dict[str, list[str]] = {}
 
     def is_in(self, text: str) -> bool:
         """Tell whether the scope is part of a name."""
@@ -73,7 +75,10 @@ class Scope:
             return text
         if not other.name:
             return self._with_slash.sub("", text)
-        return self._part.sub(other.name.replace("\\", r"\\"), text)
+        around = self._around.get(text)
+        if around is None:
+            around = self._around[text] = self._part.split(text)
+        return other.name.join(around)
 
 
 def value_if_variable(tensor: tf.Tensor) -> tf.Tensor:
