@@ -1,5 +1,7 @@
 """What TensorFlow logs from C++ is left out, and nothing else."""
 
+import os
+import pty
 import subprocess
 import sys
 
@@ -31,3 +33,24 @@ I0000 00:00:1.2 3 after
 def test_lines_of_tensorflow_are_left_out():
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr == WANTED
+
+
+def test_last_words_are_not_lost():
+    program = PROGRAM.rpartition("os.write")[0] + "    os.abort()"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode < 0
+    assert done.stderr.startswith(WANTED.rpartition("\nI0000")[0])
+
+
+def test_on_a_terminal_python_draws_by_itself():
+    program = (
+        "import os, sys; from tpack.cli.main import without_lines_of_tensorflow\n"
+        "with without_lines_of_tensorflow():\n"
+        "    print('terminal:', sys.stderr.isatty(), os.isatty(2), end='', file=sys.stderr)\n"
+        "print(' after', sys.stderr.isatty(), os.isatty(2), file=sys.stderr)\n"
+    )
+    ours, theirs = pty.openpty()
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, stderr=theirs, check=True)
+    assert os.read(ours, 1000).split() == [b"terminal:", b"True", b"False", b"after", b"True", b"True"]
+    os.close(ours)
+    os.close(theirs)

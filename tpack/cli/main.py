@@ -6,11 +6,10 @@ The module of a command is imported when the command is named, so that none wait
 import argparse
 import importlib
 import os
-import re
+import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, cast
 
 from tpack.errors import ConfigError, TpackError, WrongTypeError
@@ -37,11 +36,20 @@ EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 2
 
 _STANDARD_ERROR = 2
-# A level, then a date: as absl and the log of TensorFlow begin a line; and the lines that belong to such ones.
-_TOLD_BY_TENSORFLOW = re.compile(
+# Reads what comes and hands on all lines but those that TensorFlow logs, which begin with a level and a date, as absl
+# and TensorFlow's own log begin a line, or belong to such a line. A line is handed on as soon as it has ended.
+_FILTER = r"""
+import re, sys
+own = re.compile(
     rb"[IWE]\d{4} \d\d:|[IWE]0000 00:00:|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] "
     rb"|WARNING: All log messages before absl::InitializeLog|To enable the following instructions:"
 )
+for line in sys.stdin.buffer:
+    if not own.match(line):
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
+"""
+_LAST_WORDS_SECS = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,26 +126,29 @@ class _CommandParser(argparse.ArgumentParser):
 def without_lines_of_tensorflow() -> Iterator[None]:
     """Leave out of this process's and its children's standard error the lines that TensorFlow's C++ code logs.
 
-    Fatal ones stay. What fails comes as an exception, and is told by who calls.
+    Fatal ones stay, also where they are this process's last words: another process hands lines on. What fails comes as
+    an exception, and is told by who calls. On a terminal Python writes by itself, so that bars are drawn.
     """
-    original = os.dup(_STANDARD_ERROR)
+    original, before = os.dup(_STANDARD_ERROR), sys.stderr
+    before.flush()
+    on_terminal = os.fdopen(os.dup(original), "w", buffering=1, errors="backslashreplace") if before.isatty() else None
+    # In a session of its own, it does not end by the Ctrl-C that ends this process.
+    command = [sys.executable, "-I", "-S", "-c", _FILTER]
     reading, writing = os.pipe()
+    passing_on = subprocess.Popen(command, stdin=reading, stderr=original, start_new_session=True)
     os.dup2(writing, _STANDARD_ERROR)
+    os.close(reading)
     os.close(writing)
-    thread = threading.Thread(target=_pass_on, args=(reading, original), name="tpack-quiet", daemon=True)
-    thread.start()
+    sys.stderr = on_terminal or before
     try:
         yield
     finally:
+        sys.stderr.flush()
+        sys.stderr = before
         os.dup2(original, _STANDARD_ERROR)
+        os.close(original)
+        if on_terminal is not None:
+            on_terminal.close()
         # A child that is left may keep its end open for ever.
-        thread.join(1.0)
-        if not thread.is_alive():
-            os.close(original)
-
-
-def _pass_on(reading: int, original: int) -> None:
-    with open(reading, "rb") as lines:
-        for line in lines:
-            if not _TOLD_BY_TENSORFLOW.match(line):
-                os.write(original, line)
+        with suppress(subprocess.TimeoutExpired):
+            passing_on.wait(_LAST_WORDS_SECS)

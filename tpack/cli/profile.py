@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--go-on", action="store_true", help="train on when the steps are traced")
     parser.add_argument("script", metavar="SCRIPT", help="what to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, loads_tensorflow=True)
 
 
 def run(options: argparse.Namespace) -> int:

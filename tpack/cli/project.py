@@ -112,7 +112,7 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--towers", type=int, default=1, help="how many (default: %(default)s)")
     parser.add_argument("--logdir", help="default: train_log/NAME_OF_THE_FILE; one that exists is moved aside")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the log directory")
-    parser.set_defaults(run=run_train)
+    parser.set_defaults(run=run_train, loads_tensorflow=True)
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
