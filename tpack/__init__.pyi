@@ -107,6 +107,7 @@ from tpack.dataflow import DataFromList as DataFromList
 from tpack.dataflow import DataFromQueue as DataFromQueue
 from tpack.dataflow import FakeData as FakeData
 from tpack.dataflow import FixedSizeData as FixedSizeData
+from tpack.dataflow import FlatMapData as FlatMapData
 from tpack.dataflow import HDF5Data as HDF5Data
 from tpack.dataflow import HDF5Serializer as HDF5Serializer
 from tpack.dataflow import ImageFromFile as ImageFromFile
@@ -142,6 +143,8 @@ from tpack.dataflow import SelectComponent as SelectComponent
 from tpack.dataflow import ShardData as ShardData
 from tpack.dataflow import StatelessError as StatelessError
 from tpack.dataflow import SVMLightData as SVMLightData
+from tpack.dataflow import TarData as TarData
+from tpack.dataflow import TarSerializer as TarSerializer
 from tpack.dataflow import TestDataSpeed as TestDataSpeed
 from tpack.dataflow import TFRecordData as TFRecordData
 from tpack.dataflow import TFRecordSerializer as TFRecordSerializer
@@ -435,6 +438,7 @@ __all__ = [
     "FeedfreePredictor",
     "FixedSizeData",
     "FixedUnPooling",
+    "FlatMapData",
     "FullyConnected",
     "GPUMemoryTracker",
     "GPUUtilizationTracker",
@@ -587,6 +591,8 @@ __all__ = [
     "TFRecordData",
     "TFRecordSerializer",
     "TFSummaryWriter",
+    "TarData",
+    "TarSerializer",
     "TensorBoardHParams",
     "TensorInput",
     "TensorPrinter",

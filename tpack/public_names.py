@@ -56,16 +56,16 @@ GROUPS: dict[str, dict[str, str]] = {
         "dataflow": (
             "AdaptedData CurveKeys DataFlow DataFlowTerminated DataFromArrays DataFromGenerator DataFromIterable "
             "DataFromList DataFromQueue FakeData HDF5Data ImageFromFile IndexedDataFlow LMDBData LMDBDataDecoder "
-            "ProxyDataFlow RNGDataFlow SVMLightData StatelessError TFRecordData UnknownLengthError as_dataflow dataset "
-            "make_curve_keys"
+            "ProxyDataFlow RNGDataFlow SVMLightData StatelessError TFRecordData TarData UnknownLengthError as_dataflow "
+            "dataset make_curve_keys"
         ),
     },
     "Data: changing, joining and batching data points": {
         "dataflow": (
             "AugmentImageComponent AugmentImageComponents AugmentImageCoordinates BatchData BatchDataByShape "
-            "CacheData ConcatData CutMix FixedSizeData JoinData LocallyShuffleData MapData MapDataComponent MixUp "
-            "PrintData RandomChooseData RandomMixData RepeatedData RepeatedDataPoint SelectComponent TestDataSpeed "
-            "imgaug"
+            "CacheData ConcatData CutMix FixedSizeData FlatMapData JoinData LocallyShuffleData MapData "
+            "MapDataComponent MixUp PrintData RandomChooseData RandomMixData RepeatedData RepeatedDataPoint "
+            "SelectComponent TestDataSpeed imgaug"
         ),
     },
     "Data: threads, processes, other machines and files": {
@@ -73,7 +73,7 @@ GROUPS: dict[str, dict[str, str]] = {
             "HDF5Serializer LMDBSerializer MultiProcessMapAndBatchData MultiProcessMapAndBatchDataZMQ "
             "MultiProcessMapData MultiProcessMapDataZMQ MultiProcessRunner MultiProcessRunnerZMQ MultiThreadMapData "
             "MultiThreadRunner NumpySerializer RemoteDataZMQ RemoteOptions RemoteStats ShardData TFRecordSerializer "
-            "send_dataflow_zmq shard_files start_workers_by"
+            "TarSerializer send_dataflow_zmq shard_files start_workers_by"
         ),
     },
     "From data to the graph": {

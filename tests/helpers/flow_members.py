@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.helpers.flows import COUNT, generate, picture, same, widen
+from tests.helpers.flows import COUNT, generate, picture, same, twice, widen
 from tests.helpers.foreign import Loader
 from tests.helpers.stored_flows import FLOWS as STORED
+from tests.helpers.stored_flows import UNSIZED_FLOWS as UNSIZED
 from tpack.dataflow.adapters import AdaptedData
 from tpack.dataflow.arrays import DataFromArrays
 from tpack.dataflow.base import DataFlow, ProxyDataFlow
@@ -16,7 +17,7 @@ from tpack.dataflow.cache import CacheData
 from tpack.dataflow.combine import ConcatData, JoinData, RandomChooseData, RandomMixData
 from tpack.dataflow.inspect import PrintData, TestDataSpeed
 from tpack.dataflow.local_shuffle import LocallyShuffleData
-from tpack.dataflow.mapping import MapData, MapDataComponent, SelectComponent
+from tpack.dataflow.mapping import FlatMapData, MapData, MapDataComponent, SelectComponent
 from tpack.dataflow.mixing import CutMix, MixUp
 from tpack.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
 from tpack.dataflow.shard import ShardData
@@ -57,6 +58,7 @@ SOURCES = {
     "adapted list": Member(lambda: AdaptedData(POINTS), COUNT),
     "adapted loader": Member(lambda: AdaptedData(Loader()), COUNT),
     **{name: Member(make, COUNT) for name, make in STORED.items()},
+    **{name: Member(make, COUNT, has_len=False) for name, make in UNSIZED.items()},
 }
 WRAPPERS = {
     "proxy": Member(ProxyDataFlow, COUNT),
@@ -64,6 +66,7 @@ WRAPPERS = {
     "batch with remainder": Member(lambda ds: BatchData(ds, 3, remainder=True), 3),
     "batch of lists": Member(lambda ds: BatchData(ds, 3, use_list=True), 2),
     "map": Member(lambda ds: MapData(ds, same), COUNT),
+    "flat map": Member(lambda ds: FlatMapData(ds, twice), 2 * COUNT, has_len=False),
     "map component": Member(lambda ds: MapDataComponent(ds, str, 0), COUNT),
     "repeat": Member(lambda ds: RepeatedData(ds, 2), 2 * COUNT),
     "shorter": Member(lambda ds: FixedSizeData(ds, 5), 5),
@@ -110,6 +113,11 @@ CHAINS = {
     ),
     "joined concats": Member(
         lambda: JoinData([short(), ConcatData([DataFromList(POINTS[:2]), DataFromList(POINTS)])]), 4
+    ),
+    "batches of what files hold": Member(
+        lambda: BatchData(FlatMapData(ShardData(DataFromList(POINTS), 0, 2), twice), 3, remainder=True),
+        -(-2 * -(-COUNT // 2) // 3),
+        has_len=False,
     ),
     "batches of a share": Member(
         lambda: BatchData(ShardData(DataFromList(POINTS), 0, 2), 3, remainder=True), -(-COUNT // 6)

@@ -61,6 +61,11 @@ def same(value):
     return value
 
 
+def twice(point):
+    """Return two data points for one."""
+    return [point, [*point]]
+
+
 def picture(point):
     """Make an image and a class number, from 0 to 6, of the first component."""
     return [np.full((4, 6, 3), point[0], np.float32), int(point[0]) % 7]

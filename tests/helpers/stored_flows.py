@@ -13,6 +13,7 @@ from tpack.dataflow.storage.hdf5 import HDF5Serializer
 from tpack.dataflow.storage.lmdb import LMDBData, LMDBSerializer
 from tpack.dataflow.storage.npz import NumpySerializer
 from tpack.dataflow.storage.svmlight import SVMLightData
+from tpack.dataflow.storage.tar import TarData, TarSerializer
 from tpack.dataflow.storage.tfrecord import TFRecordData, TFRecordSerializer
 
 POINTS = [[np.full(3, k, "f4"), k] for k in range(COUNT)]
@@ -32,6 +33,9 @@ def directory():
     TFRecordSerializer.save(flow, os.path.join(folder.name, "points.tfrecord"))
     NumpySerializer.save(flow, os.path.join(folder.name, "points.npz"))
     HDF5Serializer.save(flow, os.path.join(folder.name, "points.h5"), ["x", "y"])
+    TFRecordSerializer.save(flow, os.path.join(folder.name, "points-{0..2}.tfrecord"))
+    named = [{"x.npy": x, "cls": y} for x, y in POINTS]
+    TarSerializer.save(DataFromList(named, shuffle=False), os.path.join(folder.name, "points-{0..2}.tar"))
     with open(os.path.join(folder.name, "points.svm"), "w") as file:
         file.writelines(f"{k} 1:{k} 3:1\n" for k in range(COUNT))
     return folder
@@ -51,8 +55,15 @@ FLOWS = {
     "records": lambda: MapData(TFRecordData(path_of("points.tfrecord")), in_list),
     "points of records": lambda: TFRecordSerializer.load(path_of("points.tfrecord")),
     "shuffled points of records": lambda: TFRecordSerializer.load(path_of("points.tfrecord"), shuffle=True),
+    "points of shards": lambda: TFRecordSerializer.load(path_of("points-{0..2}.tfrecord"), num_thread=2),
+    "shuffled points of shards": lambda: TFRecordSerializer.load(path_of("points-?.tfrecord"), shuffle=True),
     "npz": lambda: NumpySerializer.load(path_of("points.npz")),
     "hdf5": lambda: HDF5Serializer.load(path_of("points.h5"), ["x", "y"], shuffle=False),
     "shuffled hdf5": lambda: HDF5Serializer.load(path_of("points.h5"), ["x", "y"]),
     "svmlight": lambda: SVMLightData(path_of("points.svm")),
+}
+# The same, of those that do not know their length.
+UNSIZED_FLOWS = {
+    "tar files": lambda: TarData(path_of("points-{0..2}.tar"), ("x.npy", "cls")),
+    "shuffled tar files": lambda: TarData(path_of("points-?.tar"), ("x.npy", "cls"), shuffle=True),
 }

@@ -45,6 +45,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "local_shuffle": ("LocallyShuffleData",),
         "mapping": (
+            "FlatMapData",
             "MapData",
             "MapDataComponent",
             "SelectComponent",
@@ -107,6 +108,10 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "storage.npz": ("NumpySerializer",),
         "storage.svmlight": ("SVMLightData",),
+        "storage.tar": (
+            "TarData",
+            "TarSerializer",
+        ),
         "storage.tfrecord": (
             "TFRecordData",
             "TFRecordSerializer",

@@ -24,6 +24,7 @@ from tpack.dataflow.images import ImageFromFile as ImageFromFile
 from tpack.dataflow.inspect import PrintData as PrintData
 from tpack.dataflow.inspect import TestDataSpeed as TestDataSpeed
 from tpack.dataflow.local_shuffle import LocallyShuffleData as LocallyShuffleData
+from tpack.dataflow.mapping import FlatMapData as FlatMapData
 from tpack.dataflow.mapping import MapData as MapData
 from tpack.dataflow.mapping import MapDataComponent as MapDataComponent
 from tpack.dataflow.mapping import SelectComponent as SelectComponent
@@ -63,5 +64,7 @@ from tpack.dataflow.storage.lmdb import LMDBDataDecoder as LMDBDataDecoder
 from tpack.dataflow.storage.lmdb import LMDBSerializer as LMDBSerializer
 from tpack.dataflow.storage.npz import NumpySerializer as NumpySerializer
 from tpack.dataflow.storage.svmlight import SVMLightData as SVMLightData
+from tpack.dataflow.storage.tar import TarData as TarData
+from tpack.dataflow.storage.tar import TarSerializer as TarSerializer
 from tpack.dataflow.storage.tfrecord import TFRecordData as TFRecordData
 from tpack.dataflow.storage.tfrecord import TFRecordSerializer as TFRecordSerializer

@@ -1,12 +1,15 @@
 """Data points changed or dropped by a function, or reduced to some of their components."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, ProxyDataFlow
-from tpack.errors import ConfigError, DataPointError
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, UnknownLengthError
+from tpack.dataflow.state import Passes, StateReader, close_iterator, freeze_points, make_state, skip
+from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import shown
 
 
 @check_arguments
@@ -33,6 +36,102 @@ class MapData(ProxyDataFlow):
             mapped = self.func(point)
             if mapped is not None:
                 yield mapped
+
+
+@check_arguments
+class FlatMapData(ProxyDataFlow):
+    """Yield each of what a function makes of a data point, such as the points in a file of its name.
+
+    The length is not known. Its position includes the point that is being gone through, of which what was yielded is
+    made and dropped when a pass goes on.
+
+    Args:
+        ds: the flow.
+        func: gets a data point and returns an iterable of data points, the same for the same point.
+
+    Raises:
+        ConfigError: ``func`` cannot be called.
+
+    Example:
+        ``FlatMapData(shard_files(files), lambda point: TFRecordData(point[0]))``
+    """
+
+    def __init__(self, ds: DataFlow, func: Callable[[Any], Iterable[Any]]) -> None:
+        super().__init__(ds)
+        self.func = func
+        # How many points were yielded of the newest point, and that point in a list that is empty before the first.
+        self._passes: Passes[tuple[int, list[Any]]] = Passes((0, []))
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin a pass.
+
+        Raises:
+            InputError: The function returned something else; or a pass goes on, and there are too few points.
+        """
+        one = self._passes.begin()
+        taken, begun = one.value
+        for point in chain(begun, self.ds):
+            one.value = taken, [point]
+            points = self._points_of(point)
+            try:
+                skip(self, points, taken)
+                for each in points:
+                    taken += 1
+                    one.value = taken, [point]
+                    yield each
+            finally:
+                close_iterator(points)
+            taken = 0
+            one.value = 0, []
+        self._passes.end(one)
+
+    def _points_of(self, point: Any) -> Iterator[Any]:
+        made = self.func(point)
+        if not isinstance(made, Iterable):
+            raise InputError(
+                f"FlatMapData got a function that returned {shown(made)}: wanted an iterable of data points"
+            )
+        return iter(made)
+
+    def __len__(self) -> int:
+        """Refuse: how many points there are is known when they have come.
+
+        Raises:
+            UnknownLengthError: Always.
+        """
+        raise UnknownLengthError("FlatMapData does not know its length")
+
+    def reset_state(self) -> None:
+        """Reset the wrapped flow and forget the position."""
+        super().reset_state()
+        self._passes.reset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of the wrapped flow, the point that is gone through and how many were yielded of it.
+
+        Raises:
+            StatelessError: The point cannot be serialized, or the wrapped flow cannot tell its position.
+        """
+        taken, begun = self._passes.value
+        return make_state(self, ds=self.ds.state_dict(), points=freeze_points(self, begun), taken=taken)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position.
+
+        Raises:
+            InputError: The state is of another kind of flow; nothing was changed.
+        """
+        saved = StateReader(self, state, "ds", "points", "taken")
+        taken, points = saved.count("taken"), saved.points("points")
+        if len(points) > 1:
+            raise InputError(f"the state of a FlatMapData holds {len(points)} data points: wanted one at most")
+        self.ds.load_state_dict(saved["ds"])
+        self._passes.go_to((taken, points))
+
+    def end_pass(self) -> None:
+        """Give up the rest of the newest pass."""
+        self._passes.reset()
+        self.ds.end_pass()
 
 
 @check_arguments

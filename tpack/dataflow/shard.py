@@ -277,7 +277,7 @@ def _check_length(length: int | None, size: int, remainder: str) -> None:
 def _readers(ds: DataFlow) -> Iterator[Reader]:
     """Begin a pass, and yield of each point a function that returns it; one that is not called may never be read."""
     # Who reads its points in a way of its own knows best how: files that are read in order, for example.
-    if isinstance(ds, IndexedDataFlow) and (type(ds)._points, type(ds).__iter__) == _PLAIN:
+    if isinstance(ds, IndexedDataFlow) and (ds._is_read_at_will or (type(ds)._points, type(ds).__iter__) == _PLAIN):
         yield from ds.unread()
         return
     for point in ds:

@@ -33,6 +33,9 @@ class IndexedDataFlow(RNGDataFlow):
         shuffle: whether each pass has a new order.
     """
 
+    # Of a subclass with a way of its own to read a pass: whether a point that is read alone costs about as much.
+    _is_read_at_will = False
+
     def __init__(self, shuffle: bool) -> None:
         self.shuffle = shuffle
         self._passes: Passes[int] = Passes(0)

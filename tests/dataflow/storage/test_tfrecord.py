@@ -111,5 +111,5 @@ def test_length_that_is_forged_with_its_checksum_is_not_believed(tmp_path):
 
 
 def test_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match="none.tfrecord cannot be read: .*No such file"):
+    with pytest.raises(InputError, match="TFRecordData got path=.*: there is no file .*none.tfrecord"):
         TFRecordData(tmp_path / "none.tfrecord")

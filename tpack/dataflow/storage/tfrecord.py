@@ -1,4 +1,4 @@
-"""Data points kept in a TFRecord file, which is written and read without TensorFlow.
+"""Data points kept in TFRecord files, which are written and read without TensorFlow.
 
 A record is its length in 8 bytes, a checksum of these, the data, and a checksum of the data; numbers have their lowest
 byte first, and checksums are masked (see ``_masked_crc32c``). Nothing in a file says how many records it has.
@@ -11,20 +11,28 @@ operation; in the end neighbouring lanes are combined, half of them at a time.
 """
 
 import functools
+import io
 import os
 import struct
-from collections.abc import Iterator
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from typing import IO, Any
 
 import numpy as np
 
-from tpack.dataflow.base import DataFlow
+from tpack.dataflow.base import DataFlow, close_flow
+from tpack.dataflow.mapping import MapData
+from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.dataflow.storage import tensorpack_format
+from tpack.dataflow.storage.shards import Paths, names_in_range, shard_names, written_shards
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_local_path
+from tpack.utils.checks import check_count
 from tpack.utils.fs import atomic_write
 from tpack.utils.progress import get_tqdm
 
@@ -38,39 +46,66 @@ _WORD_SIZE_BYTES = 4
 # Below this size a loop over bytes is faster.
 _SMALL_SIZE_BYTES = 512
 _MASK_DELTA = 0xA282EAD8
+_INDEX = ".index"
+# How many files a thread keeps open, and how many records for each thread are read before they are asked for.
+_MOST_OPEN = 64
+_NUM_AHEAD = 4
 
 
 @check_arguments
 class TFRecordData(IndexedDataFlow):
-    """Yield the records of a TFRecord file as bytes, with their checksums checked.
+    """Yield the records of TFRecord files as bytes, with their checksums checked.
 
-    The places of the records are found when the flow is made, by reading the header of each.
+    The places of the records are found when the flow is made: in the index beside a file, ``<file>.index``, if there is
+    one, else by reading the header of each. So a shuffle is one of all records, and a worker's `ShardData` reads only
+    its own. Workers read files of their own by ``FlatMapData(shard_files(files), lambda name: TFRecordData(name[0]))``.
 
     Args:
-        path: the file, not compressed.
+        path: the file, not compressed; a name with a range of numbers, such as ``train-{0000..0009}.tfrecord``; a
+            pattern with ``*``; or several of them in a list.
         shuffle: whether each pass has a new order.
+        num_thread: how many threads read; with more than one they read ahead. The order is the same. Below a
+            `ShardData`, which asks for single records, there is one.
 
     Raises:
-        InputError: The file is missing, was cut off, or a header in it is damaged.
+        ConfigError: Nothing fits a pattern, or a number is less than 1.
+        InputError: A file is missing, was cut off, or a header in it is damaged; or an index does not fit its file.
     """
 
-    def __init__(self, path: str | os.PathLike[str], shuffle: bool = False) -> None:
+    _is_read_at_will = True
+
+    def __init__(self, path: Paths, shuffle: bool = False, *, num_thread: int = 1) -> None:
         super().__init__(shuffle)
-        self.path = check_local_path(self, "path", path)
-        self._offsets = _find_records(self.path)
+        self.paths = shard_names(self, path)
+        self.num_thread = check_count(self, "num_thread", num_thread)
+        places = [_find_records(name) for name in self.paths]
+        self._offsets = np.concatenate(places)
+        # The number of the first record after each file.
+        self._ends = np.cumsum([len(offsets) for offsets in places])
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     def _points(self, start: int) -> Iterator[Any]:
-        # Each pass opens the file for itself, so that passes do not disturb one another.
-        with open(self.path, "rb") as file:
-            for index in self._draw_order()[start:].tolist():
-                yield self._decode(_read_record(file, int(self._offsets[index]), index), index)
+        # Each pass opens the files for itself, so that passes do not disturb one another.
+        order = self._draw_order()[start:].tolist()
+        with closing(_OpenFiles()) as files:
+            read = functools.partial(self._read_from, files)
+            yield from map(read, order) if self.num_thread == 1 else _read_ahead(read, order, self.num_thread)
 
     def _read(self, index: int) -> object:
-        with open(self.path, "rb") as file:
-            return self._decode(_read_record(file, int(self._offsets[index]), index), index)
+        with closing(_OpenFiles()) as files:
+            return self._read_from(files, index)
+
+    def _read_from(self, files: "_OpenFiles", index: int) -> object:
+        number, path, offset = self._place(index)
+        return self._decode(_read_record(files.get(path), offset, number), index)
+
+    def _place(self, index: int) -> tuple[int, str, int]:
+        """Return the number of a record in its file, the file, and where in it the record begins."""
+        file = int(np.searchsorted(self._ends, index, side="right"))
+        first = int(self._ends[file - 1]) if file else 0
+        return index - first, self.paths[file], int(self._offsets[index])
 
     def _decode(self, data: bytes, index: int) -> object:
         """Return the data point in a record; here the record itself."""
@@ -78,62 +113,134 @@ class TFRecordData(IndexedDataFlow):
 
 
 class TFRecordSerializer:
-    """Write a flow to a TFRecord file, and read such a file as a flow.
+    """Write a flow to TFRecord files, and read such files as a flow.
 
     Each record holds one data point, as ``tpack.utils.serialize`` makes it, and not a ``tf.train.Example``. Files that
     tensorpack wrote can be read too, though not those with arrays of Python objects.
     """
 
     @staticmethod
-    def save(df: DataFlow, path: str | os.PathLike[str]) -> None:
+    def save(df: DataFlow, path: str | os.PathLike[str], *, num_proc: int | None = None) -> None:
         """Write one pass over a flow; ``reset_state`` is called first.
 
-        The file takes its place when it is whole.
+        Files take their places when all are whole.
 
         Args:
             df: the flow.
-            path: the file.
+            path: the file; or a name with a range of numbers, such as ``train-{0000..0009}.tfrecord``, for several, to
+                which points are dealt out in turn, each with an index beside it.
+            num_proc: how many processes make records of points, with their checksums; None does it in this one.
 
         Raises:
+            ConfigError: The path or the number cannot be.
             DataPointError: A data point cannot be serialized.
         """
-        df.reset_state()
-        count = 0
-        with atomic_write(path, "wb") as file:
-            for point in get_tqdm(df):
-                _write_record(file, serialize.dumps(point))
-                count += 1
-        logger.info("Wrote %d data points to %s", count, os.fspath(path))
+        records: DataFlow = MapData(df, _as_record)
+        if num_proc is not None:
+            records = MultiProcessMapData(df, num_proc, _as_record, strict=True)
+        names = names_in_range(TFRecordSerializer, os.fspath(path))
+        # What was the index of other files is none of these.
+        for name in names:
+            with suppress(FileNotFoundError):
+                os.remove(name + _INDEX)
+        records.reset_state()
+        try:
+            lines = _write_records(records, path)
+        finally:
+            close_flow(records)
+        for name, written in zip(names, lines, strict=True) if len(names) > 1 else ():
+            with atomic_write(name + _INDEX) as index:
+                index.writelines(f"{offset} {size}\n" for offset, size in written)
+        logger.info("Wrote %d data points to %s", sum(map(len, lines)), os.fspath(path))
 
     @staticmethod
-    def load(path: str | os.PathLike[str], size: int | None = None, shuffle: bool = False) -> DataFlow:
-        """Return a flow of the data points in a file.
+    def load(path: Paths, size: int | None = None, shuffle: bool = False, *, num_thread: int = 1) -> DataFlow:
+        """Return a flow of the data points in files.
 
         Args:
-            path: the file.
-            size: how many data points it has, if that is to be checked. (In tensorpack it must be given.)
+            path: a file or several, as `TFRecordData` takes them.
+            size: how many data points there are, if that is to be checked. (In tensorpack it must be given.)
             shuffle: whether each pass has a new order. (In tensorpack there is no choice.)
+            num_thread: how many threads read.
 
         Raises:
-            InputError: The file is missing, was cut off, is damaged or holds another number of data points. Iterating
-                raises it for a damaged data point, with its place.
+            ConfigError: Nothing fits a pattern, or a number is less than 1.
+            InputError: A file is missing, was cut off or is damaged, or there is another number of data points.
+                Iterating raises it for a damaged data point, with its place.
         """
-        flow = _TFRecordPoints(path, shuffle)
+        flow = _TFRecordPoints(path, shuffle, num_thread=num_thread)
         if size is not None and size != len(flow):
-            raise InputError(f"the TFRecord file {flow.path} has {len(flow)} records: wanted {size}")
+            raise InputError(f"the TFRecord file {', '.join(flow.paths)} has {len(flow)} records: wanted {size}")
         return flow
 
 
 class _TFRecordPoints(TFRecordData):
-    """Yield the data points in the records of a TFRecord file."""
+    """Yield the data points in the records of TFRecord files."""
 
     def _decode(self, data: bytes, index: int) -> object:
         try:
             point = serialize.loads(data)
             return tensorpack_format.loads(data) if tensorpack_format.holds_arrays(point) else point
         except InputError as error:
-            where = _where(self.path, self._offsets[index], index)
-            raise InputError(f"{where} is no data point: {error}") from error
+            number, path, offset = self._place(index)
+            raise InputError(f"{_where(path, offset, number)} is no data point: {error}") from error
+
+
+class _OpenFiles:
+    """Files that are read, opened when they are first wanted; each thread has its own."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+        self._all: list[IO[bytes]] = []
+
+    def get(self, path: str) -> IO[bytes]:
+        """Return an open file."""
+        files: dict[str, IO[bytes]] = self._own.__dict__.setdefault("files", {})
+        if path not in files:
+            if len(files) >= _MOST_OPEN:
+                files.pop(next(iter(files))).close()
+            files[path] = open(path, "rb")  # noqa: SIM115 (closed with the others, or to make room)
+            self._all.append(files[path])
+        return files[path]
+
+    def close(self) -> None:
+        """Close the files of all threads."""
+        for file in self._all:
+            file.close()
+
+
+def _read_ahead(read: Callable[[int], object], indices: Sequence[int], num_thread: int) -> Iterator[object]:
+    """Yield what is read of records in their order, by several threads."""
+    waiting: deque[Future[object]] = deque()
+    with ThreadPoolExecutor(num_thread, "tfrecord") as pool:
+        try:
+            for index in indices:
+                waiting.append(pool.submit(read, index))
+                if len(waiting) > _NUM_AHEAD * num_thread:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _as_record(point: object) -> list[np.ndarray]:
+    """Return a data point as a record; as an array, which goes between processes without being copied."""
+    file = io.BytesIO()
+    _write_record(file, serialize.dumps(point))
+    return [np.frombuffer(file.getbuffer(), np.uint8)]
+
+
+def _write_records(records: DataFlow, path: str | os.PathLike[str]) -> list[list[tuple[int, int]]]:
+    """Write records to files in turn; return of each file where records begin and how large they are."""
+    with written_shards(TFRecordSerializer, path) as files:
+        lines: list[list[tuple[int, int]]] = [[] for _ in files]
+        for number, (record,) in enumerate(get_tqdm(records)):
+            turn = number % len(files)
+            lines[turn].append((files[turn].tell(), len(record)))
+            files[turn].write(record.data)
+    return lines
 
 
 def _write_record(file: IO[bytes], data: bytes) -> None:
@@ -170,16 +277,35 @@ def _read_record(file: IO[bytes], offset: int, index: int) -> bytes:
 
 def _find_records(path: str) -> np.ndarray:
     """Return where each record of a file begins."""
-    offsets = []
     try:
         with open(path, "rb") as file:
             size, offset = os.fstat(file.fileno()).st_size, 0
+            if os.path.isfile(path + _INDEX):
+                return _read_index(path, size)
+            offsets = []
             while offset < size:
                 offsets.append(offset)
                 offset += _HEADER.size + _read_length(file, offset, len(offsets) - 1, size) + _CHECKSUM.size
     except OSError as error:
         raise InputError(f"the TFRecord file {path} cannot be read: {error}") from error
     return np.array(offsets, np.int64)
+
+
+def _read_index(path: str, size_bytes: int) -> np.ndarray:
+    """Return where records begin, as the index of a file says: a line for each, of its offset and its size."""
+    try:
+        with open(path + _INDEX, encoding="ascii") as file:
+            numbers = np.array(file.read().split(), np.int64)
+        offsets, sizes = numbers.reshape(-1, 2).T
+        fits = np.array_equal(np.append(offsets, size_bytes), np.append(0, offsets + sizes)) and (sizes > 0).all()
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InputError(
+            f"the index {path + _INDEX} does not fit its file of {size_bytes} bytes, which may have been cut off: "
+            "write both again, or remove the index if the file is whole"
+        )
+    return offsets
 
 
 def _read_length(file: IO[bytes], offset: int, index: int, file_size: int) -> int:

@@ -1,0 +1,281 @@
+"""Data points in tar files, as WebDataset has them: the files of a point follow each other and have one name.
+
+``0001.jpg`` and ``0001.cls`` are the components ``jpg`` and ``cls`` of the point ``0001``: up to the first dot of the
+last part of the path goes the name of the point. What is in a file is told by what follows the last dot. Nothing is
+unpacked to the disk, and nothing that would run code when it is loaded is decoded.
+
+Source:
+    The format of WebDataset, https://github.com/webdataset/webdataset.
+"""
+
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import IO, Any
+
+import numpy as np
+
+from tpack.dataflow.base import DataFlow, ProxyDataFlow
+from tpack.dataflow.mapping import FlatMapData
+from tpack.dataflow.opencv import opencv
+from tpack.dataflow.sources import DataFromList
+from tpack.dataflow.storage.shards import Paths, shard_names, written_shards
+from tpack.errors import ConfigError, DataPointError, InputError
+from tpack.utils import logger
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import shown
+from tpack.utils.progress import get_tqdm
+
+KEY = "__key__"
+_IMAGES = ("jpg", "jpeg", "png", "bmp", "ppm", "webp")
+_BLOCK = 512
+
+
+@check_arguments
+class TarData(ProxyDataFlow):
+    """Yield the data points in tar files, whose files follow each other and are named alike, as WebDataset's.
+
+    Images (``jpg``, ``png`` and so on) become arrays of uint8 in OpenCV's order of colours, ``cls`` a number, ``txt`` a
+    text, ``json`` what it holds, ``npy`` an array; what ends otherwise stays bytes. Each worker of several reads files
+    of its own, if ``path`` is the flow of these. Points come in the order that they have in the files:
+    `LocallyShuffleData` mixes them.
+
+    Args:
+        path: a file; a name with a range of numbers, such as ``train-{0000..0009}.tar``; a pattern with ``*``; several
+            of them in a list; or a flow of names, as ``shard_files(files)`` is.
+        components: which files of a point are its components, by what follows the first dot, such as
+            ``("jpg;jpeg;png", "cls")``, the first that is there of each: then points are lists. Unless given, they are
+            dicts of all files, with the name of the point as ``__key__``.
+        shuffle: whether the files come in a new order on each pass; not for a flow of names, which has its own.
+        decoders: what makes a component of bytes, by what follows the last dot; besides those above, or in their place.
+
+    Raises:
+        ConfigError: The path cannot be.
+        InputError: There is no such file. Iterating raises it for a file that was cut off or is damaged, and for a
+            component that cannot be decoded.
+        DataPointError: Iterating finds a point without one of the components.
+
+    Example:
+        ``BatchData(TarData("train-{0000..0009}.tar", ("jpg", "cls"), shuffle=True), 32)``
+    """
+
+    def __init__(
+        self,
+        path: Paths | DataFlow,
+        components: Sequence[str] | None = None,
+        *,
+        shuffle: bool = False,
+        decoders: Mapping[str, Callable[[bytes], Any]] | None = None,
+    ) -> None:
+        if isinstance(path, DataFlow) and shuffle:
+            raise ConfigError("TarData got shuffle=True and a flow of names: let that flow shuffle them")
+        if components is not None and (isinstance(components, str) or not components):
+            raise ConfigError(f"TarData got components={shown(components)}: wanted a list, such as ('jpg', 'cls')")
+        names = path if isinstance(path, DataFlow) else DataFromList(_as_points(shard_names(self, path)), shuffle)
+        chosen = None if components is None else [name.split(";") for name in components]
+        super().__init__(FlatMapData(names, partial(_read_points, components=chosen, decoders=dict(decoders or {}))))
+
+
+class TarSerializer:
+    """Write a flow to tar files, and read them as a flow."""
+
+    @staticmethod
+    def save(df: DataFlow, path: str | os.PathLike[str]) -> None:
+        """Write one pass over a flow; ``reset_state`` is called first. The files take their places when all are whole.
+
+        A point is a dict: arrays of uint8 become images where the name of the component ends so, and others ``npy``
+        only; numbers become ``cls``, texts ``txt``, any plain value ``json``; bytes are written as they are. The name
+        of the point is its ``__key__``, or its number.
+
+        Args:
+            df: the flow.
+            path: a file; or a name with a range of numbers, such as ``train-{0000..0009}.tar``, for several, to which
+                points are dealt out in turn.
+
+        Raises:
+            ConfigError: The path cannot be.
+            DataPointError: A point is no dict, or a component cannot be written under its name.
+        """
+        df.reset_state()
+        count = 0
+        with written_shards(TarSerializer, path) as files, ExitStack() as opened:
+            tars = [opened.enter_context(tarfile.open(fileobj=file, mode="w")) for file in files]
+            for count, point in enumerate(get_tqdm(df), 1):
+                _add_point(tars[(count - 1) % len(tars)], point, count - 1)
+        logger.info("Wrote %d data points to %s", count, os.fspath(path))
+
+    @staticmethod
+    def load(path: Paths, components: Sequence[str] | None = None, shuffle: bool = False) -> DataFlow:
+        """Return a flow of the points in files, as `TarData` does."""
+        return TarData(path, components, shuffle=shuffle)
+
+
+def _as_points(names: Sequence[str]) -> list[list[str]]:
+    return [[name] for name in names]
+
+
+def _read_points(
+    point: Any, components: Sequence[Sequence[str]] | None, decoders: Mapping[str, Callable[[bytes], Any]]
+) -> Iterator[Any]:
+    """Yield the data points of a file, whose name is the first component of a point."""
+    path = os.fspath(point[0] if isinstance(point, (list, tuple)) else point)
+    for key, files in _grouped(path):
+        found = {extension: _decoded(path, key, extension, data, decoders) for extension, data in files.items()}
+        yield {KEY: key, **found} if components is None else _chosen(path, key, found, components)
+
+
+def _chosen(path: str, key: str, found: Mapping[str, Any], components: Sequence[Sequence[str]]) -> list[Any]:
+    chosen = []
+    for names in components:
+        there = [name for name in names if name in found]
+        if not there:
+            raise DataPointError(
+                f"the data point {key!r} of {path} has no {' or '.join(names)}, only {', '.join(found)}"
+            )
+        chosen.append(found[there[0]])
+    return chosen
+
+
+def _grouped(path: str) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield the names of the points in a file, and what each has, undecoded, by extension."""
+    key, files = None, {}
+    for name, data in _members(path):
+        directory, _, base = name.rpartition("/")
+        stem, dot, extension = base.partition(".")
+        if not dot or stem.startswith("__"):
+            continue
+        found = f"{directory}/{stem}" if directory else stem
+        if found != key:
+            if files:
+                yield str(key), files
+            key, files = found, {}
+        if extension.lower() in files:
+            raise InputError(f"{path} has the file {name!r} twice")
+        files[extension.lower()] = data
+    if files:
+        yield str(key), files
+
+
+def _members(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and contents of what a tar file has."""
+    last = "its beginning"
+    try:
+        with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:*") as tar:
+            while (member := tar.next()) is not None:
+                # A tar file remembers all that it has had.
+                tar.members = []  # type: ignore[attr-defined]
+                if member.isfile():
+                    content = tar.extractfile(member)
+                    data = b"" if content is None else content.read()
+                    if len(data) < member.size:
+                        raise InputError(f"{path} was cut off in {member.name!r}")
+                    yield member.name, data
+                last = repr(member.name)
+            _check_end(path, tar, last)
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise InputError(f"the tar file {path} is damaged or was cut off after {last}: {error}") from error
+
+
+def _check_end(path: str, tar: tarfile.TarFile, last: str) -> None:
+    """Refuse what has no end mark: reading stops as well where a header is damaged, or where a file was cut off."""
+    tar.fileobj.seek(tar.offset)  # type: ignore[union-attr]
+    block = tar.fileobj.read(_BLOCK)  # type: ignore[union-attr]
+    if len(block) < _BLOCK or any(block):
+        how = "is damaged" if len(block) == _BLOCK else "was cut off"
+        raise InputError(f"the tar file {path} {how} after {last}: there is no mark of its end")
+
+
+def _decoded(path: str, key: str, extension: str, data: bytes, decoders: Mapping[str, Callable[[bytes], Any]]) -> Any:
+    last = extension.rpartition(".")[2]
+    decode = decoders.get(last, DECODERS.get(last))
+    if decode is None:
+        return data
+    try:
+        return decode(data)
+    except Exception as error:
+        raise InputError(f"{key}.{extension} in {path} cannot be decoded: {error}") from error
+
+
+def _image(data: bytes) -> np.ndarray:
+    cv = opencv()
+    image = cv.imdecode(np.frombuffer(data, np.uint8), cv.IMREAD_COLOR) if data else None
+    if image is None:
+        raise InputError(f"its {len(data)} bytes are no image")
+    return image
+
+
+def _array(data: bytes) -> np.ndarray:
+    return np.load(io.BytesIO(data), allow_pickle=False)
+
+
+DECODERS: dict[str, Callable[[bytes], Any]] = {
+    **dict.fromkeys(_IMAGES, _image),
+    "cls": int,
+    "json": json.loads,
+    "npy": _array,
+    "txt": partial(str, encoding="utf-8"),
+}
+"""What makes a component of bytes, by what follows the last dot of its name."""
+
+
+def _add_point(tar: tarfile.TarFile, point: Any, number: int) -> None:
+    """Write the files of a data point."""
+    if not isinstance(point, Mapping):
+        raise DataPointError(
+            f"data point {number} is a {type(point).__name__}: wanted a dict such as {{'jpg': image, 'cls': 3}}"
+        )
+    key = str(point.get(KEY, f"{number:09d}"))
+    if not key or "." in key.rpartition("/")[2]:
+        raise DataPointError(f"data point {number} has the {KEY} {key!r}: wanted a name without a dot")
+    for extension, value in point.items():
+        if extension == KEY:
+            continue
+        data = _encoded(extension, value, number)
+        member = tarfile.TarInfo(f"{key}.{extension}")
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+
+
+def _encoded(extension: str, value: Any, number: int) -> bytes:
+    """Return a component as bytes."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    last = str(extension).rpartition(".")[2]
+    try:
+        if last in _IMAGES and isinstance(value, np.ndarray) and value.dtype == np.uint8:
+            return _image_bytes(last, value)
+        if last == "npy":
+            return _npy(value)
+        if last == "cls":
+            return str(int(value)).encode()
+        if last == "txt" and isinstance(value, str):
+            return value.encode()
+        if last == "json":
+            return json.dumps(value).encode()
+    except (TypeError, ValueError) as error:
+        raise DataPointError(f"data point {number}: {shown(value)} is not written as {extension!r}: {error}") from error
+    raise DataPointError(
+        f"data point {number}: {shown(value)} is not written as {extension!r}: wanted bytes, or a name that ends in "
+        f"cls, txt, json, npy or, for an array of uint8, {', '.join(_IMAGES)}"
+    )
+
+
+def _image_bytes(extension: str, image: np.ndarray) -> bytes:
+    cv = opencv()
+    try:
+        is_done, data = cv.imencode(f".{extension}", image)
+    except cv.error as error:
+        raise ValueError(f"an array of shape {image.shape} is no image") from error
+    if not is_done:
+        raise ValueError(f"OpenCV writes no {extension}")
+    return bytes(data)
+
+
+def _npy(value: Any) -> bytes:
+    file: IO[bytes] = io.BytesIO()
+    np.save(file, np.asarray(value), allow_pickle=False)
+    return file.getvalue()  # type: ignore[attr-defined]
