@@ -4,6 +4,7 @@ A block of code is what stands between two fences. Those of Python and bash are 
 comments in front of a block, which readers do not see, say what is special about it:
 
     <!-- before: CODE -->       is run as a part of the page, where it stands: what the block takes as given
+    <!-- goes on from PAGE -->  the first block of another page is run where it stands
     <!-- not run: REASON -->    the next block is not run
     <!-- printed -->            the next block, of text, is printed by the code: each line is found, in this order
 """
@@ -19,6 +20,7 @@ DOCS = ROOT / "docs"
 LANGUAGES = ("python", "bash", "text", "yaml", "toml", "json")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 _COMMENT = re.compile(r"<!-- (before|not run|printed)(?::\s(.*?))?\s*-->", re.S)
+_GOES_ON = re.compile(r"<!-- goes on from (\S+\.md) -->")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -63,6 +65,7 @@ def blocks(page: Path) -> list[Block]:
     marks = {_next_fence(page, text, match): match for match in comments if match[1] != "before"}
     made = [_fenced(page, text, match, marks.get(start)) for start, match in found]
     made += [_before(page, text, match) for match in comments if match[1] == "before"]
+    made += [_first_of(page, _line(text, match.start()), match[1]) for match in _GOES_ON.finditer(text)]
     return sorted(made, key=lambda block: block.line)
 
 
@@ -95,3 +98,9 @@ def _fenced(page: Path, text: str, match: "re.Match[str]", mark: "re.Match[str] 
 
 def _before(page: Path, text: str, match: "re.Match[str]") -> Block:
     return Block(page, _line(text, match.start(2)), "python", f"{match[2]}\n", "before")
+
+
+def _first_of(page: Path, line: int, other: str) -> Block:
+    """Return what runs the first block of another page, in one line."""
+    first = next(block for block in blocks(page.parent / other) if block.language == "python")
+    return Block(page, line, "python", f"exec(compile({first.text!r}, {other!r}, 'exec'))\n", "before")

@@ -3,15 +3,21 @@
 `scripts/docs` runs the code and builds the site; here is what can be seen without either.
 """
 
+import re
 import subprocess
 
 import pytest
 
 from tests.helpers import api_pages, docs_code, docs_pages, trainer_pictures
-from tests.helpers.docs_pages import LANGUAGES
+from tests.helpers.docs_pages import DOCS, LANGUAGES
 from tests.helpers.source import ROOT, assert_none
 
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def test_every_page_is_in_the_navigation_once():
+    listed = re.findall(r"^ +- (?:.*: )?([\w./]+\.md)$", SITE, re.M)
+    assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 
 
 def test_pages_of_the_reference_are_current():
