@@ -63,7 +63,11 @@ def _leave_out_first_values(graph_def: tf.GraphDef) -> None:
 
 
 def _described(node: tf.NodeDef, functions: set[str]) -> Any:
-    # TensorFlow numbers functions through the whole process.
+    # TensorFlow numbers functions and gradients of one's own through the whole process.
     attributes = {key: str(value) for key, value in node.attr.items() if value.func.name not in functions}
+    if "_gradient_op_type" in attributes:
+        attributes["_gradient_op_type"] = re.sub(
+            r"-\d+( of a tower that is a copy)?", "", attributes["_gradient_op_type"]
+        )
     data = [name for name in node.input if not name.startswith("^")]
     return node.op, node.device, data, sorted(set(node.input) - set(data)), attributes

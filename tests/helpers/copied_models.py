@@ -1,4 +1,8 @@
-"""The models of the examples and scripts, built with towers that are copied and without, to be compared."""
+"""The models of the examples and scripts, built with towers that are copied and without, to be compared.
+
+A program of ``examples/`` that is neither here nor in `copied_programs.py` trains the model of another one, or has one
+tower.
+"""
 
 import importlib
 from collections.abc import Callable
@@ -25,15 +29,28 @@ def _example(name: str, model: str = "Model", *args: Any) -> Callable[[], ModelD
     return lambda: getattr(load_example(name), model)(*args)
 
 
-def _imagenet() -> ModelDesc:
-    network = load_example("resnet_model", "imagenet").ResNet(18)
-    model: ModelDesc = load_example("imagenet_model", "imagenet").ImageNetModel(network, size=64)
-    return model
+def _imagenet(example: str, network: str, *args: Any, size: int = 64) -> Callable[[], ModelDesc]:
+    """Return what makes the model of a network of ImageNet: a class of networks, or, without arguments, a function."""
+
+    def make() -> ModelDesc:
+        made = getattr(load_example(example, "imagenet"), network)
+        model: ModelDesc = load_example("imagenet_model", "imagenet").ImageNetModel(
+            made(*args) if args else made, size=size
+        )
+        return model
+
+    return make
 
 
 MODELS: dict[str, Callable[[], ModelDesc]] = {
     "digits": _example("digits", "DigitModel"),
-    "imagenet": _imagenet,
+    "imagenet/resnet": _imagenet("resnet_model", "ResNet", 18),
+    "imagenet/alexnet": _imagenet("alexnet", "alexnet", size=227),
+    "imagenet/vgg": _imagenet("vgg", "VGG", "BN", 10, "channels_last"),
+    "imagenet/inception_bn": _imagenet("inception_bn", "inception_bn", size=224),
+    "imagenet/shufflenet": _imagenet("shufflenet", "ShuffleNet2", 0.5, 10),
+    "cluster/train": lambda: load_example("train", "cluster").SpiralModel(),
+    "own_builder": _example("own_builder", "Digits"),
     "siamese": _example("siamese", "SiameseModel"),
     "siamese, frozen": _example("siamese", "FineTuneModel"),
     "cifar_resnet": _example("cifar_resnet", "Model", 1),
@@ -45,12 +62,11 @@ MODELS: dict[str, Callable[[], ModelDesc]] = {
 }
 
 NOT_COPIED = {
-    "dorefa": "makes operations outside of the tower's name scope",
-    "siamese, frozen": "makes operations outside of the tower's name scope",
     "keras_in_tower": "has no counterpart in the first tower",
     "steering": "uses what differs from tower to tower: name",
+    "strategy_digits": "uses what differs from tower to tower: merge_call",
 }
-"""The models that cannot be copied where towers have variables of their own, and why."""
+"""The models and programs that cannot be copied where towers have variables of their own, and why."""
 
 COPIED_IF_SHARED = frozenset({"steering"})
 """Those of them that are copied where towers share variables."""
@@ -77,20 +93,17 @@ def build_model(make: Callable[[], ModelDesc], builder: GraphBuilder) -> tf.Grap
     return graph
 
 
-def reason_or_difference(
-    make: Callable[[], ModelDesc], builder: Callable[[str], GraphBuilder]
-) -> tuple[str, list[str]]:
-    """Return why a model is not copied, empty if it is, and the names of nodes by which the graphs differ.
+def reason_or_difference(build: Callable[[str], tf.Graph]) -> tuple[str, list[str]]:
+    """Return why towers are not copied, empty if they are, and the names of nodes by which the graphs differ.
 
     Args:
-        make: makes the model.
-        builder: makes a builder for ``"copy"`` or ``"build"``.
+        build: makes the graph by ``"copy"`` or ``"build"``.
     """
     try:
-        copied = described(build_model(make, builder("copy")), copies_are_set=True)
+        copied = described(build("copy"), copies_are_set=True)
     except GraphBuildError as error:
         return str(error), []
-    built = described(build_model(make, builder("build")), copies_are_set=True)
+    built = described(build("build"), copies_are_set=True)
     nodes = [each["nodes"] for each in (copied, built)]
     differ = sorted(name for name in nodes[0].keys() | nodes[1].keys() if nodes[0].get(name) != nodes[1].get(name))
     return "", differ + [key for key in copied if copied[key] != built[key]]

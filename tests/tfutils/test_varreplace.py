@@ -135,3 +135,13 @@ def test_names_and_shared_variables_stay(graph: Any) -> None:
             again = weight("W", 1.0)
     assert again is tf.global_variables()[0]
     np.testing.assert_array_equal([v.op.name for v in tf.global_variables()], ["scope/W"])
+
+
+def test_operations_made_of_variables_are_in_the_name_scope_of_the_block(graph: Any) -> None:
+    with tf.name_scope("tower1"), freeze_variables():
+        frozen = weight("W", 3.0)
+        with tf.name_scope("layer"), remap_variables(lambda variable: tf.add(variable, 1.0, name="more")):
+            remapped = weight("b", 1.0)
+    assert [frozen.op.name, remapped.op.name] == ["tower1/frozen", "tower1/layer/more"]
+    with freeze_variables():
+        assert weight("c", 1.0).op.name == "frozen"

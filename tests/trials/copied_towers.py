@@ -15,8 +15,10 @@ from tests.helpers.copied_models import (  # noqa: E402
     COPIED_IF_SHARED,
     MODELS,
     NOT_COPIED,
+    build_model,
     reason_or_difference,
 )
+from tests.helpers.copied_programs import PROGRAMS, build_program  # noqa: E402
 from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder  # noqa: E402
 from tpack.graph_builder.shared import SyncMultiGPUParameterServerBuilder  # noqa: E402
 
@@ -28,19 +30,28 @@ BUILDERS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", help=f"default: all of {', '.join(MODELS)}")
-    names = parser.parse_args().models or list(MODELS)
+    everything = [*MODELS, *PROGRAMS]
+    parser.add_argument("models", nargs="*", help=f"default: all of {', '.join(everything)}")
+    names = parser.parse_args().models or everything
+    ways = [(kind, name) for name in names for kind in (BUILDERS if name in MODELS else [""])]
     wrong = copied = 0
-    for kind, builder in BUILDERS.items():
-        for name in names:
-            reason, difference = reason_or_difference(MODELS[name], builder)
-            is_copied = name not in NOT_COPIED or (kind == "parameter server" and name in COPIED_IF_SHARED)
-            is_known = not reason if is_copied else NOT_COPIED[name] in reason
-            wrong += bool(difference) or not is_known
-            copied += not reason
-            print(f"{kind}, {name}: {reason or difference[:5] or 'copied, and the same'}", flush=True)
-    print(f"{copied} of {len(names) * len(BUILDERS)} copied; {wrong} not as they should be")
+    for kind, name in ways:
+        is_wrong, is_copied = _tell(name, kind)
+        wrong, copied = wrong + is_wrong, copied + is_copied
+    print(f"{copied} of {len(ways)} copied; {wrong} not as they should be")
     return int(wrong > 0)
+
+
+def _tell(name: str, kind: str) -> tuple[bool, bool]:
+    """Print how a model is built by a kind of builder; return whether that is wrong, and whether it is copied."""
+    if name in MODELS:
+        reason, difference = reason_or_difference(lambda how: build_model(MODELS[name], BUILDERS[kind](how)))
+    else:
+        reason, difference = reason_or_difference(lambda how: build_program(PROGRAMS[name], how))
+    is_copied = name not in NOT_COPIED or (kind == "parameter server" and name in COPIED_IF_SHARED)
+    is_known = not reason if is_copied else NOT_COPIED[name] in reason
+    print(f"{kind or 'as it is'}, {name}: {reason or difference[:5] or 'copied, and the same'}", flush=True)
+    return bool(difference) or not is_known, not reason
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Change what ``get_variable`` gives in a block of model code, without touching the code: freeze, quantise, mask.
 
 Each of these works through a custom getter, which the model's layers do not see. It acts alike in every tower: on the
-copies of a replicated tower, on shared variables and in prediction.
+copies of a replicated tower, on shared variables and in prediction. TensorFlow calls getters outside of all name
+scopes; operations that are made here are in the one in which the block began, so that those of a tower have its name.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -29,9 +30,12 @@ def remap_variables(fn: Callable[[tf.Variable], tf.Tensor | tf.Variable]) -> Ite
         with remap_variables(lambda var: quantize(var) if var.op.name.endswith("/W") else var):
             logits = model(image)
     """
+    scope = _current_name_scope()
 
     def getter_and_function(getter: Callable[..., tf.Variable], *args: Any, **kwargs: Any) -> tf.Tensor | tf.Variable:
-        return fn(getter(*args, **kwargs))
+        variable = getter(*args, **kwargs)
+        with _in_name_scope(scope):
+            return fn(variable)
 
     with custom_getter_scope(getter_and_function):
         yield
@@ -54,6 +58,7 @@ def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) 
         with freeze_variables(stop_gradient=False, skip_collection=True):
             features = backbone(image)
     """
+    scope = _current_name_scope()
 
     def frozen_getter(
         getter: Callable[..., tf.Variable | tf.Tensor], *args: Any, **kwargs: Any
@@ -69,7 +74,18 @@ def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) 
             variable = getattr(value, "variable", value)
             if isinstance(variable, tf.compat.v2.Variable):
                 add_model_variable(variable)
-        return tf.stop_gradient(value, name="frozen") if stop_gradient else value
+        with _in_name_scope(scope):
+            return tf.stop_gradient(value, name="frozen") if stop_gradient else value
 
     with custom_getter_scope(frozen_getter):
         yield
+
+
+def _current_name_scope() -> str:
+    scope: str = tf.get_default_graph().get_name_scope()
+    return scope
+
+
+def _in_name_scope(scope: str) -> AbstractContextManager[Any]:
+    context: AbstractContextManager[Any] = tf.name_scope(f"{scope}/") if scope else nullcontext()
+    return context
