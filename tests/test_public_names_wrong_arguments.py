@@ -14,6 +14,7 @@ REASONS: dict[str, str] = {
             "BuildResult",
             "BuiltTowers",
             "ClusterMember",
+            "LargestBatch",
             "LearningRateRange",
             "MeasuredChoice",
             "Peers",

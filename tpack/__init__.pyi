@@ -295,7 +295,9 @@ from tpack.train import Trainer as Trainer
 from tpack.train import TrainLoop as TrainLoop
 from tpack.train import WaitLimits as WaitLimits
 from tpack.train import launch_train_with_config as launch_train_with_config
+from tpack.tuning import LargestBatch as LargestBatch
 from tpack.tuning import LearningRateRange as LearningRateRange
+from tpack.tuning import find_batch_size as find_batch_size
 from tpack.tuning import find_learning_rate as find_learning_rate
 from tpack.utils import change_env as change_env
 from tpack.utils import execute_only_once as execute_only_once
@@ -474,6 +476,7 @@ __all__ = [
     "LMDBDataDecoder",
     "LMDBDataPoint",
     "LMDBSerializer",
+    "LargestBatch",
     "LayerNorm",
     "LeakyReLU",
     "LearningRateRange",
@@ -626,6 +629,7 @@ __all__ = [
     "enable_argscope_for_function",
     "enable_argscope_for_module",
     "execute_only_once",
+    "find_batch_size",
     "find_learning_rate",
     "fit",
     "fix_rng_seed",

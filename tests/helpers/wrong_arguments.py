@@ -306,6 +306,7 @@ RIGHT = {
     "KerasModel.metrics": lambda: ["mae"],
     "KerasModel.input_signature": lambda: tf.TensorSpec([None, 4], tf.float32, "x"),
     "KerasModel.target_signature": lambda: tf.TensorSpec([None, 1], tf.float32, "y"),
+    "find_batch_size.make": lambda: lambda batch_size: None,
     "find_learning_rate.config": lambda: tpack.TrainConfig(dataflow=_flow(), model=tpack.ModelDesc()),
     "find_learning_rate.name": lambda: "learning_rate",
     "fit.model": _keras_model,

@@ -1,6 +1,5 @@
 """How large a learning rate may be: a short training in which it grows from step to step."""
 
-import copy
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from tpack.errors import ConfigError, StopTraining
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
+from tpack.tuning.short_training import only_with
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_number
@@ -106,22 +106,13 @@ def find_learning_rate(
     if not smallest < largest < np.inf:
         raise ConfigError(f"find_learning_rate got smallest={smallest}, largest={largest}: wanted a larger largest")
     growth = _GrowingRate(name, np.geomspace(smallest, largest, num_steps))
-    launch_train_with_config(_only_with(config, growth), trainer)
+    launch_train_with_config(only_with(config, [growth], num_steps), trainer)
     found = LearningRateRange(growth.rates[: len(growth.costs)], np.array(growth.costs), growth.suggestion())
     logger.info(
         f"Learning rates from {smallest:.2g} to {found.rates[-1]:.2g}: the cost "
         + ("never fell." if found.suggestion is None else f"fell fastest at {found.suggestion:.2g}.")
     )
     return found
-
-
-def _only_with(config: TrainConfig, growth: "_GrowingRate") -> TrainConfig:
-    shorter = copy.copy(config)
-    shorter.callbacks, shorter.extra_callbacks, shorter.monitors = [growth], [], []
-    shorter.check_cost, shorter.steps_per_call = False, 1
-    shorter.max_epoch = shorter.starting_epoch
-    shorter.limit_steps(len(growth.rates))
-    return shorter
 
 
 class _GrowingRate(Callback):
