@@ -131,7 +131,7 @@ def test_training_takes_whole_batches_in_new_orders_and_may_go_on():
 
 def test_types_and_shapes_are_told():
     with tf.Graph().as_default(), captured_log() as lines:
-        features, labels = tf.data.get_output_shapes(given_dataset(GivenInput((X, Y), 4), "train").dataset)
+        features, labels = tf.data.get_output_shapes(given_dataset(GivenInput((X, Y), 4), is_training=True).dataset)
     assert (features.as_list(), labels.as_list()) == ([None, 2], [None])
     assert "The input is arrays: features float32 (None, 2), labels int64 (None,)" in lines
 

@@ -17,7 +17,6 @@ from tpack.dataflow.base import DataFlow
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.mapping import MapData
 from tpack.errors import ConfigError, DataPointError
-from tpack.estimator.spec import ModeKeys
 from tpack.input_source.component import DataPointChecker
 from tpack.input_source.dataset import StreamElements, brought_into_graph, dataset_of_elements, is_eager
 from tpack.input_source.given import (
@@ -92,14 +91,17 @@ def are_tensors(result: object) -> bool:
     return any(isinstance(part, _TENSORS) for part in tf.nest.flatten(parts))
 
 
-def given_dataset(given: GivenInput, mode: str, num_towers: int = 1) -> GivenDataset:
+def given_dataset(
+    given: GivenInput, num_towers: int = 1, *, is_training: bool = False, has_labels: bool = True
+) -> GivenDataset:
     """Make a dataset of data.
 
     Args:
         given: the data, and no input_fn.
-        mode: one of `ModeKeys`. In training, arrays and lists come in a new order on each pass, and the last examples
-            of a pass are left out if they make no whole batch.
         num_towers: K, by how many the examples of a step are shared where each takes a batch of its own.
+        is_training: whether arrays and lists come in a new order on each pass, and the last examples of a pass are left
+            out if they make no whole batch.
+        has_labels: whether the second component of a data point is looked at.
 
     Shapes:
         [...] each example, and [batch_size / K, ...] each batch of them.
@@ -114,13 +116,13 @@ def given_dataset(given: GivenInput, mode: str, num_towers: int = 1) -> GivenDat
     size = _share(given.batch_size, num_towers)
     if isinstance(given.data, tf.compat.v2.data.Dataset):
         dataset = brought_into_graph(given.data, "an Estimator") if is_eager(given.data) else given.data
-        dataset = dataset if size is None else dataset.batch(size, drop_remainder=mode == ModeKeys.TRAIN)
+        dataset = dataset if size is None else dataset.batch(size, drop_remainder=is_training)
         return GivenDataset(dataset.repeat() if given.is_repeated else dataset, None)
-    flow, name = _flow(given.data, shuffle=mode == ModeKeys.TRAIN)
-    layout, leaves = _leaves_of(first_point(flow, name), mode)
+    flow, name = _flow(given.data, shuffle=is_training)
+    layout, leaves = _leaves_of(first_point(flow, name), has_labels)
     specs = [_spec(where, leaf, name, is_batch=size is None) for where, leaf in leaves.items()]
-    flow = MapData(flow, partial(_read, mode=mode, layout=layout))
-    flow = flow if size is None else BatchData(flow, size, remainder=mode != ModeKeys.TRAIN)
+    flow = MapData(flow, partial(_read, has_labels=has_labels, layout=layout))
+    flow = flow if size is None else BatchData(flow, size, remainder=not is_training)
     if size is not None:
         specs = [tf.TensorSpec([None, *spec.shape], spec.dtype, spec.name) for spec in specs]
     stream = DataPointStream(flow, DataPointChecker(specs, f"{name}, {_ALIKE}"), infinite=given.is_repeated)
@@ -174,17 +176,17 @@ def _flow(data: Any, *, shuffle: bool) -> tuple[DataFlow, str]:
     return MapData(rows, partial(_packed, layout)), name
 
 
-def _leaves_of(point: Any, mode: str) -> tuple[_Layout, dict[str, Any]]:
+def _leaves_of(point: Any, has_labels: bool) -> tuple[_Layout, dict[str, Any]]:
     """Return how a data point is made up, and what of, by names that say where it stands in it."""
     leaves: dict[str, Any] = {}
-    layouts = [_layout_of(part, name, leaves) for name, part in _features_and_labels(point, mode).items()]
+    layouts = [_layout_of(part, name, leaves) for name, part in _features_and_labels(point, has_labels).items()]
     return tuple(layouts) if len(layouts) > 1 else layouts[0], leaves
 
 
-def _features_and_labels(point: Any, mode: str) -> dict[str, Any]:
+def _features_and_labels(point: Any, has_labels: bool) -> dict[str, Any]:
     if not isinstance(point, list | tuple):
         return {"features": point}
-    if len(point) == 1 or (len(point) > 1 and mode == ModeKeys.PREDICT):
+    if len(point) == 1 or (len(point) > 1 and not has_labels):
         return {"features": point[0]}
     if len(point) == 2:
         return {"features": point[0], "labels": point[1]}
@@ -222,9 +224,9 @@ def _packed(layout: _Layout, leaves: Mapping[str, Any]) -> Any:
     return tuple(_packed(part, leaves) for part in layout) if isinstance(layout, tuple) else leaves[layout]
 
 
-def _read(point: Any, mode: str, layout: _Layout) -> dict[str, Any]:
+def _read(point: Any, has_labels: bool, layout: _Layout) -> dict[str, Any]:
     """Return what a data point is made of."""
-    found, leaves = _leaves_of(point, mode)
+    found, leaves = _leaves_of(point, has_labels)
     if found != layout:
         raise DataPointError(f"a data point is made up as {found}, and the first one as {layout}: wanted them alike")
     return leaves

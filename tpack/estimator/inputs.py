@@ -169,7 +169,7 @@ def call_input_fn(given: GivenInput, mode: str, *, params: object, config: RunCo
         ConfigError: It returns a sequence that is no pair, or a Dataset of another graph; or as `given_dataset` says.
     """
     with tf.device("/device:CPU:0"):
-        result, elements = _call(given, mode, 1, {"mode": mode, "params": params, "config": config})
+        result, elements = _call(given, 1, {"mode": mode, "params": params, "config": config})
         initializer = None
         if isinstance(result, tf.compat.v2.data.Dataset):
             iterator = _iterator(tf.data.make_initializable_iterator, result)
@@ -205,7 +205,7 @@ def call_distributed_input_fn(
     num_towers = len(strategy.worker_devices)
     with tf.device("/device:CPU:0"):
         arguments = {"mode": mode, "params": params, "config": config}
-        dataset, elements = _call(given, mode, num_towers, arguments)
+        dataset, elements = _call(given, num_towers, arguments)
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
             raise ConfigError(
                 f"under a distribution strategy input_fn must return a tf.data.Dataset, or data to make one of; it "
@@ -256,19 +256,21 @@ def required_arguments(fn: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in _NAMED and p.default is inspect.Parameter.empty]
 
 
-def _call(given: GivenInput, mode: str, num_towers: int, arguments: Mapping[str, Any]) -> GivenDataset:
+def _call(given: GivenInput, num_towers: int, arguments: Mapping[str, Any]) -> GivenDataset:
     """Return tensors, or a dataset and what reads it."""
+    mode = arguments["mode"]
+    read = functools.partial(
+        given_dataset, num_towers=num_towers, is_training=mode == ModeKeys.TRAIN, has_labels=mode != ModeKeys.PREDICT
+    )
     if not given.is_input_fn:
         if is_generator_function(given.data):
             taken = {name: value for name, value in arguments.items() if takes_argument(given.data, name)}
             given = replace(given, data=functools.partial(given.data, **taken))
-        return given_dataset(given, mode, num_towers)
+        return read(given)
     result = call_with_accepted(given.data, arguments)
     is_dataset = isinstance(result, tf.compat.v2.data.Dataset)
     if is_dataset or not are_tensors(result):
-        return given_dataset(
-            replace(given, data=result, is_repeated=given.is_repeated and not is_dataset), mode, num_towers
-        )
+        return read(replace(given, data=result, is_repeated=given.is_repeated and not is_dataset))
     if given.batch_size is not None:
         raise ConfigError(f"batch_size={given.batch_size} was given, and input_fn returns tensors, which are a batch")
     return GivenDataset(result, None)

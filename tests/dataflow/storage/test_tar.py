@@ -164,8 +164,12 @@ def test_damaged_headers_and_components_are_errors(tmp_path, shards):
         read(TarData(path))
     packed = gzip.compress(bytes(whole))
     (tmp_path / "cut.tar.gz").write_bytes(packed[: len(packed) // 2])
-    with pytest.raises(InputError, match="cut.tar.gz is damaged or was cut off"):
-        read(TarData(tmp_path / "cut.tar.gz"))
+    flipped = bytearray(packed)
+    flipped[len(packed) // 2] ^= 255
+    (tmp_path / "flipped.tar.gz").write_bytes(flipped)
+    for name in ("cut", "flipped"):
+        with pytest.raises(InputError, match=f"{name}.tar.gz is damaged or was cut off"):
+            read(TarData(tmp_path / f"{name}.tar.gz"))
     with pytest.raises(InputError, match=r"twice.tar has the file 'a.cls' twice"):
         read(TarData(write(tmp_path / "twice.tar", [("a.cls", b"1"), ("a.cls", b"2")])))
     objects = io.BytesIO()

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -142,7 +143,8 @@ def _chosen(path: str, key: str, found: Mapping[str, Any], components: Sequence[
 
 def _grouped(path: str) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield the names of the points in a file, and what each has, undecoded, by extension."""
-    key, files = None, {}
+    key: str | None = None
+    files: dict[str, bytes] = {}
     for name, data in _members(path):
         directory, _, base = name.rpartition("/")
         stem, dot, extension = base.partition(".")
@@ -176,14 +178,14 @@ def _members(path: str) -> Iterator[tuple[str, bytes]]:
                     yield member.name, data
                 last = repr(member.name)
             _check_end(path, tar, last)
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise InputError(f"the tar file {path} is damaged or was cut off after {last}: {error}") from error
 
 
 def _check_end(path: str, tar: tarfile.TarFile, last: str) -> None:
     """Refuse what has no end mark: reading stops as well where a header is damaged, or where a file was cut off."""
-    tar.fileobj.seek(tar.offset)  # type: ignore[union-attr]
-    block = tar.fileobj.read(_BLOCK)  # type: ignore[union-attr]
+    tar.fileobj.seek(tar.offset)
+    block = tar.fileobj.read(_BLOCK)
     if len(block) < _BLOCK or any(block):
         how = "is damaged" if len(block) == _BLOCK else "was cut off"
         raise InputError(f"the tar file {path} {how} after {last}: there is no mark of its end")
