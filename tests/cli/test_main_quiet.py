@@ -8,9 +8,12 @@ import sys
 from tests.helpers.source import ROOT
 
 PROGRAM = r"""
-import os, subprocess, sys
+import logging, os, subprocess, sys
+logging.basicConfig(format="%(message)s")
 from tpack.cli.main import without_lines_of_tensorflow
 with without_lines_of_tensorflow():
+    logging.getLogger("tensorflow").warning("deprecated")
+    logging.getLogger("tensorflow").error("zeroth")
     os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n")
     os.write(2, b"I0000 00:00:1795417603.982 29797 port.cc:153] oneDNN custom operations are on.\nfirst\n")
     os.write(2, b"2026-11-23 07:06:28.123456: I tensorflow/core/platform/cpu_feature_guard.cc:227] This binary\n")
@@ -20,7 +23,8 @@ with without_lines_of_tensorflow():
     os.write(2, b"F0000 00:00:1795417603.982 29797 a.cc:153] Check failed\n[11-23 07:05:00 @a.py:1] ours\nno end")
 os.write(2, b"\nI0000 00:00:1.2 3 after\n")
 """
-WANTED = """first
+WANTED = """zeroth
+first
 second: I0000 00:00:1 stands inside
 third
 F0000 00:00:1795417603.982 29797 a.cc:153] Check failed

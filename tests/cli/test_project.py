@@ -69,7 +69,10 @@ def test_settings_that_are_not_there_are_refused(setting, message):
     [
         (["new", "."], "'.' is there and not empty"),
         (["train", "none.py"], "there is no file 'none.py'"),
-        (["train", "empty.py"], "'empty.py' is no project"),
+        (
+            ["train", "empty.py"],
+            "'empty.py' is no project for this: wanted a dict CONFIG, and a function train_arguments",
+        ),
         (["train", "wrong.py"], "train_arguments of 'wrong.py' must return a dict, got int"),
         (["train", "empty.py", "--trainer", "simple", "--towers", "2"], "the simple trainer has one tower"),
     ],

@@ -5,6 +5,7 @@ The module of a command is imported when the command is named, so that none wait
 
 import argparse
 import importlib
+import logging
 import os
 import subprocess
 import sys
@@ -27,6 +28,8 @@ COMMANDS = {
     "profile": ("tell where the time of a script's steps goes", "profile", "add_arguments"),
     "new": ("make a project that trains", "project", "add_new_arguments"),
     "train": ("train a project", "project", "add_train_arguments"),
+    "predict": ("run a trained project on data", "trained", "add_predict_arguments"),
+    "export": ("write a trained project for other programs", "trained", "add_export_arguments"),
     "reduce": ("measure the ways to reduce gradients", "reduce", "add_arguments"),
     "watch": ("show runs on the terminal while they train", "watch", "add_arguments"),
 }
@@ -126,8 +129,9 @@ class _CommandParser(argparse.ArgumentParser):
 def without_lines_of_tensorflow() -> Iterator[None]:
     """Leave out of this process's and its children's standard error the lines that TensorFlow's C++ code logs.
 
-    Fatal ones stay, also where they are this process's last words: another process hands lines on. What fails comes as
-    an exception, and is told by who calls. On a terminal Python writes by itself, so that bars are drawn.
+    So are the warnings of its Python code, in this process. Fatal ones stay, also where they are this process's last
+    words: another process hands lines on. What fails comes as an exception, and is told by who calls. On a terminal
+    Python writes by itself, so that bars are drawn.
     """
     original, before = os.dup(_STANDARD_ERROR), sys.stderr
     before.flush()
@@ -140,9 +144,12 @@ def without_lines_of_tensorflow() -> Iterator[None]:
     os.close(reading)
     os.close(writing)
     sys.stderr = on_terminal or before
+    tensorflow = logging.getLogger("tensorflow")
+    tensorflow.addFilter(_is_error)
     try:
         yield
     finally:
+        tensorflow.removeFilter(_is_error)
         sys.stderr.flush()
         sys.stderr = before
         os.dup2(original, _STANDARD_ERROR)
@@ -152,3 +159,7 @@ def without_lines_of_tensorflow() -> Iterator[None]:
         # A child that is left may keep its end open for ever.
         with suppress(subprocess.TimeoutExpired):
             passing_on.wait(_LAST_WORDS_SECS)
+
+
+def _is_error(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR

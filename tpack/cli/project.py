@@ -1,13 +1,15 @@
 """``tpack new`` and ``tpack train``: a directory with a model, data, settings and a test, and how it is trained.
 
-The contract of a project is two names in one file: ``CONFIG``, a dict of settings, and ``train_arguments(config)``,
-which returns the arguments of `TrainConfig` as a dict. Trainer, number of towers and log directory are options.
+The contract of a project is names in one file: ``CONFIG``, a dict of settings, ``train_arguments(config)``, which
+returns the arguments of `TrainConfig` as a dict, and for `tpack.cli.trained` ``predict_arguments(config)``. Trainer,
+number of towers and log directory are options. The settings of a training are left beside its checkpoints.
 """
 
 import argparse
 import ast
 import copy
 import importlib
+import json
 import os
 import runpy
 import sys
@@ -22,6 +24,9 @@ _TRAINERS = {
     "parameter-server": "SyncMultiGPUTrainerParameterServer",
     "async": "AsyncMultiGPUTrainer",
 }
+
+SETTINGS_FILE = "settings.json"
+"""The file in the log directory with the settings of the training."""
 
 _PROJECT = '''"""A project that `tpack train project.py` trains: put your model and your data in the places of these."""
 
@@ -80,6 +85,11 @@ def train_arguments(config):
         "max_epoch": train["max_epoch"],
         "callbacks": [ModelSaver(), InferenceRunner(validation, ScalarStats("accuracy"))],
     }
+
+
+def predict_arguments(config):
+    """Return the arguments of tpack.PredictConfig, for `tpack predict` and `tpack export`."""
+    return {"model": Model(**config["model"]), "input_names": ["point"], "output_names": ["probability"]}
 '''
 
 _TEST = '''"""Run by pytest: the data are what the model takes."""
@@ -107,7 +117,7 @@ def add_new_arguments(parser: argparse.ArgumentParser) -> None:
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe ``tpack train``, and add its arguments to its parser."""
     parser.description = "Train a file with CONFIG and train_arguments(config), such as the one that `tpack new` makes."
-    _add_project(parser)
+    add_project_arguments(parser)
     parser.add_argument("--trainer", choices=_TRAINERS, help="default: simple, or replicated with several towers")
     parser.add_argument("--towers", type=int, default=1, help="how many (default: %(default)s)")
     parser.add_argument("--logdir", help="default: train_log/NAME_OF_THE_FILE; one that exists is moved aside")
@@ -115,7 +125,8 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_train, loads_tensorflow=True)
 
 
-def _add_project(parser: argparse.ArgumentParser) -> None:
+def add_project_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add to a parser what names a project and changes its settings."""
     parser.add_argument("file", help="the file of the project")
     parser.add_argument(
         "--set", action="append", default=[], dest="settings", metavar="A.B=C", help="change CONFIG['A']['B'] to C"
@@ -158,12 +169,11 @@ def run_train(options: argparse.Namespace) -> int:
     """
     if options.trainer == "simple" and options.towers != 1:
         raise ConfigError(f"the simple trainer has one tower, got --towers {options.towers}")
-    names = _load(options.file)
+    names = load_project(options.file, "train_arguments", "{'model': ..., 'dataflow': ..., 'max_epoch': ...}")
     config = with_settings(names["CONFIG"], options.settings)
-    name = os.path.splitext(os.path.basename(options.file))[0]
-    importlib.import_module("tpack.utils.logger").set_logger_dir(
-        options.logdir or os.path.join("train_log", name), "k" if options.resume else "b"
-    )
+    logger = importlib.import_module("tpack.utils.logger")
+    logger.set_logger_dir(log_directory(options), "k" if options.resume else "b")
+    _leave_settings(config, logger.get_logger_dir())
     arguments = names["train_arguments"](config)
     if not isinstance(arguments, dict):
         raise ConfigError(f"train_arguments of {options.file!r} must return a dict, got {type(arguments).__name__}")
@@ -179,15 +189,77 @@ def run_train(options: argparse.Namespace) -> int:
     return 0
 
 
-def _load(path: str) -> dict[str, Any]:
-    """Return the names of a project's file, whose neighbours it can import."""
+def log_directory(options: argparse.Namespace) -> str:
+    """Return where a project is trained."""
+    name = os.path.splitext(os.path.basename(options.file))[0]
+    return str(options.logdir or os.path.join("train_log", name))
+
+
+def load_project(path: str, function: str, returned: str) -> dict[str, Any]:
+    """Return the names of a project's file, whose neighbours it can import.
+
+    Args:
+        path: the file.
+        function: a function of the settings that it must have.
+        returned: what that returns, for the message.
+
+    Raises:
+        ConfigError: There is no such file, or it is no project, or has no such function.
+    """
     if not os.path.isfile(path):
         raise ConfigError(f"there is no file {path!r}: `tpack new DIR` makes a project")
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     names = runpy.run_path(path)
-    if not isinstance(names.get("CONFIG"), dict) or not callable(names.get("train_arguments")):
-        raise ConfigError(f"{path!r} is no project: wanted a dict CONFIG and a function train_arguments(config) in it")
+    if not isinstance(names.get("CONFIG"), dict) or not callable(names.get(function)):
+        raise ConfigError(
+            f"{path!r} is no project for this: wanted a dict CONFIG, and a function {function}(config) that returns "
+            f"{returned}"
+        )
     return names
+
+
+def _leave_settings(config: dict[str, Any], directory: str) -> None:
+    """Write the settings of a training into its log directory, for those who use what it makes."""
+    try:
+        text = json.dumps(config, indent=1)
+    except (TypeError, ValueError) as error:
+        importlib.import_module("tpack.utils.logger").warning(
+            f"{SETTINGS_FILE} is not written, since CONFIG holds what JSON does not ({error}): `tpack predict` and "
+            "`tpack export` need the same --set as this training."
+        )
+        return
+    with importlib.import_module("tpack.utils.fs").atomic_write(os.path.join(directory, SETTINGS_FILE)) as file:
+        file.write(f"{text}\n")
+
+
+def config_of_training(config: dict[str, Any], directory: str, settings: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that a project was trained with, some of them changed.
+
+    Args:
+        config: those that stand in its file; they are used where the training has left none.
+        directory: where it was trained.
+        settings: see `with_settings`.
+
+    Raises:
+        ConfigError: What the training has left cannot be read, or see `with_settings`.
+    """
+    path = os.path.join(directory, SETTINGS_FILE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            trained = json.load(file)
+    except FileNotFoundError:
+        trained = {}
+    except ValueError as error:
+        raise ConfigError(f"{path} is not valid JSON: {error}") from error
+    return with_settings(_merged(config, trained), settings)
+
+
+def _merged(config: Any, trained: Any) -> Any:
+    """Return settings as a training had them; those that it did not have stay."""
+    if isinstance(config, dict) and isinstance(trained, dict):
+        return {name: _merged(value, trained[name]) if name in trained else value for name, value in config.items()}
+    # JSON has no tuples.
+    return tuple(trained) if isinstance(config, tuple) and isinstance(trained, list) else trained
 
 
 def with_settings(config: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
