@@ -47,4 +47,5 @@ def _totals(variables: Sequence[tf.Variable]) -> str:
     sizes = [(variable.shape.num_elements() or 0, variable.dtype.base_dtype.size) for variable in variables]
     num_elements = sum(count for count, _ in sizes)
     size_mb = sum(count * size for count, size in sizes) / 2**20
-    return f"Together {len(variables)} variables with {num_elements:,} elements, {size_mb:.2f} MB"
+    noun = "variable" if len(variables) == 1 else "variables"
+    return f"Together {len(variables)} {noun} with {num_elements:,} elements, {size_mb:.2f} MB"
