@@ -246,13 +246,14 @@ def _title(device: str, *, has_workers: bool) -> str:
 
 
 def _label(part: Part, operations: list[str]) -> str:
-    names, types = ", ".join(part.variables), {operation.split()[0] for operation in operations}
+    names, gradients = ", ".join(part.variables), ", ".join(f"∂{name}" for name in part.variables)
+    types = {operation.split()[0] for operation in operations}
     if part.kind == "reduce":
-        what = "Σ ∂{}" if types <= set(ADDS) else "mean ∂{}" if types & set(ADDS) else "∂{} / K"
-        return what.format(names)
+        what = "Σ {}" if types <= set(ADDS) else "mean {}" if types & set(ADDS) else "{} / K"
+        return what.format(gradients)
     if part.kind == "update":
         return f"update {names}" + (f" {len(operations)}×" if len(operations) > 1 else "")
-    return names if part.kind in ("variable", "copy") else f"∂{names}"
+    return names if part.kind in ("variable", "copy") else gradients
 
 
 def main() -> None:
