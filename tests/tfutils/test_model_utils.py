@@ -55,7 +55,7 @@ def test_unknown_size_is_blank_and_counts_as_nothing(graph: Any, logged: list[st
     tf.Variable(tf.zeros([1]), use_resource=True, name="v", validate_shape=False, shape=tf.TensorShape([None]))
     describe_trainable_vars()
     assert ["v", "(None,)"] in rows(logged[0])
-    assert logged[0].endswith("Together 1 variables with 0 elements, 0.00 MB")
+    assert logged[0].endswith("Together 1 variable with 0 elements, 0.00 MB")
 
 
 def test_shapes_of_tensors_as_text(graph: Any) -> None:
