@@ -64,6 +64,7 @@ MODELS: dict[str, Callable[[], ModelDesc]] = {
 NOT_COPIED = {
     "keras_in_tower": "has no counterpart in the first tower",
     "steering": "uses what differs from tower to tower: name",
+    "digits_estimator": "uses what differs from tower to tower: merge_call",
     "strategy_digits": "uses what differs from tower to tower: merge_call",
 }
 """The models and programs that cannot be copied where towers have variables of their own, and why."""

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.examples import load_example
+from tpack.copying.towers import TowerBuilding
 from tpack.distribute.mirrored import MirroredStrategy
 from tpack.estimator.replicate_model_fn import replicate_model_fn
 from tpack.graph_builder.cost import GradientOptions, make_grad_fn
@@ -17,10 +18,10 @@ from tpack.tower.tower_func import TowerFunc
 DEVICES = [f"/device:CPU:{k}" for k in range(3)]
 
 
-def _two_networks(example: str) -> Callable[[str], None]:
+def _two_networks(example: str) -> Callable[[TowerBuilding], None]:
     """Return what builds as the trainer of `gan_trainer.py` does."""
 
-    def build(how: str) -> None:
+    def build(how: TowerBuilding) -> None:
         model = load_example(example).Model()
         signature = model.get_input_signature()
         whole = [tf.placeholder(spec.dtype, spec.shape, f"whole_{spec.name}") for spec in signature]
@@ -41,19 +42,19 @@ def _two_networks(example: str) -> Callable[[str], None]:
     return build
 
 
-def _strategy(how: str) -> None:
+def _strategy(how: TowerBuilding) -> None:
     example = load_example("strategy_digits")
     example.build(MirroredStrategy(num_gpus=len(DEVICES), tower_building=how), len(DEVICES))
 
 
-def _estimator(how: str) -> None:
+def _estimator(how: TowerBuilding) -> None:
     model_fn = replicate_model_fn(load_example("digits_estimator").model_fn, devices=DEVICES, tower_building=how)
     features = {"image": tf.placeholder(tf.float32, [6, 64])}
     params = {"hidden_units": [8], "learning_rate": 1e-3}
     model_fn(features, tf.placeholder(tf.int32, [6]), "train", params)
 
 
-def _plain_loop(how: str) -> None:
+def _plain_loop(how: TowerBuilding) -> None:
     example = load_example("plain_loop")
     optimizer = tf.train.AdamOptimizer(1e-3)
     whole = [tf.placeholder(spec.dtype, spec.shape, f"whole_{spec.name}") for spec in example.SIGNATURE]
@@ -62,7 +63,7 @@ def _plain_loop(how: str) -> None:
     SyncMultiGPUReplicatedBuilder(len(DEVICES), tower_building=how).build(grad_fn, lambda: optimizer)
 
 
-PROGRAMS: dict[str, Callable[[str], None]] = {
+PROGRAMS: dict[str, Callable[[TowerBuilding], None]] = {
     **{name: _two_networks(name) for name in ("dcgan", "wgan_gp", "image2image")},
     "strategy_digits": _strategy,
     "digits_estimator": _estimator,
@@ -71,7 +72,7 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
 """What builds each in the current graph, its towers in the way that it is given."""
 
 
-def build_program(build: Callable[[str], None], how: str) -> tf.Graph:
+def build_program(build: Callable[[TowerBuilding], None], how: TowerBuilding) -> tf.Graph:
     """Return the graph of one of `PROGRAMS`."""
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
