@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 import tf_keras
 
 from tpack.graph_builder.towers import build_towers
+from tpack.tfutils.dependency import ancestors
 from tpack.tower.context import PredictTowerContext, TrainTowerContext
 from tpack.tower.tower_func import KerasUpdates, TowerFunc
 
@@ -36,6 +37,24 @@ def test_moving_averages_are_updated_in_training(session8, module):
     session8.run(update_ops())
     (mean,) = [v for v in tf.global_variables() if v.op.name.endswith("moving_mean")]
     np.testing.assert_allclose(session8.run(mean), [0.25] * 3)
+
+
+def test_updates_do_not_give_the_first_values_once_more(session8):
+    def build():
+        layer = keras.layers.BatchNormalization(momentum=0.5)
+        layer.build((None, 3))
+        layer.set_weights([np.full(3, value, np.float32) for value in (1, 0, 8, 1)])
+        return layer(tf.zeros([4, 3]), training=True)
+
+    with TrainTowerContext(""):
+        TowerFunc(build, [])()
+    assigned = {op for op in ancestors(update_ops()) if op.type == "AssignVariableOp"}
+    assert assigned == set(update_ops())
+    session8.run(tf.global_variables_initializer())
+    for _ in range(2):
+        session8.run(update_ops())
+    (mean,) = [v for v in tf.global_variables() if v.op.name.endswith("moving_mean")]
+    np.testing.assert_allclose(session8.run(mean), [2] * 3)
 
 
 @pytest.mark.parametrize(("own_variables", "expected"), [(True, 6), (False, 2)])

@@ -20,7 +20,7 @@ from tpack.compat import run_after
 from tpack.errors import ConfigError, TowerError, WrongTypeError
 from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
-from tpack.tower.keras_values import is_keras_loaded, is_layer_update
+from tpack.tower.keras_values import gives_value, is_keras_loaded, is_layer_update
 from tpack.tower.names import join_scope, op_and_tensor_name
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
@@ -372,7 +372,9 @@ class KerasUpdates:
             if not op.name.startswith(self._prefix):
                 continue
             if op.type == "ReadVariableOp":
-                reads.setdefault(op.inputs[0].name, []).append(op)
+                # One that waits for a first value is no part of the model, and would give that value anew in each step.
+                if not any(map(gives_value, op.control_inputs)):
+                    reads.setdefault(op.inputs[0].name, []).append(op)
             elif op.type in _UPDATES and op.name not in initializers and id(op) not in known and is_layer_update(op):
                 run_after(op, reads.get(op.inputs[0].name, []))
                 self._graph.add_to_collection(tf.GraphKeys.UPDATE_OPS, op)
