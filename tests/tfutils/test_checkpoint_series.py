@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.log_lines import captured_log
 from tests.helpers.sessions import cpu_session
 from tpack.errors import CheckpointError
+from tpack.tfutils import checkpoint
 from tpack.tfutils.checkpoint import CheckpointSeries, remove_leftovers, save_checkpoint
 
 
@@ -43,6 +44,46 @@ def test_those_of_a_former_run_count(session, tmp_path):
             series.save(session, step)
         saver = tf.train.Saver(max_to_keep=2)
     assert steps_in(tmp_path) == [2, 3]
+
+
+def test_one_that_a_kill_kept_from_being_deleted_is_deleted_by_the_next_run(session, tmp_path, monkeypatch):
+    first = CheckpointSeries(tf.train.Saver(max_to_keep=2), str(tmp_path), "model")
+    for step in (1, 2):
+        first.save(session, step)
+
+    def killed(prefix):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(checkpoint, "_remove_checkpoint", killed)
+        first.save(session, 3)
+    assert steps_in(tmp_path) == [1, 2, 3]
+    assert tf.train.latest_checkpoint(str(tmp_path)) == first.prefix(3)
+    CheckpointSeries(tf.train.Saver(max_to_keep=2), str(tmp_path), "model").save(session, 4)
+    assert steps_in(tmp_path) == [3, 4]
+    assert tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths == [
+        str(tmp_path / "model-3"),
+        str(tmp_path / "model-4"),
+    ]
+
+
+def test_one_in_so_many_hours_and_all_of_zero_stay(session, tmp_path, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(checkpoint.time, "time", lambda: now[0])
+    saver = tf.train.Saver(max_to_keep=1, keep_checkpoint_every_n_hours=1.0)
+    series = CheckpointSeries(saver, str(tmp_path / "hours"), "model")
+    (tmp_path / "hours").mkdir()
+    for step in range(1, 7):
+        now[0] += 2000.0
+        series.save(session, step)
+    # Saved at 3000, 5000, ..., 13000: those of 5000 and 9000 are the first after 4600 and 8200.
+    assert steps_in(tmp_path / "hours") == [2, 4, 6]
+    (tmp_path / "all").mkdir()
+    series = CheckpointSeries(tf.train.Saver(max_to_keep=0), str(tmp_path / "all"), "model")
+    for step in range(4):
+        series.save(session, step)
+    assert steps_in(tmp_path / "all") == [0, 1, 2, 3]
+    assert list(tf.train.get_checkpoint_state(str(tmp_path / "all")).all_model_checkpoint_paths) == [series.prefix(3)]
 
 
 def test_one_that_was_deleted_by_hand_does_not_count(session, tmp_path):

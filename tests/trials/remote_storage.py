@@ -116,7 +116,7 @@ def environment(server: FaultyServer, cache: Path) -> dict[str, str]:
 
 def start(log_dir: str, epochs: int, env: dict[str, str], log: Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "tests.helpers.remote_training", log_dir, str(epochs)]
-    command += ["--slow", "0.1", "--period", "0.3"]
+    command += ["--slow", "0.4", "--period", "0.3"]
     with open(log, "a") as file:
         return subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=file, text=True)
 
@@ -127,7 +127,7 @@ def train_with_kills(url: str, epochs: int, env: dict[str, str], log: Path, mome
     while True:
         shutil.rmtree(env["TPACK_REMOTE_CACHE"], ignore_errors=True)
         process = start(url, epochs, env, log)
-        steps = moments.randint(5, 25)
+        steps = moments.randint(5, 30)
         for _ in process.stdout or ():
             steps -= 1
             if steps == 0:

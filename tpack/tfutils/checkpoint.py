@@ -9,9 +9,11 @@ TensorFlow notices a truncated or corrupted file only when the tensors in it are
 a checkpoint is known to be whole once everything in it was read, and not before.
 """
 
+import glob
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +23,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import CheckpointError, ConfigError, DependencyError, InputError, RemoteError
 from tpack.tfutils.saving.best import BEST_SUFFIX, best_prefix
 from tpack.utils import logger
+from tpack.utils.fs import atomic_write, why_not_written
 from tpack.utils.remote.directories import fetch_checkpoint, local_path
 
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
@@ -181,6 +184,8 @@ class CheckpointSeries:
     Those that former runs left there count for how many the saver keeps. What former runs were killed in the middle of
     is removed.
 
+    The ``checkpoint`` file lists a checkpoint until it is deleted: one that a kill leaves is deleted by the next run.
+
     Args:
         saver: knows which variables are saved, and how many checkpoints are kept.
         directory: where to, on this machine; only this process writes to it (``DirectoryClaim``).
@@ -195,8 +200,12 @@ class CheckpointSeries:
         self._path = os.path.join(directory, name)
         self.saved_step: int | None = None
         remove_leftovers(directory, name)
-        most = saver.as_saver_def().max_to_keep
-        saver.set_last_checkpoints_with_time(_former_checkpoints(directory, name, most))
+        settings = saver.as_saver_def()
+        self._most = settings.max_to_keep
+        self._secs_to_next_that_stays = settings.keep_checkpoint_every_n_hours * 3600
+        self._next_that_stays = time.time() + self._secs_to_next_that_stays
+        # Those that count, with the times at which they were saved, the oldest first.
+        self._kept = _former_checkpoints(directory, name, self._most) if self._most else []
 
     def prefix(self, step: int) -> str:
         """Return the prefix of the checkpoint of a step."""
@@ -208,9 +217,55 @@ class CheckpointSeries:
         Raises:
             CheckpointError: It could not be written; the message names it.
         """
-        saved = save_checkpoint(self._saver, session, self._path, step)
+        saved = save_checkpoint(self._saver, session, self._path, step, write_state=False)
         self.saved_step = step
+        try:
+            self._keep(saved)
+        except OSError as error:
+            raise CheckpointError(f"cannot write checkpoint {saved}: {why_not_written(saved, error)}") from error
         return saved
+
+    def _keep(self, newest: str) -> None:
+        """Name a checkpoint as the newest one, and delete what is too many."""
+        self._kept = [*(each for each in self._kept if each[0] != newest), (newest, time.time())]
+        if not self._most:
+            self._kept = self._kept[-1:]
+        surplus = self._take_surplus()
+        _write_state(newest, [*surplus, *(path for path, _ in self._kept)])
+        for path in surplus:
+            _remove_checkpoint(path)
+        if surplus:
+            _write_state(newest, [path for path, _ in self._kept])
+
+    def _take_surplus(self) -> list[str]:
+        """Return the oldest ones that are too many, and count neither them nor those that stay for ever."""
+        surplus = []
+        while self._most and len(self._kept) > self._most:
+            path, saved_at = self._kept.pop(0)
+            if saved_at > self._next_that_stays:
+                self._next_that_stays += self._secs_to_next_that_stays
+            else:
+                surplus.append(path)
+        return surplus
+
+
+def _write_state(newest: str, paths: list[str]) -> None:
+    """Write the ``checkpoint`` file, in which checkpoints are called by their names: a directory can be moved."""
+    directory, name = os.path.split(newest)
+    state = tf.train.generate_checkpoint_state_proto(directory, newest, paths)
+    state.model_checkpoint_path = name
+    del state.all_model_checkpoint_paths[:], state.all_model_checkpoint_timestamps[:]
+    state.all_model_checkpoint_paths.extend(os.path.relpath(path, directory) for path in paths)
+    with atomic_write(os.path.join(directory, "checkpoint")) as file:
+        file.write(str(state))
+
+
+def _remove_checkpoint(prefix: str) -> None:
+    """Delete a checkpoint, its index first: what is left of one after a kill is none."""
+    files = glob.glob(f"{glob.escape(prefix)}.*")
+    for path in sorted(files, key=lambda path: not path.endswith(".index")):
+        if _FILE_SUFFIX.search(path):
+            os.remove(path)
 
 
 def save_checkpoint(
