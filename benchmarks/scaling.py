@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 from timing import argument_parser, print_table, write_json
 
-from tpack.multi_worker.exchange import BUCKET_BYTES, MAX_BUCKETS, PIECE_BYTES
+from tpack.multi_worker.buckets import BUCKET_BYTES, MAX_BUCKETS, Route
 
 IMAGES = 1281167
 EPOCHS = 95
@@ -66,13 +66,16 @@ def traffic(size_bytes, workers, num_arrays=MAX_BUCKETS):
     Args:
         size_bytes: of all gradients together.
         workers: how many exchange them.
-        num_arrays: how many gradients there are at least: no bucket has less than one.
+        num_arrays: how many gradients of one size there are.
     """
     if workers == 1:
         return 0, 0.0
-    buckets = min(num_arrays, MAX_BUCKETS, max(1, math.ceil(size_bytes / BUCKET_BYTES)))
-    pieces = max(1, math.ceil(size_bytes / buckets / workers / PIECE_BYTES))
-    return 2 * (workers - 1) * buckets * pieces, 2 * (workers - 1) / workers * size_bytes
+    is_alone = size_bytes / num_arrays >= BUCKET_BYTES
+    buckets = num_arrays if is_alone else min(num_arrays, MAX_BUCKETS, max(1, math.ceil(size_bytes / BUCKET_BYTES)))
+    route = Route.of_bucket(math.ceil(size_bytes / buckets), workers)
+    if route.is_direct:
+        return (workers - 1) * buckets * route.num_chunks, (workers - 1) * size_bytes
+    return 2 * (workers - 1) * buckets * route.num_chunks, 2 * (workers - 1) / workers * size_bytes
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ from tests.helpers.exchange_scenarios import STEPS, gradients_of, rows_of
 from tests.helpers.worker_job import run_workers, values_of
 from tpack.cluster.member import ClusterMember
 from tpack.errors import ConfigError, ReductionError
+from tpack.multi_worker import buckets
 from tpack.multi_worker.exchange import (
-    MAX_BUCKETS,
     Exchange,
     WorkerGroup,
     all_reduce_between_workers,
     copy_from_worker,
-    plan_buckets,
 )
 from tpack.tower.grads import ReduceOp
 
@@ -36,7 +35,7 @@ def test_each_worker_gets_the_sum_of_all(found, name, divisor, tolerance):
         wanted = [
             sum(gradients_of(rank, step, dtype)[n] for rank in range(WORKERS)) / divisor
             for dtype in ("float32", "float64")
-            for n in range(5)
+            for n in range(6)
         ]
         *dense, _ = found[0][name][step]
         for got, want in zip(dense, wanted, strict=True):
@@ -60,23 +59,31 @@ def tensors(*shapes, dtype="float32"):
     return [tf.zeros(shape, dtype) for shape in shapes]
 
 
-def test_buckets_are_neighbours_of_about_as_many_bytes(graph):
-    grads = [*tensors([100], [100], [200], [400]), *tensors([50], dtype="float64")]
-    assert plan_buckets(grads, [3, 2, 4, 1, 0], 1600) == [[3], [4], [2, 1, 0]]
-    assert plan_buckets(grads, [0, 1, 2, 3, 4], 10**9) == [[0, 1, 2, 3], [4]]
-    many = tensors(*[[10]] * 100)
-    assert len(plan_buckets(many, range(100), 1)) == MAX_BUCKETS
-    assert sum(plan_buckets(many, range(100), 1), []) == list(range(100))
-
-
-def test_empty_gradients_are_in_a_bucket_too(graph):
-    assert plan_buckets(tensors([0], [0, 3]), [0, 1], 100) == [[0, 1]]
-
-
 def test_one_worker_keeps_its_gradients(graph):
     grads = tensors([3], [])
     assert all_reduce_between_workers(ALONE, grads) == grads
     assert copy_from_worker(ALONE, []).type == "NoOp"
+
+
+@pytest.mark.parametrize(("workers", "direct_bytes", "wire_dtype"), [
+    (2, 0, None), (2, 0, "bfloat16"), (3, 10**9, "bfloat16"), (4, 0, None), (4, 0, "bfloat16"),
+])  # fmt: skip
+def test_all_routes_give_all_workers_the_same_sums(session8, rng, monkeypatch, workers, direct_bytes, wire_dtype):
+    """The graphs of all workers are parts of one graph here, and meet in the queues of one process."""
+    monkeypatch.setattr(buckets, "DIRECT_BYTES", direct_bytes)
+    monkeypatch.setattr(buckets, "PIECE_BYTES", 300)
+    shapes = [(3, 7), (1000,), (), (500, 2), (0, 2), (163,), (400,)]
+    grads = [[rng.normal(size=shape).astype("float32") for shape in shapes] for _ in range(workers)]
+    reduced = []
+    for rank, own in enumerate(grads):
+        group = WorkerGroup(["/job:localhost/task:0"] * workers, rank, "run")
+        how = Exchange(wire_dtype, bucket_bytes=1600)
+        reduced.append(all_reduce_between_workers(group, list(map(tf.constant, own)), exchange=how))
+    for _ in range(2):
+        first, *others = session8.run(reduced)
+        for got, want in zip(first, map(np.stack, zip(*grads, strict=True)), strict=True):
+            np.testing.assert_allclose(got, want.mean(axis=0), atol=2e-2 if wire_dtype else 1e-6)
+        assert all(np.array_equal(*pair) for other in others for pair in zip(first, other, strict=True))
 
 
 @pytest.mark.parametrize(

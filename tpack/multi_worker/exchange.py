@@ -1,20 +1,23 @@
 """Reduce gradients over the workers, each of which has a graph of its own.
 
-Graphs meet in queues on the workers' servers. Gradients are joined to a few vectors, buckets, in the order in which the
-backward pass makes them, so that the first ones travel while it goes on. Each bucket is cut into W parts, one for each
-worker: every worker hands part o to worker o, which adds the W of them and hands the sum to everybody. So each number
-travels twice, which is what a ring does too, and in two hops.
+Graphs meet in queues on the workers' servers. Gradients that are small are joined to buckets, large ones are one each
+(`tpack.multi_worker.buckets`), in the order in which the backward pass makes them, so that the first ones travel while
+it goes on. A bucket goes one of two ways, by its size and the number W of workers. Directly: every worker hands it to
+all others, each adds the W of them, one hop. In parts: it is cut into W parts, every worker hands part o to worker o,
+which adds the W of them and hands the sum to everybody; two hops, in which each number travels twice, as in a ring.
 
 **Who waits where.** A worker fills queues on its own server alone, and takes from those of the others: what crosses the
 wire is always what somebody asks for, as early as it is there. A queue has one who fills it and one who takes, who
 pass a queue once a step in turn, so nobody can be ahead by more than one step, and nothing is ever full.
 
-**Equal to the last bit.** One worker adds a part, in the same order in every run, and all of them take that sum.
+**Equal to the last bit.** A part is added by one worker, in the same order in every run, and all of them take that sum.
+What goes directly is added by all of them in the order of the ranks, one after the other, and two floats have the same
+sum on every machine.
 
 **Nothing old.** The name of a queue has that of the run in it, which no other run has.
 """
 
-import math
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -22,17 +25,23 @@ import tensorflow.compat.v1 as tf
 
 from tpack.cluster.member import ClusterMember
 from tpack.errors import ConfigError, ReductionError
+from tpack.multi_worker.buckets import (
+    BUCKET_BYTES,
+    Route,
+    creation_order,
+    cut,
+    joined,
+    parted,
+    plan_buckets,
+    variables_change_in_place,
+)
 from tpack.multi_worker.servers import task_device
-from tpack.reduction.sums import concat_slices, divide, on_device, sum_tensors
-from tpack.tower.grads import Gradient, ReduceOp, gradient_values, is_sparse
+from tpack.reduction.sums import add_pair, concat_slices, divide, on_device, sum_tensors, widened
+from tpack.tower.grads import Gradient, ReduceOp, is_sparse
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_text, shown
 
 WIRE_DTYPES = ("float16", "bfloat16")
-BUCKET_BYTES = 4 * 2**20
-MAX_BUCKETS = 8
-PIECE_BYTES = 2 * 2**20
-"""A part is sent in pieces of this size, side by side, since a connection carries one tensor after the other."""
 
 _QUEUE_SIZE = 2
 
@@ -173,8 +182,8 @@ class Exchange:
 
     Args:
         wire_dtype: ``"float16"`` or ``"bfloat16"``: float32 and float64 are rounded to it for their way between
-            workers, once as a summand and once as a sum, and added in float32. None sends them as they are.
-        bucket_bytes: the size that a bucket should have, in bytes before rounding. There are at most `MAX_BUCKETS`.
+            workers, as summands and, where sums travel, as sums, and added in float32. None sends them as they are.
+        bucket_bytes: the size that a bucket should have, in bytes before rounding: see `plan_buckets`.
         arrivals: counts whose part of the first bucket has come, if it is given.
 
     Raises:
@@ -240,106 +249,97 @@ def all_reduce_between_workers(
         return list(grads)
     how = exchange or Exchange()
     results: dict[int, Gradient] = {}
+    is_copied = variables_change_in_place(tf.get_default_graph())
     with tf.name_scope(f"exchange_{name}"):
         for number, bucket in enumerate(plan_buckets(grads, order, how.bucket_bytes)):
             arrivals = how.arrivals if number == 0 else None
-            sums = _Parts(group, how, op, f"{name}/{number}", arrivals).reduce([grads[n] for n in bucket])
+            sums = _Bucket(group, how, op, f"{name}/{number}", is_copied, arrivals).reduce([grads[n] for n in bucket])
             results.update(zip(bucket, sums, strict=True))
         for n in (n for n in order if is_sparse(grads[n])):
             results[n] = _gather_slices(group, how, op, f"{name}/rows{n}", grads[n])
     return [results[n] for n in range(len(grads))]
 
 
-def plan_buckets(grads: Sequence[Gradient], order: Sequence[int], bucket_bytes: int) -> list[list[int]]:
-    """Divide the dense gradients of each dtype into neighbours in an order, of about as many bytes each.
-
-    Args:
-        grads: N gradients.
-        order: their indices, the first to become ready first.
-        bucket_bytes: about how many.
-
-    Returns:
-        The indices in each bucket, in the order in which the buckets are ready.
-    """
-    of_dtype: dict[tf.DType, list[int]] = {}
-    for n in order:
-        if not is_sparse(grads[n]):
-            of_dtype.setdefault(grads[n].dtype.base_dtype, []).append(n)
-    place = {n: position for position, n in enumerate(order)}
-    buckets = [bucket for members in of_dtype.values() for bucket in _divided(grads, members, bucket_bytes)]
-    return sorted(buckets, key=lambda bucket: place[bucket[-1]])
-
-
-def _divided(grads: Sequence[Gradient], members: Sequence[int], bucket_bytes: int) -> list[list[int]]:
-    sizes = [grads[n].shape.num_elements() * grads[n].dtype.size for n in members]
-    total = sum(sizes)
-    count = min(MAX_BUCKETS, max(1, math.ceil(total / bucket_bytes)))
-    buckets: list[list[int]] = [[] for _ in range(count)]
-    before = 0
-    for n, size in zip(members, sizes, strict=True):
-        # A gradient goes where its middle lies.
-        index = int((before + size / 2) * count / total) if total else 0
-        buckets[min(index, count - 1)].append(n)
-        before += size
-    return [bucket for bucket in buckets if bucket]
-
-
 @dataclass(frozen=True)
-class _Parts:
-    """One bucket: joined, cut into parts that workers own, added there, and put together again."""
+class _Bucket:
+    """Dense gradients of one dtype: joined, exchanged, and taken apart again."""
 
     group: WorkerGroup
     how: Exchange
     op: ReduceOp
     name: str
+    is_copied: bool
     arrivals: Arrivals | None = None
 
     def reduce(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Reduce N tensors of one dtype."""
+        """Reduce N tensors."""
         group, dtype = self.group, grads[0].dtype.base_dtype
-        counts = [int(grad.shape.num_elements()) for grad in grads]
-        sizes = _even(sum(counts), group.size)
         with on_device(group.device()):
-            joined = tf.concat([tf.reshape(grad, [-1]) for grad in grads], axis=0)
-            parts = tf.split(tf.cast(joined, self.how.dtype_on_wire(dtype)), sizes)
-        sends = [group.put(f"{self.name}/part", o, self._pieces(parts[o])) for o in group.others]
-        summands = [
-            parts[o] if o == group.rank else self._take("part", o, sizes[group.rank], parts[o].dtype)
-            for o in range(group.size)
+            own = tf.cast(joined(grads, is_copied=self.is_copied), self.how.dtype_on_wire(dtype))
+        route = Route.of_bucket(int(own.shape.num_elements()) * own.dtype.size, group.size)
+        exchange = self._directly if route.is_direct else self._in_parts
+        chunks = [
+            exchange(f"{self.name}/{number}", chunk, dtype)
+            for number, chunk in enumerate(cut(own, route.num_chunks, group.device()))
         ]
+        sums, sends = [each for chunk in chunks for each in chunk.sums], [op for chunk in chunks for op in chunk.sends]
         with on_device(group.device()):
-            own = sum_tensors(summands, self.op.divisor(group.size))
+            total = tf.cast(tf.concat(sums, axis=0), dtype)
+            with tf.control_dependencies([*sends, *self._count(chunks[0].summands)]):
+                return parted(total, grads)
+
+    def _directly(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
+        """Hand a vector to all workers and add theirs, as all of them do, in the order of the ranks."""
+        group = self.group
+        sends = [group.put(f"{name}/whole", o, [own]) for o in group.others]
+        summands = [own if o == group.rank else self._take(f"{name}/whole", o, own) for o in range(group.size)]
         with on_device(group.device()):
-            own_pieces = self._pieces(own)
-        sends += [group.put(f"{self.name}/sum", o, own_pieces) for o in group.others]
-        sums = [own if o == group.rank else self._take("sum", o, sizes[o], own.dtype) for o in range(group.size)]
-        with on_device(group.device()), tf.control_dependencies([*sends, *self._count(summands)]):
-            reduced = tf.split(tf.cast(tf.concat(sums, axis=0), dtype), counts)
-            return [tf.reshape(each, grad.shape) for each, grad in zip(reduced, grads, strict=True)]
+            total = functools.reduce(add_pair, map(widened, summands))
+            return _Chunk([tf.cast(divide(total, self.op.divisor(group.size)), dtype)], sends, summands)
+
+    def _in_parts(self, name: str, own: tf.Tensor, dtype: tf.DType) -> "_Chunk":
+        """Hand part o to worker o, add the W parts that are this worker's, and hand the sum to all."""
+        group = self.group
+        parts = cut(own, group.size, group.device())
+        sends = [group.put(f"{name}/part", o, [parts[o]]) for o in group.others]
+        mine = parts[group.rank]
+        summands = [mine if o == group.rank else self._take(f"{name}/part", o, mine) for o in range(group.size)]
+        with on_device(group.device()):
+            total = sum_tensors(summands, self.op.divisor(group.size))
+        sends += [group.put(f"{name}/sum", o, [total]) for o in group.others]
+        sums = [total if o == group.rank else self._take(f"{name}/sum", o, parts[o]) for o in range(group.size)]
+        return _Chunk(sums, sends, summands)
+
+    def _take(self, name: str, sender: int, like: tf.Tensor) -> tf.Tensor:
+        (taken,) = self.group.take(name, sender, [like.dtype], [like.shape])
+        with on_device(self.group.device()):
+            return tf.identity(taken)
 
     def _count(self, summands: Sequence[tf.Tensor]) -> list[tf.Operation]:
-        """Return what counts the parts as they come, this worker's own as it is sent."""
+        """Return what counts the summands as they come, this worker's own as it is sent."""
         if self.arrivals is None:
             return []
         self.arrivals.build(self.group)
         counts = []
-        for rank, part in enumerate(summands):
-            with tf.control_dependencies([part]):
+        for rank, summand in enumerate(summands):
+            with tf.control_dependencies([summand]):
                 counts.append(self.arrivals.count(rank))
         return counts
 
-    def _take(self, what: str, sender: int, size: int, dtype: tf.DType) -> tf.Tensor:
-        sizes = _piece_sizes(size, dtype)
-        pieces = self.group.take(
-            f"{self.name}/{what}", sender, [dtype] * len(sizes), [tf.TensorShape([each]) for each in sizes]
-        )
-        with on_device(self.group.device()):
-            return tf.concat(pieces, axis=0) if len(pieces) > 1 else tf.identity(pieces[0])
 
-    def _pieces(self, part: tf.Tensor) -> list[tf.Tensor]:
-        with on_device(self.group.device()):
-            sizes = _piece_sizes(int(part.shape.num_elements()), part.dtype)
-            return list(tf.split(part, sizes)) if len(sizes) > 1 else [part]
+@dataclass(frozen=True)
+class _Chunk:
+    """A piece of a bucket that has been exchanged.
+
+    Attributes:
+        sums: it, in one or more pieces.
+        sends: what hands something to other workers.
+        summands: what this worker adds, by rank.
+    """
+
+    sums: Sequence[tf.Tensor]
+    sends: Sequence[tf.Operation]
+    summands: Sequence[tf.Tensor]
 
 
 def _gather_slices(group: WorkerGroup, how: Exchange, op: ReduceOp, name: str, grad: tf.IndexedSlices) -> Gradient:
@@ -403,19 +403,3 @@ def _check_gradients(grads: Sequence[Gradient], op: ReduceOp) -> None:
         dtype = grad.dtype.base_dtype
         if not (dtype.is_floating or dtype.is_complex or (dtype.is_integer and op is ReduceOp.SUM)):
             raise ReductionError(f"gradient {n} ({grad.name}) is of {dtype.name}, which has no {op.value}")
-
-
-def creation_order(grads: Sequence[Gradient]) -> list[int]:
-    """Return the indices of gradients in the order in which their operations were created, as a backward pass does."""
-    graph = tf.get_default_graph()
-    place = {operation.name: number for number, operation in enumerate(graph.get_operations())}
-    return sorted(range(len(grads)), key=lambda n: place[gradient_values(grads[n]).op.name])
-
-
-def _even(total: int, count: int) -> list[int]:
-    """Divide a number into numbers that differ by one at most."""
-    return [total * (index + 1) // count - total * index // count for index in range(count)]
-
-
-def _piece_sizes(size: int, dtype: tf.DType) -> list[int]:
-    return _even(size, max(1, min(8, math.ceil(size * dtype.size / PIECE_BYTES))))

@@ -16,8 +16,9 @@ from tpack.graph_builder.replicated import (
     build_replicas,
     copy_to_replicas,
 )
+from tpack.multi_worker.buckets import creation_order
 from tpack.multi_worker.end_signal import EndSignal
-from tpack.multi_worker.exchange import Exchange, WorkerGroup, all_reduce_between_workers, creation_order
+from tpack.multi_worker.exchange import Exchange, WorkerGroup, all_reduce_between_workers
 from tpack.reduction.base import Reducer
 from tpack.reduction.functions import merge_grad_list, split_grad_list
 from tpack.reduction.gradients import transposed

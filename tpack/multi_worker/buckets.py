@@ -1,0 +1,145 @@
+"""How gradients are joined to buckets, and how what is large is cut, before workers exchange it.
+
+A message costs about as much as a megabyte, whatever is in it, so that small gradients are joined. Joining and taking
+apart again are passes over memory, which cost as much as the wire does, so that large gradients are not: each is a
+bucket by itself, and pieces of it share its memory, since they are cut where TensorFlow lets them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow.compat.v1 as tf
+
+from tpack.reduction.sums import on_device
+from tpack.tower.grads import Gradient, gradient_values, is_sparse
+
+BUCKET_BYTES = 4 * 2**20
+MAX_BUCKETS = 8
+PIECE_BYTES = 8 * 2**20
+"""What is larger is cut, so that several connections carry it, and one piece is added while the next one travels."""
+
+DIRECT_BYTES = 2**19
+"""So many bytes more may a worker send for the one hop less that handing everything to everybody takes."""
+
+_ALIGNED_BYTES = 64
+"""What begins and ends at multiples of it is cut off without a copy."""
+
+
+def creation_order(grads: Sequence[Gradient]) -> list[int]:
+    """Return the indices of gradients in the order in which their operations were created, as a backward pass does."""
+    graph = tf.get_default_graph()
+    place = {operation.name: number for number, operation in enumerate(graph.get_operations())}
+    return sorted(range(len(grads)), key=lambda n: place[gradient_values(grads[n]).op.name])
+
+
+def plan_buckets(grads: Sequence[Gradient], order: Sequence[int], bucket_bytes: int) -> list[list[int]]:
+    """Divide dense gradients into buckets: large ones alone, the others of each dtype with their neighbours.
+
+    Args:
+        grads: N gradients.
+        order: their indices, the first to become ready first.
+        bucket_bytes: a gradient of so many bytes is a bucket. The others are divided into as many buckets of about
+            this size, at most `MAX_BUCKETS` for a dtype.
+
+    Returns:
+        The indices in each bucket, in the order in which the buckets are ready.
+    """
+    buckets = []
+    joined: dict[tf.DType, list[int]] = {}
+    for n in (n for n in order if not is_sparse(grads[n])):
+        if _size_bytes(grads[n]) >= bucket_bytes:
+            buckets.append([n])
+        else:
+            joined.setdefault(grads[n].dtype.base_dtype, []).append(n)
+    place = {n: position for position, n in enumerate(order)}
+    buckets += [bucket for members in joined.values() for bucket in _divided(grads, members, bucket_bytes)]
+    return sorted(buckets, key=lambda bucket: place[bucket[-1]])
+
+
+def _size_bytes(grad: tf.Tensor) -> int:
+    return int(grad.shape.num_elements()) * int(grad.dtype.size)
+
+
+def _divided(grads: Sequence[Gradient], members: Sequence[int], bucket_bytes: int) -> list[list[int]]:
+    sizes = [_size_bytes(grads[n]) for n in members]
+    total = sum(sizes)
+    count = min(MAX_BUCKETS, max(1, math.ceil(total / bucket_bytes)))
+    buckets: list[list[int]] = [[] for _ in range(count)]
+    before = 0
+    for n, size in zip(members, sizes, strict=True):
+        # A gradient goes where its middle lies.
+        index = int((before + size / 2) * count / total) if total else 0
+        buckets[min(index, count - 1)].append(n)
+        before += size
+    return [bucket for bucket in buckets if bucket]
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way of a bucket between W workers.
+
+    Attributes:
+        is_direct: each worker hands all of it to all others, and each adds for itself; else each worker adds a part.
+        num_chunks: so many pieces, or sets of W parts, are exchanged side by side.
+    """
+
+    is_direct: bool
+    num_chunks: int
+
+    @staticmethod
+    def of_bucket(size_bytes: int, workers: int) -> "Route":
+        """Choose the way of a bucket.
+
+        Directly, a worker sends W - 1 times the bucket in one hop; in parts, 2 (W - 1) / W times in two. So two
+        workers always go directly, and more do with what is small.
+
+        Args:
+            size_bytes: how many bytes of it travel.
+            workers: W.
+        """
+        is_direct = (workers - 1) * (1 - 2 / workers) * size_bytes <= DIRECT_BYTES
+        chunk_bytes = PIECE_BYTES if is_direct else PIECE_BYTES * workers
+        return Route(is_direct, max(1, math.ceil(size_bytes / chunk_bytes)))
+
+
+def joined(tensors: Sequence[tf.Tensor], *, is_copied: bool) -> tf.Tensor:
+    """Return the numbers of tensors of one dtype in a row, on the current device.
+
+    Args:
+        tensors: of known shapes.
+        is_copied: whether those of a single one are copied too: see `variables_change_in_place`.
+    """
+    vector = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+    return tf.raw_ops.DeepCopy(x=vector) if len(tensors) == 1 and is_copied else vector
+
+
+def variables_change_in_place(graph: tf.Graph) -> bool:
+    """Return whether there are variables whose update might change a number while it waits to be sent.
+
+    TensorFlow 1's are changed where they lie, and a gradient that is the value of another variable shares its memory.
+    """
+    return any(operation.type in ("VariableV2", "Variable") for operation in graph.get_operations())
+
+
+def parted(vector: tf.Tensor, likes: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return what `joined` has joined as tensors of the shapes that they had, on the current device."""
+    counts = [int(like.shape.num_elements()) for like in likes]
+    parts = tf.split(vector, counts) if len(likes) > 1 else [vector]
+    return [tf.reshape(part, like.shape) for part, like in zip(parts, likes, strict=True)]
+
+
+def cut(vector: tf.Tensor, count: int, device: str) -> list[tf.Tensor]:
+    """Cut a vector into so many pieces, whose sizes depend on its length and dtype alone.
+
+    Args:
+        vector: its length is known.
+        count: how many pieces; the first ones are empty where it is very short.
+        device: where.
+    """
+    if count == 1:
+        return [vector]
+    total, unit = int(vector.shape.num_elements()), max(1, _ALIGNED_BYTES // int(vector.dtype.size))
+    ends = [*(total * index // count // unit * unit for index in range(1, count)), total]
+    with on_device(device):
+        return [tf.slice(vector, [start], [end - start]) for start, end in zip([0, *ends], ends, strict=False)]
