@@ -20,7 +20,7 @@ from typing import Any
 from tests.helpers import preloaded
 
 SCENARIOS = "tests.helpers.worker_scenarios"
-LIMIT_SECS = 60.0
+LIMIT_SECS = 240.0
 
 
 @dataclass(frozen=True)
