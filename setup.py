@@ -35,7 +35,8 @@ EXTRAS_REQUIRE = {
     # The packages that serve single kinds of URLs, such as gcsfs, are what users choose.
     "remote": ["fsspec"],
     "s3": ["s3fs"],
-    # Pillow is what both clients want for images.
+    "comet": ["comet_ml"],
+    # Pillow is what these two clients want for images.
     "wandb": ["wandb", "pillow"],
     "mlflow": ["mlflow", "pillow"],
     "examples": ["scikit-learn"],

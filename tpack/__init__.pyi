@@ -26,6 +26,7 @@ from tpack.callbacks import Callbacks as Callbacks
 from tpack.callbacks import CallbackToHook as CallbackToHook
 from tpack.callbacks import CheckNumerics as CheckNumerics
 from tpack.callbacks import ClassificationError as ClassificationError
+from tpack.callbacks import CometMonitor as CometMonitor
 from tpack.callbacks import CSVWriter as CSVWriter
 from tpack.callbacks import DataParallelInferenceRunner as DataParallelInferenceRunner
 from tpack.callbacks import DumpParamAsImage as DumpParamAsImage
@@ -394,6 +395,7 @@ __all__ = [
     "CheckNumerics",
     "ClassificationError",
     "CollectiveAllReduceStrategy",
+    "CometMonitor",
     "ConcatData",
     "ConcatWith",
     "Conv2D",

@@ -112,7 +112,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Callbacks: summaries and monitors": {
         "callbacks": (
-            "CSVWriter JSONWriter MLflowMonitor MergeAllSummaries MergeScalars MonitorBase Monitors "
+            "CSVWriter CometMonitor JSONWriter MLflowMonitor MergeAllSummaries MergeScalars MonitorBase Monitors "
             "MovingAverageSummary ScalarPrinter SendMonitorData SendStat SlowestWorker TFEventWriter "
             "TensorBoardHParams WandbMonitor"
         ),

@@ -106,6 +106,7 @@ CASES: list[tuple[Any, dict[str, Any], str, list[Any]]] = [
     (cb.TFEventWriter, {}, "max_queue", [None, 0, "3"]),
     (cb.TFEventWriter, {}, "logdir", [5]),
     (cb.TensorBoardHParams, {}, "hparams", [None, 5, "x"]),
+    (cb.CometMonitor, {}, "tags", [5]),
     (cb.MLflowMonitor, {}, "tracking_uri", [5]),
     (cb.WandbMonitor, {}, "hparams", [5, "x"]),
     (cb.ThroughputTracker, {}, "samples_per_step", ["x", 0, -1, math.nan, math.inf, True]),

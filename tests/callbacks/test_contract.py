@@ -141,6 +141,7 @@ OTHERS = {
     "BinaryClassificationStats",
     "CallbackToHook",
     "ClassificationError",
+    "CometMonitor",
     "GraphVarParam",
     "HyperParam",
     "HyperParamSetter",

@@ -1,6 +1,6 @@
 """Train with the monitors of services that keep experiments, by their real clients, without a network; read it back.
 
-    python -m tests.trials.trackers [wandb] [mlflow] [tensorboard]
+    python -m tests.trials.trackers [wandb] [mlflow] [comet] [tensorboard]
 
 Each client must be installed; all are tried unless some are named. A training is made and resumed from the middle of
 what it has sent, so that steps are reported twice. It raises where the client's store has anything but each step once.
@@ -11,6 +11,8 @@ import os
 import struct
 import sys
 import tempfile
+import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +21,12 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tpack.callbacks.base import Callback
+from tpack.callbacks.monitors.comet import CometMonitor
 from tpack.callbacks.monitors.hparams import TensorBoardHParams
 from tpack.callbacks.monitors.mlflow import MLflowMonitor
 from tpack.callbacks.monitors.wandb import WandbMonitor
 from tpack.callbacks.monitors.writers import TFEventWriter
+from tpack.errors import CallbackError
 from tpack.utils import logger
 
 HPARAMS = {"learning_rate": 0.25, "depth": 18, "name": "digits", "is_new": True}
@@ -117,6 +121,38 @@ def try_mlflow(directory):
     print(lines[0][:150], flush=True)
 
 
+def try_comet(directory):
+    train_and_resume(lambda: [CometMonitor("digits", "first", hparams=HPARAMS, online=False, tags=["a"])])
+    keys, costs, params, assets, others = set(), {}, {}, set(), []
+    for path in sorted(directory.glob("comet/*.zip"), key=os.path.getmtime):
+        keys.add(path.stem[:32])
+        with zipfile.ZipFile(path) as archive:
+            for line in archive.read("messages.json").splitlines():
+                told = json.loads(line)["payload"]
+                metric, param = told.get("metric", {}), told.get("param", {})
+                if metric.get("metricName") == "cost (all)":
+                    if metric["step"] in costs:
+                        raise AssertionError(f"step {metric['step']} is there twice")
+                    costs[metric["step"]] = metric["metricValue"]
+                if param.get("source") == "manual":
+                    params[param["paramName"]] = param["paramValue"]
+                assets.add(told.get("upload_type"))
+                others.append((told.get("key"), told.get("value")))
+    check(costs, COSTS)
+    check(params, HPARAMS)
+    check(len(keys), 1)
+    check({"visualization", "histogram3d"} - assets, set())
+    check(others.count(("training", "finished")), 2)
+    begun = time.monotonic()
+    os.environ.update(COMET_API_KEY="x" * 25, COMET_URL_OVERRIDE="http://127.0.0.1:9/clientlib/")
+    try:
+        lines = train(lambda: [CometMonitor("digits")], 1, 1)
+    except CallbackError as error:
+        lines = [str(error)]
+    check(len(lines), 1)
+    print(f"without a server, after {time.monotonic() - begun:.1f} s: {lines}", flush=True)
+
+
 def try_tensorboard(directory):
     train_and_resume(lambda: [TFEventWriter(), TensorBoardHParams(HPARAMS)])
     from tensorboard.backend.event_processing import event_multiplexer  # noqa: PLC0415 (need not be there)
@@ -132,7 +168,7 @@ def try_tensorboard(directory):
 
 
 def main():
-    tried = {"wandb": try_wandb, "mlflow": try_mlflow, "tensorboard": try_tensorboard}
+    tried = {"wandb": try_wandb, "mlflow": try_mlflow, "comet": try_comet, "tensorboard": try_tensorboard}
     for name in sys.argv[1:] or tried:
         with tempfile.TemporaryDirectory() as directory:
             logger.set_logger_dir(directory, action="k")

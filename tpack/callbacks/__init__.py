@@ -56,6 +56,7 @@ __getattr__, __dir__, __all__ = attach(
             "MinSaver",
         ),
         "monitors.base": ("MonitorBase",),
+        "monitors.comet": ("CometMonitor",),
         "monitors.csv_writer": ("CSVWriter",),
         "monitors.group": ("Monitors",),
         "monitors.hparams": ("TensorBoardHParams",),

@@ -28,6 +28,7 @@ from tpack.callbacks.memory import PeakMemoryTracker as PeakMemoryTracker
 from tpack.callbacks.min_max_saver import MaxSaver as MaxSaver
 from tpack.callbacks.min_max_saver import MinSaver as MinSaver
 from tpack.callbacks.monitors.base import MonitorBase as MonitorBase
+from tpack.callbacks.monitors.comet import CometMonitor as CometMonitor
 from tpack.callbacks.monitors.csv_writer import CSVWriter as CSVWriter
 from tpack.callbacks.monitors.group import Monitors as Monitors
 from tpack.callbacks.monitors.hparams import TensorBoardHParams as TensorBoardHParams

@@ -6,6 +6,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "base": ("MonitorBase",),
+        "comet": ("CometMonitor",),
         "csv_writer": ("CSVWriter",),
         "group": ("Monitors",),
         "hparams": ("TensorBoardHParams",),

@@ -1,6 +1,7 @@
 """Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
 
 from tpack.callbacks.monitors.base import MonitorBase as MonitorBase
+from tpack.callbacks.monitors.comet import CometMonitor as CometMonitor
 from tpack.callbacks.monitors.csv_writer import CSVWriter as CSVWriter
 from tpack.callbacks.monitors.group import Monitors as Monitors
 from tpack.callbacks.monitors.hparams import TensorBoardHParams as TensorBoardHParams

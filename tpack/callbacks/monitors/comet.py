@@ -1,0 +1,116 @@
+"""Statistics in Comet, by its own client."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tpack.callbacks.monitors.tracker import Row, Tracker
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.env import change_env
+
+# Whatever else the client logs by itself, it logs by changing other libraries.
+_BY_ITSELF = {
+    "auto_output_logging": False,
+    "auto_param_logging": False,
+    "auto_metric_logging": False,
+    "log_graph": False,
+    "parse_args": False,
+    "display_summary_level": 0,
+}
+
+
+@check_arguments
+class CometMonitor(Tracker):
+    """Show a training in Comet: scalars, images, histograms, hyper-parameters.
+
+    The steps of its charts are global steps. A run that resumes goes on with the same experiment. Without a network,
+    give ``online=False``: each run and resumption is then an archive in ``comet`` of the log directory, which ``comet
+    upload`` sends later.
+
+    The client is kept from changing TensorFlow, Keras and standard output. A program that wants that begins an
+    experiment itself, before it imports tpack; it is gone on with, and left open.
+
+    Args:
+        project: the project; by default ``COMET_PROJECT_NAME``, or what the client chooses.
+        name: what the experiment is called; by default what the client chooses.
+        hparams: what the run was made with, such as ``{"learning_rate": 0.1}``.
+        workspace: whose project it is; by default ``COMET_WORKSPACE``, or what the client chooses.
+        online: send statistics while training runs; the key is in ``COMET_API_KEY`` or the client's settings.
+        tags: of the experiment.
+
+    Raises:
+        DependencyError: The client is not installed: ``pip install 'tpack[comet]'``.
+
+    Example:
+        TrainConfig(..., monitors=[*DEFAULT_MONITORS(), CometMonitor("digits", hparams={"learning_rate": 0.1})])
+    """
+
+    MODULE = "comet_ml"
+    EXTRA = "comet"
+
+    def __init__(
+        self,
+        project: str | None = None,
+        name: str | None = None,
+        *,
+        hparams: Mapping[str, Any] | None = None,
+        workspace: str | None = None,
+        online: bool = True,
+        tags: Sequence[str] = (),
+    ) -> None:
+        # Read when the client is imported, which changes libraries then.
+        with change_env("COMET_DISABLE_AUTO_LOGGING", "1"):
+            super().__init__(hparams)
+        self._project = project
+        self._name = name
+        self._workspace = workspace
+        self._online = online
+        self._tags = list(tags)
+        self._experiment: Any = None
+        self._is_ours = True
+
+    def _to_be_mended(self) -> tuple[type[Exception], ...]:
+        errors = self._client.exceptions
+        # That there is no key is a ValueError.
+        return ValueError, errors.InvalidAPIKey, errors.InvalidWorkspace, errors.AuthenticationError
+
+    def _begin(self, former: str | None) -> str:
+        self._experiment = self._client.get_running_experiment()
+        # One of the same program that has ended is given as well.
+        self._is_ours = self._experiment is None or self._experiment.ended
+        if self._is_ours:
+            self._experiment = self._client.start(
+                workspace=self._workspace,
+                project_name=self._project,
+                experiment_key=former,
+                mode="create" if former is None else "get_or_create",
+                online=self._online,
+                experiment_config=self._client.ExperimentConfig(
+                    name=self._name,
+                    tags=self._tags,
+                    offline_directory=None if self._directory is None else os.path.join(self._directory, "comet"),
+                    **_BY_ITSELF,
+                ),
+            )
+        if not self._experiment.alive:
+            raise ConnectionError("the client keeps nothing, as its own log says: it is disabled, or has no connection")
+        if former is None:
+            self._experiment.log_parameters(self._hparams)
+        return str(self._experiment.get_key())
+
+    def _send(self, row: Row) -> None:
+        self._experiment.log_metrics(row.scalars, step=row.step, epoch=row.epoch)
+        for name, png in row.images.items():
+            self._experiment.log_image(io.BytesIO(png), name=name, step=row.step)
+        for name, given in row.histograms.items():
+            histogram = self._client.data_structure.Histogram()
+            histogram.add((given.edges[:-1] + given.edges[1:]) / 2, counts=given.counts)
+            self._experiment.log_histogram_3d(histogram, name=name, step=row.step, epoch=row.epoch)
+
+    def _end(self, status: str) -> None:
+        self._experiment.log_other("training", status)
+        if self._is_ours:
+            self._experiment.end()
