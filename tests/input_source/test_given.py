@@ -39,6 +39,13 @@ class Rows:
         return POINTS[index]
 
 
+class Lists(Rows):
+    """A data set as Hugging Face has them."""
+
+    def __getitem__(self, index):
+        return {"image": X[index].tolist(), "label": index}
+
+
 EXAMPLES = {
     "arrays": lambda: (X, Y),
     "arrays by name": lambda: {"label": Y, "image": X},
@@ -49,6 +56,7 @@ EXAMPLES = {
     "dataset of eager mode": eager,
     "function that makes a dataset": lambda: lambda: tf.data.Dataset.from_tensor_slices((X, Y)),
     "indexed": Rows,
+    "indexed, of lists": Lists,
 }
 
 

@@ -4,12 +4,14 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.dataflow.adapters import as_dataflow
 from tpack.dataflow.arrays import DataFromArrays, is_array
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.batch import BatchData
+from tpack.dataflow.mapping import MapData
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.input_source.base import InputSource
@@ -139,9 +141,27 @@ def given_flow(data: Any, *, shuffle: bool) -> tuple[DataFlow, str]:
     if is_generator_function(data):
         return DataFromGenerator(data), "a generator function"
     try:
-        return as_dataflow(data), name
+        # What was stored in columns, as a data set of Hugging Face, gives lists of numbers where others give arrays.
+        return MapData(as_dataflow(data), _with_arrays), name
     except WrongTypeError as error:
         raise WrongTypeError(f"the data are {shown(data)}: wanted {_WANTED}") from error
+
+
+def _with_arrays(point: Any) -> Any:
+    """Return a data point with arrays in place of lists of numbers or strings, if they make one."""
+    if isinstance(point, Mapping):
+        return {key: _as_array(part) for key, part in point.items()}
+    return [_as_array(part) for part in point] if isinstance(point, list | tuple) else point
+
+
+def _as_array(value: Any) -> Any:
+    if not isinstance(value, list) or any(isinstance(part, np.ndarray) for part in value):
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return value
+    return np.array(value, object) if array.dtype.kind in "SU" else array
 
 
 def is_function(data: Any) -> bool:
