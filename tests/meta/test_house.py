@@ -22,9 +22,7 @@ CHAIN_MODULES = 8
 ROOM_LINES = 40
 
 # Few lines and one importer beside it, and yet a room of its own: scripts import it by this name, or it is run.
-STANDS_ALONE = {
-    "tpack.utils.env": "what it has is public and good for any variable, not only for that of GPUs",
-}
+STANDS_ALONE: dict[str, str] = {}
 
 # It only hands on what is elsewhere: scripts import these names from here, and a level below needs the code.
 HANDS_ON = {
