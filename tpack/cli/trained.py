@@ -76,7 +76,9 @@ def run_predict(options: argparse.Namespace) -> str:
     predictor = importlib.import_module("tpack.predict.offline").OfflinePredictor(config)
     parts = [_checked(config, predictor(*batch), len(batch[0])) for batch in _batches(arrays, options.batch_size)]
     names = [name.removesuffix(":0") for name in config.output_names]
-    outputs = {name: np.concatenate(part) for name, part in zip(names, zip(*parts, strict=True), strict=True)}
+    outputs: dict[str, Any] = {
+        name: np.concatenate(part) for name, part in zip(names, zip(*parts, strict=True), strict=True)
+    }
     with atomic_write(options.out, "wb") as file:
         np.savez(file, **outputs)
     return _table(outputs) + f"\n\n{options.out}: {len(arrays[0])} example(s)\n"

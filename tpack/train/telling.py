@@ -98,7 +98,7 @@ class RunFile(Callback):
 
     def _progress(self, now: float) -> dict[str, Any]:
         trainer = self.trainer
-        told = {
+        told: dict[str, Any] = {
             "epoch": self.epoch_num,
             "max_epoch": trainer.max_epoch,
             "step": self.local_step,
