@@ -134,8 +134,10 @@ def hit(kind: str, job: Job, victim: int, machines: TwoMachines | None) -> None:
 def one_fault(kind: str, job: Job, victim: int, moments: random.Random, machines: TwoMachines | None) -> str:
     """Let a fault happen in the current attempt, at some moment, and wait for the next attempt.
 
+    That is not yet awaited to train, so that a fault may hit it before it does.
+
     Returns:
-        A line that says when it happened, and how long it took until all had ended and until training went on.
+        A line that says when it happened, and how long it took until all had ended and until all were there again.
     """
     attempt = job.attempt
     job.wait_until(lambda: len(job.pids) == job.num_processes)
@@ -152,9 +154,9 @@ def one_fault(kind: str, job: Job, victim: int, moments: random.Random, machines
     ended = time.monotonic() - began
     if machines is not None:
         machines.mend()
-    job.wait_until(lambda: job.attempt > attempt and bool(job.steps.get(0)))
+    job.wait_until(lambda: job.attempt > attempt and len(job.pids) == job.num_processes)
     when = "before its first step" if not step else f"about step {step}"
-    return f"{when}: all ended {ended:.1f} s later, training again {time.monotonic() - began:.1f} s later"
+    return f"{when}: all ended {ended:.1f} s later, all there again {time.monotonic() - began:.1f} s later"
 
 
 def run(kind: str, name: str, options: argparse.Namespace, wanted: dict[str, np.ndarray], directory: Path) -> None:
