@@ -64,7 +64,8 @@ CASES: list[tuple[Any, dict[str, Any], str, list[Any]]] = [
     (cb.HumanHyperParamSetter, {"param": PARAM}, "file_name", [None, 5, ""]),
     (cb.HyperParamSetterWithFunc, {"param": PARAM}, "func", [None, 5]),
     (cb.HyperParamSetterWithFunc, {"func": max}, "param", [None, 5]),
-    (cb.InferenceRunner, {"infs": inferencer()}, "input", [None, 5, SECRET]),
+    (cb.InferenceRunner, {"infs": inferencer()}, "input", [None, 5, "x"]),
+    (cb.InferenceRunner, {"input": DATA, "infs": inferencer()}, "batch_size", [0, -1, 2.5, "3", True]),
     (cb.InferenceRunner, {"input": DATA}, "infs", [None, 5, [], [5], SECRET]),
     (cb.InferenceRunner, {"input": DATA, "infs": inferencer()}, "tower_name", [5]),
     (cb.MaxSaver, {}, "monitor_stat", [None, 5, ""]),
@@ -142,5 +143,7 @@ def test_every_callback_is_in_the_table() -> None:
 def test_wrong_types_are_type_errors() -> None:
     with pytest.raises(WrongTypeError, match="ModelSaver got max_to_keep='3': wanted an integer"):
         cb.ModelSaver(max_to_keep="3")  # type: ignore[arg-type]
-    with pytest.raises(WrongTypeError, match="InferenceRunner got input=None: wanted an InputSource.* or a DataFlow"):
-        cb.InferenceRunner(None, inferencer())  # type: ignore[arg-type]
+    with pytest.raises(
+        WrongTypeError, match="InferenceRunner cannot take its input: the data are None: wanted a DataFlow"
+    ):
+        cb.InferenceRunner(None, inferencer())

@@ -45,6 +45,7 @@ class GivenData:
 
     Attributes:
         source: the input source.
+        flow: the batches that it takes; None where it takes those of a ``tf.data.Dataset``.
         name: what the data are, in a few words.
 
     Raises:
@@ -57,6 +58,7 @@ class GivenData:
         self._batch_size = None if batch_size is None else check_count(self, "batch_size", batch_size)
         # What makes the batches of a tower, if something here does.
         self._batches: BatchData | TFDatasetInput | None = None
+        self.flow: DataFlow | None = None
         self.name = type(data).__name__
         self.source = self._source_of(data)
 
@@ -89,6 +91,7 @@ class GivenData:
         flow = self._flow_of(data)
         if self._batch_size is not None:
             flow = self._batches = BatchData(flow, self._batch_size, remainder=self._is_once)
+        self.flow = flow
         return FeedInput(flow, infinite=False) if self._is_once else QueueInput(flow)
 
     def _flow_of(self, data: Any) -> DataFlow:

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -5,7 +6,8 @@ from tests.helpers.toy_inference import SIGNATURE, expected_statistics, flow, ma
 from tpack.callbacks.inference.inferencers import BinaryClassificationStats, ClassificationError, ScalarStats
 from tpack.callbacks.inference.runners import DataParallelInferenceRunner, InferenceRunner
 from tpack.callbacks.trigger import PeriodicTrigger
-from tpack.errors import TowerError
+from tpack.dataflow.arrays import DataFromArrays
+from tpack.errors import ConfigError, TowerError
 from tpack.input_source.queue_input import QueueInput
 from tpack.tower.tower_func import TowerFunc
 
@@ -31,6 +33,38 @@ def test_statistics_are_those_of_numpy_with_the_current_weights(graph, rng, make
         [InferenceRunner(make_input(batches), make_inferencers())], steps_per_epoch=2, epochs=(1, 3)
     )
     assert_statistics(trainer, batches, weights=[3.0, 5.0, 7.0])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda x, label: (x, label),
+        lambda x, label: list(zip(x, label, strict=True)),
+        lambda x, label: DataFromArrays((x, label), shuffle=False),
+        lambda x, label: tf.data.Dataset.from_tensor_slices((x, label)),
+    ],
+    ids=["arrays", "list", "flow", "tf.data"],
+)
+@pytest.mark.parametrize("several", [False, True])
+def test_examples_are_put_into_batches_and_none_is_left_out(graph, rng, given, several):
+    batches = uneven_batches(rng, 4)
+    x, label = (np.concatenate(part) for part in zip(*batches, strict=True))
+    wanted = [[x[k : k + 4], label[k : k + 4]] for k in range(0, len(x), 4)]
+    assert len(wanted[-1][0]) < 4
+    with tf.init_scope():
+        data = given(x, label)
+    make = DataParallelInferenceRunner if several else InferenceRunner
+    runner = make(data, make_inferencers(), *([2] if several else []), batch_size=4)
+    trainer = make_trainer().train([runner], steps_per_epoch=2, epochs=(1, 1))
+    assert_statistics(trainer, wanted, weights=[3.0])
+
+
+def test_batches_are_not_put_into_batches(graph, rng):
+    x, label = uneven_batches(rng, 1)[0]
+    with pytest.raises(ConfigError, match="the data are arrays.*batch_size"):
+        InferenceRunner((x, label), make_inferencers())
+    with pytest.raises(ConfigError, match="batch_size=4 was given.*QueueInput"):
+        InferenceRunner(QueueInput(flow([[x, label]])), make_inferencers(), batch_size=4)
 
 
 def test_two_runners_work_side_by_side(graph, rng):

@@ -11,6 +11,7 @@ accumulated. Where that cannot be, the chief evaluates all of them, and gives th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -22,10 +23,11 @@ from tpack.callbacks.hooks import HookToCallback
 from tpack.callbacks.inference.inferencers import Inferencer
 from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.shard import ShardData, shards_in
-from tpack.errors import CallbackError, ConfigError, DataExhaustedError
+from tpack.errors import CallbackError, ConfigError, DataExhaustedError, WrongTypeError
 from tpack.graph_builder.predict import build_predict_tower
 from tpack.input_source.base import InputSource
 from tpack.input_source.feed import FeedInput
+from tpack.input_source.given import GivenData
 from tpack.input_source.queue_input import QueueInput
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.step.hooked_session import HookedSession
@@ -35,7 +37,7 @@ from tpack.tower.tower_func import TowerFunc, TowerHandle
 from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instances
+from tpack.utils.checks import check_count, check_instances, owner_name
 from tpack.utils.progress import get_tqdm
 
 
@@ -235,29 +237,36 @@ class InferenceRunner(InferenceRunnerBase):
     """Run inferencers over all data on one device, with the current variables of the main training tower.
 
     Args:
-        input: an `InputSource`, or a `DataFlow`, which is fed. Its size must be known.
+        input: an `InputSource`, or a `DataFlow`, which is fed; or, in their own order, arrays such as ``(x, y)`` and
+            what else `TrainConfig` takes as its ``dataflow``. The size must be known.
         infs: one `Inferencer` or several.
         tower_name: name scope of the tower that is built; ``InferenceTower`` unless given, with a number behind it for
             all runners of a training but the first.
         tower_func: the model; the trainer's unless given.
         device: a GPU's number or the name of a device.
+        batch_size: how many examples are a batch, where the input gives examples; the last batch may be smaller. None
+            where it gives batches.
 
     Creates:
         One prediction tower.
 
     Raises:
         WrongTypeError: an argument is something else.
-        ConfigError: the size of the input is unknown or 0, or there is no inferencer.
+        ConfigError: the size of the input is unknown or 0, or there is no inferencer; or it gives batches, and there is
+            a batch size, or arrays without one.
     """
 
     def __init__(
         self,
-        input: InputSource | DataFlow,
+        input: Any,
         infs: Inferencer | Sequence[Inferencer],
         tower_name: str | None = None,
         tower_func: TowerFunc | None = None,
         device: int | str = 0,
+        *,
+        batch_size: int | None = None,
     ) -> None:
+        input = _batches_of(self, input, batch_size)
         super().__init__(FeedInput(input, infinite=False) if isinstance(input, DataFlow) else input, infs)
         self._tower_name = tower_name
         self._given_tower_func = tower_func
@@ -276,13 +285,14 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
     multiple of the number of devices, and the batches reach the inferencers in the order of the data.
 
     Args:
-        input: an `InputSource` that gives each tower its own batch, or a `DataFlow`, which goes through a queue. Its
-            size must be known.
+        input: an `InputSource` that gives each tower its own batch, or a `DataFlow`, which goes through a queue; or
+            what else `InferenceRunner` takes. The size must be known.
         infs: one `Inferencer` or several.
         gpus: number of devices, or the numbers of GPUs.
         tower_name: name scope of the towers, to which their number is added; ``InferenceTower`` unless given, with a
             number of its own for all runners of a training but the first.
         tower_func: the model; the trainer's unless given.
+        batch_size: how many examples are the batch of one tower, as for `InferenceRunner`.
 
     Creates:
         K prediction towers.
@@ -296,13 +306,16 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
 
     def __init__(
         self,
-        input: InputSource | DataFlow,
+        input: Any,
         infs: Inferencer | Sequence[Inferencer],
         gpus: int | Sequence[int],
         tower_name: str | None = None,
         tower_func: TowerFunc | None = None,
+        *,
+        batch_size: int | None = None,
     ) -> None:
         self._devices = resolve_devices(gpus)
+        input = _batches_of(self, input, batch_size)
         if isinstance(input, FeedInput) and len(self._devices) > 1:
             raise ConfigError(
                 "FeedInput feeds all towers in each run, also in a last round of fewer: give its DataFlow itself"
@@ -317,6 +330,23 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
             build_predict_tower(self._tower_func, self._input.get_input_tensors, name=name, device=device)
             for name, device in zip(names, self._devices, strict=True)
         ]
+
+
+def _batches_of(owner: object, input: Any, batch_size: int | None) -> InputSource | DataFlow:
+    """Return what gives the batches of an input, each once and in their own order."""
+    if batch_size is not None:
+        check_count(owner, "batch_size", batch_size)
+    if isinstance(input, InputSource) and batch_size is not None:
+        raise ConfigError(
+            f"batch_size={batch_size} was given, and the input, a {type(input).__name__}, makes the batches"
+        )
+    if isinstance(input, InputSource) or (isinstance(input, DataFlow) and batch_size is None):
+        return input
+    try:
+        given = GivenData(input, batch_size, is_once=True)
+    except WrongTypeError as error:
+        raise WrongTypeError(f"{owner_name(owner)} cannot take its input: {error}") from error
+    return given.source if given.flow is None else given.flow
 
 
 def limited(count: int, limit: float) -> int:
