@@ -18,7 +18,7 @@ QUANTIZED = ["quantized_conv1", "quantized_conv2"]
 def test_dorefa_learns_with_quantised_weights(bits, num_towers, levels, tmp_path):
     run = run_script(dorefa.main, tmp_path, "--dorefa", bits, "--towers", num_towers, "--epochs", 10, "--steps", 24)
 
-    assert run.last["validation_error"] < 0.15
+    assert run.last["validation_error"] < 0.2
     assert run.last["train_error"] < 0.1
     assert {"activation-summary/logits-rms", "logits_rms", "lr"} <= set(run.last)
     # Once for each training tower, and once for validation; the first and last layers are not quantised.
