@@ -56,7 +56,8 @@ class DataSet:
             raise ConfigError(f"DataSet got dtype={shown(dtype)}: wanted tf.uint8 or tf.float32")
         self._rng = get_rng(self) if seed is None else np.random.RandomState(seed)
         self._fake = (_fake_image(dtype), _fake_label(one_hot)) if fake_data else None
-        self._images, self._labels = (images, labels) if fake_data else _as_stored(images, labels, dtype, reshape)
+        stored: tuple[Any, Any] = (images, labels) if fake_data else _as_stored(images, labels, dtype, reshape)
+        self._images, self._labels = stored
         self._num_examples = _NUM_FAKES if fake_data else len(self._labels)
         self._epochs_completed = 0
         self._place = 0
