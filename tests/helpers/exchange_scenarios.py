@@ -21,7 +21,7 @@ STEPS = 3
 
 
 def gradients_of(rank: int, step: int, dtype: str) -> list[np.ndarray]:
-    """Return a worker's dense gradients in a step: odd shapes, a scalar, nothing, more than one bucket, one in parts."""
+    """Return dense gradients of a worker in a step: odd shapes, a scalar, nothing, several buckets, one in parts."""
     rng = np.random.default_rng([rank, step])
     return [rng.normal(size=shape).astype(dtype) for shape in [(5, 3), (), (0, 4), (1001,), (7,), (70_001, 3)]]
 
