@@ -20,9 +20,9 @@ def test_traffic_is_that_of_a_reduce_scatter_and_an_all_gather(scaling):
     assert scaling.traffic(megabyte, 1) == (0, 0.0)
     # One bucket: to three others a part, and to them a sum; three quarters of all bytes each time.
     assert scaling.traffic(megabyte, 4) == (6, 1.5 * megabyte)
-    # 64 MB are 8 buckets of 8 MB, whose halves go in two pieces.
-    assert scaling.traffic(64 * megabyte, 2) == (2 * 8 * 2, 64 * megabyte)
-    assert scaling.traffic(64 * megabyte, 2, num_arrays=1) == (2 * 16, 64 * megabyte)
+    # Two workers hand each other everything, in one hop and in pieces of at most 8 MB.
+    assert scaling.traffic(64 * megabyte, 2) == (8, 64 * megabyte)
+    assert scaling.traffic(65 * megabyte, 2, num_arrays=1) == (9, 65 * megabyte)
 
 
 @pytest.mark.parametrize("parts", [(1e-3, 2e-4, 1e-9), (0.0, 2e-4, 1e-9), (1e-3, 0.0, 0.0)])

@@ -67,6 +67,8 @@ EXAMPLES = {
     "LocallyShuffleData": {"ds": flow(), "buffer_size": 2},
     "MapData": {"ds": flow(), "func": same},
     "MapDataComponent": {"ds": flow(), "func": same},
+    "FlatMapData": {"ds": flow(), "func": list},
+    "TarData": {"path": "a.tar"},
     **dict.fromkeys(["CutMix", "MixUp"], {"ds": flow(), "num_classes": 3}),
     "MultiProcessMapAndBatchData": {"ds": flow(), "num_proc": 1, "map_func": same, "batch_size": 2},
     "MultiProcessMapData": {"ds": flow(), "num_proc": 1, "map_func": same},

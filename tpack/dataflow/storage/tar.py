@@ -28,7 +28,7 @@ from tpack.dataflow.storage.shards import Paths, shard_names, written_shards
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.checks import check_instances, shown
 from tpack.utils.progress import get_tqdm
 
 KEY = "__key__"
@@ -74,8 +74,9 @@ class TarData(ProxyDataFlow):
     ) -> None:
         if isinstance(path, DataFlow) and shuffle:
             raise ConfigError("TarData got shuffle=True and a flow of names: let that flow shuffle them")
-        if components is not None and (isinstance(components, str) or not components):
-            raise ConfigError(f"TarData got components={shown(components)}: wanted a list, such as ('jpg', 'cls')")
+        if components is not None:
+            wanted = "a list, such as ('jpg', 'cls')"
+            components = check_instances(self, "components", components, str, least=1, wanted=wanted)
         names = path if isinstance(path, DataFlow) else DataFromList(_as_points(shard_names(self, path)), shuffle)
         chosen = None if components is None else [name.split(";") for name in components]
         super().__init__(FlatMapData(names, partial(_read_points, components=chosen, decoders=dict(decoders or {}))))
