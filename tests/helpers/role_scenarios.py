@@ -153,9 +153,11 @@ def lose_one(directory: str, who: str, kind: str) -> None:
     hooks = [Dies(3, signal.SIGKILL)] if is_lost and kind in ("killed", "servers") else []
 
     def model(features: Any, labels: Any, mode: str) -> Any:
-        if is_lost and kind == "other model":
+        is_other = is_lost and kind == "other model"
+        if is_other:
             tf.get_variable("more", [2])
-        return regression(features, labels, mode)
+        rate = 0.25 if is_other else 0.05
+        return regression(features, labels, mode, {"optimizer": lambda: tf.train.GradientDescentOptimizer(rate)})
 
     def input_fn() -> Any:
         if is_lost and kind == "failed":

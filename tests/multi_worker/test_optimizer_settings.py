@@ -1,6 +1,6 @@
 import tensorflow.compat.v1 as tf
 
-from tpack.multi_worker.optimizer_settings import settings_of_optimizer
+from tpack.multi_worker.optimizer_settings import settings_of_optimizer, settings_of_updates
 from tpack.tfutils.gradproc import GlobalNormClip, ScaleGradient
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.optimizer import apply_grad_processors
@@ -54,3 +54,26 @@ def test_what_a_variable_holds_is_not_told():
         return tf.train.GradientDescentOptimizer(tf.get_variable("rate", initializer=0.1, trainable=False))
 
     assert "GradientDescentOptimizer.learning_rate" not in made(optimizer)
+
+
+def updates(*optimizers):
+    """Return what updates of a dense variable and of rows of a table tell, by one optimizer for each tower."""
+    with tf.Graph().as_default() as graph:
+        for tower, optimizer in enumerate(optimizers):
+            with tf.variable_scope(f"tower{tower}", use_resource=True):
+                weight, table = tf.get_variable("w", []), tf.get_variable("t", [3, 2])
+                loss = weight * tf.reduce_sum(tf.nn.embedding_lookup(table, tf.constant([2, 2, 0])))
+                optimizer().minimize(loss)
+        return settings_of_updates(graph)
+
+
+def test_updates_tell_the_rates_of_optimizers_and_nothing_of_the_model():
+    adagrad = updates(lambda: tf.train.AdagradOptimizer(0.25))
+    assert adagrad == {"ApplyAdagrad.lr": "computed from 0.25"}
+    momentum = updates(lambda: tf.train.MomentumOptimizer(0.5, 0.75))
+    assert momentum == {"ApplyMomentum.lr": "computed from 0.5", "ApplyMomentum.momentum": "computed from 0.75"}
+    one = updates(lambda: decayed(0.5, 100))
+    assert one == updates(lambda: decayed(0.5, 100), lambda: decayed(0.5, 100))
+    assert one != updates(lambda: decayed(0.5, 200))
+    differing = updates(lambda: tf.train.GradientDescentOptimizer(0.5), lambda: tf.train.GradientDescentOptimizer(0.25))
+    assert "computed from 0.25 or computed from 0.5" in differing.values()

@@ -23,6 +23,7 @@ from tpack.distribute.parameter_server import ParameterServerStrategy
 from tpack.errors import ConfigError
 from tpack.estimator.run_config import RunConfig
 from tpack.multi_worker.exchange import WorkerGroup, copy_from_worker
+from tpack.multi_worker.optimizer_settings import settings_of_updates
 from tpack.multi_worker.parameter_server import ServerPlacement
 from tpack.multi_worker.servers import LOST_CONNECTION, WorkerSessionCreator, let_calls_to_lost_servers_fail
 from tpack.tfutils.sesscreate import get_default_sess_config
@@ -92,7 +93,7 @@ class ClusterRun:
         """Compare what the workers are about to train, and add to the current graph how variables get their values.
 
         Raises:
-            ClusterError: The workers have other variables, or run other programs.
+            ClusterError: The workers have other variables, updates of other rates, or run other programs.
         """
         variables = tf.global_variables()
         strategy = self._config.train_distribute
@@ -101,6 +102,7 @@ class ClusterRun:
                 **program(),
                 "the strategy": "none" if strategy is None else repr(strategy),
                 "variables": {each.op.name: f"{each.shape} {each.dtype.base_dtype.name}" for each in variables},
+                "the optimizer": settings_of_updates(tf.get_default_graph()),
             }
         )
         parts = [part for each in variables for part in getattr(each, "components", [each])]

@@ -21,6 +21,42 @@ from tpack.tfutils.gradproc import GradientProcessor
 # What TensorFlow makes of the others while it builds, what it notes for itself, and what says which worker this is.
 _LEFT_OUT_BEGIN, _LEFT_OUT_ENDS = "_self_", ("_t", "_tensor")
 _LEFT_OUT_WORDS = ("rank", "worker", "replica", "task", "slots", "non_slot")
+# What updates of variables take besides variables and gradients.
+_SETTINGS_OF_UPDATES = {
+    "alpha",
+    "beta1",
+    "beta2",
+    "epsilon",
+    "l1",
+    "l2",
+    "l2_shrinkage",
+    "lr",
+    "lr_power",
+    "momentum",
+    "rho",
+}
+
+
+def settings_of_updates(graph: tf.Graph) -> dict[str, str]:
+    """Return what the optimizers of a graph were told, by the kind of update and the name of each setting.
+
+    Args:
+        graph: with operations that update variables.
+
+    Returns:
+        Texts that are equal where the settings are, whatever the number of variables and of towers.
+
+    Example:
+        ``{"ApplyMomentum.lr": "computed from 0.1", "ApplyMomentum.momentum": "computed from 0.9"}``
+    """
+    found: dict[str, set[str]] = {}
+    for op in graph.get_operations():
+        _, is_update, kind = op.type.rpartition("Apply")
+        if is_update:
+            for argument, tensor in zip(op.op_def.input_arg, op.inputs, strict=False):
+                if argument.name in _SETTINGS_OF_UPDATES:
+                    found.setdefault(f"Apply{kind}.{argument.name}", set()).add(_numbers_into(tensor))
+    return {name: " or ".join(sorted(texts)) for name, texts in found.items()}
 
 
 def settings_of_optimizer(optimizer: tf.train.Optimizer) -> dict[str, Any]:
