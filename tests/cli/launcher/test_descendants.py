@@ -1,11 +1,15 @@
 """Processes below this one, and ending them; what ends others is tried in processes of its own."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 
+import psutil
+
 from tests.helpers.source import ROOT
+from tpack.cli.launcher import descendants as tree
 from tpack.cli.launcher.descendants import descendants, end_all
 
 SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(1000)"]
@@ -13,6 +17,7 @@ SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(1000)"]
 # A child starts a process in the background, of which it says the number, and ends.
 ADOPTING = """
 import subprocess, sys
+from tpack.cli.launcher import descendants as tree
 from tpack.cli.launcher.descendants import adopt_orphans, descendants, end_all
 assert adopt_orphans()
 child = "import subprocess, sys; command = [sys.executable, '-S', '-c', {code!r}]\\n"
@@ -34,6 +39,25 @@ def test_what_lost_its_parent_is_ended_too():
     assert (done.stdout, done.stderr) == ("True []\n", "")
 
 
+def test_a_clock_that_is_set_back_hides_nobody(monkeypatch):
+    clock = itertools.count(2_000_000_000, -10)
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: next(clock))
+    child = subprocess.Popen(SLEEP)
+    try:
+        assert child.pid in [process.pid for process in descendants()]
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_one_whose_parent_ends_while_they_are_read_is_found(monkeypatch):
+    # 30 is read while 20 is its parent; 20 ends, and 10 takes 30.
+    parents = {10: [1], 20: [None], 30: [20, 10]}
+    monkeypatch.setattr(psutil, "pids", lambda: [1, 30, 20, 10])
+    monkeypatch.setattr(tree, "_parent", lambda pid: 0 if pid == 1 else parents[pid].pop(0))
+    assert tree._below(10, tree._parents()) == [30]
+
+
 def test_only_those_that_are_wanted_are_ended():
     wanted, other = subprocess.Popen(SLEEP), subprocess.Popen(SLEEP)
     try:
@@ -50,6 +74,7 @@ def test_only_those_that_are_wanted_are_ended():
 
 DYING = """
 import functools, os, subprocess, sys
+from tpack.cli.launcher import descendants as tree
 from tpack.cli.launcher.descendants import die_with_parent
 child = subprocess.Popen({sleep!r}, preexec_fn=functools.partial(die_with_parent, {parent}))
 print(child.pid, flush=True)

@@ -48,14 +48,47 @@ def descendants(is_wanted: Callable[[psutil.Process], bool] = lambda process: Tr
         is_wanted: which of them.
     """
     found = []
-    for process in psutil.Process().children(recursive=True):
+    for pid in _below(os.getpid(), _parents()):
         try:
+            process = psutil.Process(pid)
             if process.status() != psutil.STATUS_ZOMBIE and is_wanted(process):
                 found.append(process)
         except psutil.Error:
             # It has ended meanwhile, or become somebody else's.
             continue
     return found
+
+
+def _parents() -> dict[int, int]:
+    """Return the parent of each process, by their numbers; no time is compared, since the clock may be set meanwhile."""
+    parents: dict[int, int] = {}
+    unread = psutil.pids()
+    while unread:
+        read = {pid: parent for pid in unread if (parent := _parent(pid)) is not None}
+        is_news = any(parents.get(pid) != parent for pid, parent in read.items())
+        parents.update(read)
+        # A parent that has ended since its child was read has left it to another.
+        unread = [pid for pid, parent in parents.items() if parent and parent not in parents] if is_news else []
+    return parents
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return psutil.Process(pid).ppid()
+    except psutil.Error:
+        # It has ended meanwhile, or the system shows it to its owner alone.
+        return None
+
+
+def _below(root: int, parents: dict[int, int]) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
+    found = [root]
+    for pid in found:
+        # A number that was given anew while they were read must not lead round in a circle.
+        found += [child for child in children.get(pid, []) if child not in found]
+    return found[1:]
 
 
 def end_all(find: Callable[[], Iterable[psutil.Process]], grace_secs: float) -> list[int]:
