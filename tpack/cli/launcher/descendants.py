@@ -60,7 +60,7 @@ def descendants(is_wanted: Callable[[psutil.Process], bool] = lambda process: Tr
 
 
 def _parents() -> dict[int, int]:
-    """Return the parent of each process, by their numbers; no time is compared, since the clock may be set meanwhile."""
+    """Return the parent of each process, by number; no times are compared, since the clock may be set meanwhile."""
     parents: dict[int, int] = {}
     unread = psutil.pids()
     while unread:
