@@ -165,6 +165,18 @@ def test_cpu_devices_share_the_cores(graph, monkeypatch, cores, num_devices, thr
     assert config == tf.ConfigProto(device_count={"CPU": num_devices}, intra_op_parallelism_threads=threads)
 
 
+@pytest.mark.parametrize(
+    ("own", "num_devices", "threads"), [(16, 1, 0), (4, 1, 4), (1, 1, 1), (8, 2, 4), (1, 2, 1), (16, 2, 8)]
+)
+def test_cpu_devices_share_the_cores_that_other_processes_leave(graph, monkeypatch, own, num_devices, threads):
+    monkeypatch.setattr(devices, "usable_cores", lambda: 16)
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    build_on(f"/cpu:{num_devices - 1}")
+    config = tf.ConfigProto()
+    devices.provide_cpu_devices(config, graph, own)
+    assert config == tf.ConfigProto(device_count={"CPU": num_devices}, intra_op_parallelism_threads=threads)
+
+
 def test_a_number_of_threads_in_the_environment_is_kept(graph, monkeypatch):
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "4")
     build_on("/cpu:3")

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.cluster.agreement import check_agreement, program
+from tpack.cluster.cores import share_of_cores
 from tpack.cluster.member import ClusterMember
 from tpack.cluster.peers import Peers, connect_peers
 from tpack.cluster.survivors import ended_by_loss
@@ -59,6 +60,7 @@ class ClusterRun:
         self._is_shared = strategy is None or isinstance(strategy, ParameterServerStrategy)
         self._placement = ServerPlacement(member, run) if strategy is None else None
         self._group = WorkerGroup.of_member(member, run)
+        self._num_cores: int | None = None
         self._copy: tf.Operation | None = None
         self._own_values: tf.Operation | None = None
         if isinstance(strategy, BetweenWorkers):
@@ -95,6 +97,7 @@ class ClusterRun:
         Raises:
             ClusterError: The workers have other variables, updates of other rates, or run other programs.
         """
+        self._num_cores = share_of_cores(self._peers)
         variables = tf.global_variables()
         strategy = self._config.train_distribute
         self.agree(
@@ -122,7 +125,9 @@ class ClusterRun:
         settings.CopyFrom(get_default_sess_config() if config is None else config)
         if self._is_shared and not settings.device_filters:
             settings.device_filters.extend(self._shared_filters())
-        return WorkerSessionCreator(self._member, settings, before_connecting=self._wait_for_servers)
+        return WorkerSessionCreator(
+            self._member, settings, num_cores=self._num_cores, before_connecting=self._wait_for_servers
+        )
 
     def _wait_for_servers(self) -> None:
         self._peers.barrier("the start of their servers")

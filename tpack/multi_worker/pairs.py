@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from tpack.cluster.cores import share_of_cores
 from tpack.cluster.member import ClusterMember
 from tpack.cluster.peers import Peers
 from tpack.errors import ClusterError
@@ -160,6 +161,7 @@ class _Probe:
 
     def __init__(self, member: ClusterMember, peers: Peers, how: PairOptions) -> None:
         self._member, self._peers, self._how = member, peers, how
+        self._num_cores = share_of_cores(peers)
         self._run_name = peers.broadcast("the name of the measurement", time.time_ns())
 
     def open_session(self, graph: tf.Graph) -> tf.Session:
@@ -167,7 +169,10 @@ class _Probe:
         config = get_default_sess_config()
         config.operation_timeout_in_ms = round(self._how.timeout_secs * 1e3)
         creator = WorkerSessionCreator(
-            self._member, config, before_connecting=lambda: self._peers.barrier("the start of their servers")
+            self._member,
+            config,
+            num_cores=self._num_cores,
+            before_connecting=lambda: self._peers.barrier("the start of their servers"),
         )
         with graph.as_default():
             self._session = creator.create_session()

@@ -22,7 +22,7 @@ from tpack.compat import place_in_task
 from tpack.errors import ClusterError, ConfigError, DataExhaustedError, DeviceError
 from tpack.multi_worker.listening import listen_only_at, own_addresses
 from tpack.tfutils.sesscreate import NewSessionCreator, get_default_sess_config
-from tpack.tower.devices import check_devices_present, list_gpus, required_cpu_devices
+from tpack.tower.devices import check_devices_present, list_gpus, provide_cpu_devices, required_cpu_devices
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
@@ -220,6 +220,7 @@ class WorkerSessionCreator(NewSessionCreator):
         member: the place of this process.
         config: as for `NewSessionCreator`.
         grappler: as for `NewSessionCreator`.
+        num_cores: how many cores this process has for itself; None for all that it may use. See `share_of_cores`.
         before_connecting: called when the server runs and before the session is made, which waits for all other
             servers without a limit: to find out that they run, such as by a barrier.
 
@@ -234,15 +235,18 @@ class WorkerSessionCreator(NewSessionCreator):
         config: tf.ConfigProto | None = None,
         *,
         grappler: str = "auto",
+        num_cores: int | None = None,
         before_connecting: Callable[[], None] = _connect_at_once,
     ) -> None:
         super().__init__("", config, grappler=grappler)
         self.member = member
+        self._num_cores = num_cores if num_cores is None else check_count(self, "num_cores", num_cores)
         self._before_connecting = before_connecting
 
     def _open_session(self, graph: tf.Graph, config: tf.ConfigProto) -> tf.Session:
         """Return a session on the server, after which the graph is not to be changed."""
         config.rpc_options.num_channels_per_target = NUM_CHANNELS
+        provide_cpu_devices(config, graph, self._num_cores)
         server = start_server(self.member, num_cpu_devices=required_cpu_devices(graph), config=config)
         check_devices_present(graph, server.devices)
         self._before_connecting()

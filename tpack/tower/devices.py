@@ -21,6 +21,7 @@ from tpack.errors import ConfigError, DeviceError
 from tpack.utils import logger
 from tpack.utils.argtools import log_once
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
 from tpack.utils.concurrency import usable_cores
 
 Device: TypeAlias = str | Callable[[tf.Operation], str]
@@ -176,23 +177,27 @@ def required_cpu_devices(graph: tf.Graph) -> int:
 
 
 @check_arguments
-def provide_cpu_devices(config: tf.ConfigProto, graph: tf.Graph) -> None:
+def provide_cpu_devices(config: tf.ConfigProto, graph: tf.Graph, num_cores: int | None = None) -> None:
     """Let a session's configuration have the CPU devices that a graph needs, and share the cores among them.
 
     By default each operation splits its work over all cores. Where towers on K logical CPU devices compute at the same
-    time, that only makes them wait for each other; so each operation gets the cores that there are for one device.
+    time, or several workers on one machine, that only makes them wait for each other; so each operation gets the cores
+    that there are for one device.
     TensorFlow has one pool of these threads, of the size that the first session of the process asks for.
 
     Args:
         config: a ConfigProto, which is changed. Its number of CPU devices is never lowered, and its
             ``intra_op_parallelism_threads`` is left as it is if it or TF_NUM_INTRAOP_THREADS in the environment is set.
         graph: the graph.
+        num_cores: how many cores this process has for itself; None for all that it may use.
     """
     num_devices = required_cpu_devices(graph)
+    num_usable = usable_cores()
+    num_cores = num_usable if num_cores is None else check_count("provide_cpu_devices", "num_cores", num_cores)
     config.device_count["CPU"] = max(config.device_count.get("CPU", 0), num_devices)
     is_set = config.intra_op_parallelism_threads or os.environ.get("TF_NUM_INTRAOP_THREADS")
-    if num_devices > 1 and not is_set:
-        config.intra_op_parallelism_threads = max(1, usable_cores() // num_devices)
+    if (num_devices > 1 or num_cores < num_usable) and not is_set:
+        config.intra_op_parallelism_threads = max(1, num_cores // num_devices)
 
 
 @check_arguments

@@ -31,7 +31,7 @@ from tpack.multi_worker.progress import Progress
 from tpack.multi_worker.servers import WorkerSessionCreator, start_server, use_server
 from tpack.multi_worker.shadow import ShadowBuilder
 from tpack.tfutils.graph_lookup import get_global_step_var
-from tpack.tfutils.sesscreate import ServerSessionCreator, SessionCreator
+from tpack.tfutils.sesscreate import NewSessionCreator, ServerSessionCreator, SessionCreator
 from tpack.tfutils.sessinit import SessionInit
 from tpack.train.loop import StepCounter
 from tpack.train.multi_worker import MultiWorkerTrainer, WaitLimits
@@ -164,13 +164,13 @@ class DistributedTrainer(MultiWorkerTrainer):
     def _on_server(self, session_creator: SessionCreator) -> WorkerSessionCreator:
         if isinstance(session_creator, ServerSessionCreator):
             # It waits for worker 0 by looking at all variables, which is done by the peers here.
-            session_creator = WorkerSessionCreator(self.member)
-        creator = super()._on_server(session_creator)
+            session_creator = NewSessionCreator()
+        elif isinstance(session_creator, WorkerSessionCreator):
+            # It does not wait for parameter servers.
+            session_creator = NewSessionCreator(config=session_creator.config, grappler=session_creator.grappler)
         if self.server is not None:
             use_server(self.member, self.server)
-        return WorkerSessionCreator(
-            self.member, creator.config, grappler=creator.grappler, before_connecting=self._wait_for_servers
-        )
+        return super()._on_server(session_creator)
 
     def _wait_for_servers(self) -> None:
         """Wait until all servers can be reached, since a session waits for them without a limit."""

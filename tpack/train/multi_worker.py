@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.cluster.agreement import check_agreement, program
+from tpack.cluster.cores import share_of_cores
 from tpack.cluster.member import ClusterMember, ClusterRank, ClusterTask
 from tpack.cluster.peers import Peers, connect_peers
 from tpack.cluster.resolver import resolve_cluster
@@ -276,6 +277,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             return []
 
     def _on_server(self, session_creator: SessionCreator) -> WorkerSessionCreator:
+        num_cores = share_of_cores(self.peers)
         if isinstance(session_creator, WorkerSessionCreator):
             return session_creator
         if type(session_creator) is not NewSessionCreator or session_creator.target:
@@ -287,6 +289,7 @@ class MultiWorkerTrainer(BuilderTrainer):
             self.member,
             session_creator.config,
             grappler=session_creator.grappler,
+            num_cores=num_cores,
             before_connecting=self._wait_for_servers,
         )
 
