@@ -35,10 +35,11 @@ def test_empty_directory_is_used_whatever_the_action(tmp_path, action):
 
 
 @pytest.mark.parametrize("action", [None, "b"])
-def test_backup_moves_the_content_aside(used, action):
+def test_backup_moves_the_content_aside_and_says_where(used, action, capsys):
     assert prepare_log_dir(str(used), action) == str(used)
     assert os.listdir(used) == []
     (backup,) = others(used)
+    assert f"What was in {used} is in {backup} now." in capsys.readouterr().err
     assert backup.name.startswith("run-")
     assert (backup / "old").read_text() == "old"
 

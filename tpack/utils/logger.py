@@ -338,7 +338,9 @@ def _make_room(dirname: str, action: str) -> str:
     if action == "d":
         shutil.rmtree(dirname)
     elif action == "b":
-        os.rename(dirname, _timestamped(dirname))
+        aside = _timestamped(dirname)
+        os.rename(dirname, aside)
+        info("What was in %s is in %s now.", dirname, aside)
     return dirname
 
 
