@@ -75,6 +75,7 @@ EXTRAS_REQUIRE = {
         "ruff==0.17.*",
         "scikit-learn",
         "matplotlib",
+        "opencv-python-headless",
     ],
 }
 
