@@ -60,8 +60,29 @@ PUBLISHED = (
 )
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """What there is to do for an exchange.
+
+    Attributes:
+        messages: that are sent.
+        sent_bytes: that are sent.
+        added_bytes: of the summands that are added.
+        arrays: that are joined before and taken apart after it.
+    """
+
+    messages: float
+    sent_bytes: float
+    added_bytes: float
+    arrays: float
+
+    def of_all(self, workers):
+        """Return what so many workers do together."""
+        return Traffic(*(workers * each for each in vars(self).values()))
+
+
 def traffic(size_bytes, workers, num_arrays=MAX_BUCKETS):
-    """Return the messages and the bytes that one worker sends to exchange gradients as tpack does.
+    """Return what one worker does to exchange gradients as tpack does.
 
     Args:
         size_bytes: of all gradients together.
@@ -69,13 +90,15 @@ def traffic(size_bytes, workers, num_arrays=MAX_BUCKETS):
         num_arrays: how many gradients of one size there are.
     """
     if workers == 1:
-        return 0, 0.0
+        return Traffic(0, 0.0, 0.0, 0)
     is_alone = size_bytes / num_arrays >= BUCKET_BYTES
     buckets = num_arrays if is_alone else min(num_arrays, MAX_BUCKETS, max(1, math.ceil(size_bytes / BUCKET_BYTES)))
     route = Route.of_bucket(math.ceil(size_bytes / buckets), workers)
     if route.is_direct:
-        return (workers - 1) * buckets * route.num_chunks, (workers - 1) * size_bytes
-    return 2 * (workers - 1) * buckets * route.num_chunks, 2 * (workers - 1) / workers * size_bytes
+        messages, sent = (workers - 1) * buckets, (workers - 1) * size_bytes
+        return Traffic(messages * route.num_chunks, sent, workers * size_bytes, num_arrays)
+    messages, sent = 2 * (workers - 1) * buckets, 2 * (workers - 1) / workers * size_bytes
+    return Traffic(messages * route.num_chunks, sent, size_bytes, num_arrays)
 
 
 @dataclass(frozen=True)
@@ -86,34 +109,44 @@ class ExchangeModel:
         fixed_secs: in any case.
         message_secs: for each message that passes the bottleneck.
         byte_secs: for each byte that does.
+        added_byte_secs: for each byte that is added there.
+        array_secs: for each array that is joined and taken apart there.
     """
 
     fixed_secs: float
     message_secs: float
     byte_secs: float
+    added_byte_secs: float
+    array_secs: float
 
-    def secs(self, messages, size_bytes):
-        """Return the seconds of an exchange."""
-        return self.fixed_secs + self.message_secs * messages + self.byte_secs * size_bytes
+    def secs(self, work):
+        """Return the seconds of an exchange.
+
+        Args:
+            work: a `Traffic`.
+        """
+        return sum(secs * count for secs, count in zip(vars(self).values(), (1, *vars(work).values()), strict=True))
 
 
 def fit_exchange(points):
     """Fit the model by least squares of the relative error, with no negative part.
 
     Args:
-        points: (messages, bytes, seconds) of each measured exchange.
+        points: (`Traffic`, seconds) of each measured exchange.
     """
-    rows = np.array([[1.0, messages, size] for messages, size, _ in points])
-    weights = 1 / np.array([secs for *_, secs in points])
-    best, least = np.zeros(3), math.inf
-    # There are only seven sets of parts that may be other than zero.
-    for chosen in (list(each) for count in (1, 2, 3) for each in combinations(range(3), count)):
+    rows = np.array([[1.0, *vars(work).values()] for work, _ in points])
+    weights = 1 / np.array([secs for _, secs in points])
+    num_parts = rows.shape[1]
+    best, least = np.zeros(num_parts), math.inf
+    # There are few sets of parts that may be other than zero.
+    sizes = range(1, num_parts + 1)
+    for chosen in (list(each) for count in sizes for each in combinations(range(num_parts), count)):
         weighted = rows[:, chosen] * weights[:, None]
         scale = np.linalg.norm(weighted, axis=0)
         found = np.linalg.lstsq(weighted / scale, np.ones(len(points)), rcond=None)[0] / scale
         error = float(np.sum((weighted @ found - 1) ** 2))
         if (found >= 0).all() and error < least:
-            best, least = np.zeros(3), error
+            best, least = np.zeros(num_parts), error
             best[chosen] = found
     return ExchangeModel(*map(float, best))
 
@@ -125,7 +158,7 @@ def relative_errors(pairs):
 
 
 def one_machine_points(figures):
-    """Return (messages, bytes, seconds) of each exchange that was measured on one machine, all of whose traffic counts.
+    """Return (`Traffic`, seconds) of each exchange that was measured on one machine, where what all workers do counts.
 
     Args:
         figures: what `cluster_exchange.py` has written.
@@ -135,11 +168,10 @@ def one_machine_points(figures):
         if "ways" not in each:
             continue
         size_bytes, workers = each["megabytes"] * 1e6, each["workers"]
-        messages, sent = traffic(size_bytes, workers, each["arrays"])
         secs = each["ways"]["queues"]["median_secs"] - each["ways"]["nothing"]["median_secs"]
         # What takes longer without an exchange was disturbed.
         if secs > 0:
-            points.append((messages * workers, sent * workers, secs))
+            points.append((traffic(size_bytes, workers, each["arrays"]).of_all(workers), secs))
     return points
 
 
@@ -149,11 +181,11 @@ def one_machine_steps(figures, model, sizes):
     Nothing is hidden: the cores that would compute meanwhile are those that send.
     """
     steps = []
-    for network, size_bytes in sizes.items():
+    for network, (size_bytes, num_arrays) in sizes.items():
         rows = figures.get(network, {}).get("rows", {})
         if {"alone", "replicated"} <= set(rows):
-            messages, sent = traffic(size_bytes, 2)
-            predicted = rows["alone"]["median_secs"] + model.secs(2 * messages, 2 * sent)
+            work = traffic(size_bytes, 2, num_arrays).of_all(2)
+            predicted = rows["alone"]["median_secs"] + model.secs(work)
             steps.append((network, predicted, rows["replicated"]["median_secs"]))
     return steps
 
@@ -199,17 +231,22 @@ def exchange_step_secs(machine_secs, machines, *, message_secs, bandwidth, overl
         bandwidth: bytes a second that a machine sends.
         overlap: as for `RingModel`.
     """
-    messages, sent = traffic(RESNET50_BYTES, machines)
-    wire = messages * message_secs + sent / bandwidth
+    work = traffic(RESNET50_BYTES, machines)
+    wire = work.messages * message_secs + work.sent_bytes / bandwidth
     return machine_secs + max(0.0, wire - overlap * BACKWARD * machine_secs)
 
 
 def report_exchange(points):
     """Print and return how well the first part fits."""
     model = fit_exchange(points)
-    middle, largest = relative_errors([(model.secs(messages, size), secs) for messages, size, secs in points])
-    rows = [("in any case, ms", model.fixed_secs * 1e3), ("a message, ms", model.message_secs * 1e3)]
-    rows.append(("a gigabyte, s", model.byte_secs * 1e9))
+    middle, largest = relative_errors([(model.secs(work), secs) for work, secs in points])
+    rows = [
+        ("in any case, ms", model.fixed_secs * 1e3),
+        ("a message, ms", model.message_secs * 1e3),
+        ("a gigabyte sent, s", model.byte_secs * 1e9),
+        ("a gigabyte added, s", model.added_byte_secs * 1e9),
+        ("an array, ms", model.array_secs * 1e3),
+    ]
     print_table("an exchange on this machine", ["part", ""], rows)
     print(f"{len(points)} points: median error {middle:.0%}, largest {largest:.0%}")
     return model, {"median_error": middle, "largest_error": largest}
@@ -254,8 +291,8 @@ def read_out(ring, *, message_secs, bandwidth):
     return [dict(zip(headers, row, strict=True)) for row in rows]
 
 
-# Bytes of the gradients of `cluster.py`'s networks; those of the embedding are the rows that were used.
-SIZES = {"resnet20": 1.08e6, "perceptron": 100.57e6, "embedding": 0.28e6}
+# Bytes and number of the gradients of `cluster.py`'s networks; of the embedding, the rows that were used.
+SIZES = {"resnet20": (1.08e6, 59), "perceptron": (100.57e6, 8), "embedding": (0.28e6, 3)}
 
 
 def main():
