@@ -35,6 +35,7 @@ EXTRAS_REQUIRE = {
     # The packages that serve single kinds of URLs, such as gcsfs, are what users choose.
     "remote": ["fsspec"],
     "s3": ["s3fs"],
+    "gcs": ["gcsfs"],
     "comet": ["comet_ml"],
     # Pillow is what these two clients want for images.
     "wandb": ["wandb", "pillow"],

@@ -39,7 +39,7 @@ def test_hard_dependencies_are_the_seven(metadata):
 
 def test_extras_are_those_that_errors_name(metadata):
     extras = metadata["extras_require"]
-    wanted = "vision lmdb hdf5 zmq gpu plot ray mlflow wandb comet notebook remote s3 migrate examples test docs"
+    wanted = "vision lmdb hdf5 zmq gpu plot ray mlflow wandb comet notebook remote s3 gcs migrate examples test docs"
     assert set(extras) == set(wanted.split())
     assert extras["examples"] == ["scikit-learn"]
 

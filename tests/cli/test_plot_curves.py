@@ -7,6 +7,7 @@ import pytest
 
 from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.cli.plot import _choose_stats, _read_runs, _Run, short_labels
+from tpack.cli.runs.remote import run_directories
 from tpack.errors import CallbackError, ConfigError
 
 ENTRIES = [
@@ -14,6 +15,11 @@ ENTRIES = [
     {"epoch_num": 2, "global_step": 20, "cost": math.nan, "rate": 0.1, "accuracy": 0.5},
     {"epoch_num": 3, "global_step": 30, "cost": math.inf, "rate": 0.1, "accuracy": 0.75},
 ]
+
+
+def read_runs(given):
+    with run_directories(given) as directories:
+        return _read_runs(given, directories)
 
 
 def write_run(directory, entries):
@@ -25,7 +31,7 @@ def write_run(directory, entries):
 def test_runs_are_read_from_directories_and_files(tmp_path):
     first = write_run(tmp_path / "a" / "run", ENTRIES)
     second = write_run(tmp_path / "b" / "run", ENTRIES[:1])
-    runs = _read_runs([first, f"{second}/stats.json"])
+    runs = read_runs([first, f"{second}/stats.json"])
     assert [run.label for run in runs] == ["a/run", "b/run"]
     assert [len(run.entries) for run in runs] == [3, 1]
 
@@ -79,10 +85,10 @@ def test_statistics_that_no_run_has_are_refused():
 def test_directories_without_statistics_are_refused(tmp_path, entries):
     path = str(tmp_path / "run") if entries is None else write_run(tmp_path / "run", entries)
     with pytest.raises(ConfigError, match=r"with statistics in stats.json: .*run has none"):
-        _read_runs([path])
+        read_runs([path])
 
 
 def test_damaged_files_are_told(tmp_path):
     write_run(tmp_path, {"a": 1})
     with pytest.raises(CallbackError, match="should hold a list of dictionaries"):
-        _read_runs([str(tmp_path)])
+        read_runs([str(tmp_path)])

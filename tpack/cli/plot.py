@@ -14,6 +14,7 @@ from typing import Any
 
 from tpack.callbacks.monitors import stats_file
 from tpack.cli.runs.page import page_of
+from tpack.cli.runs.remote import RunDirectories, is_shown, run_directories
 from tpack.errors import ConfigError
 from tpack.schedules import Schedule, parse_schedule
 from tpack.utils.fs import atomic_write
@@ -44,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Draw the statistics of one or several runs, a panel for each statistic and a colour for each run."
     )
-    parser.add_argument("directories", nargs="*", metavar="DIR", help="log directories, or stats.json files")
+    parser.add_argument(
+        "directories", nargs="*", metavar="DIR", help="log directories, URLs of them, or stats.json files"
+    )
     parser.add_argument(
         "--schedule",
         action="append",
@@ -79,6 +82,7 @@ def run(options: argparse.Namespace) -> str:
             a schedule cannot be read.
         CallbackError: A file of statistics is damaged.
         DependencyError: matplotlib is not installed.
+        RemoteError: Remote storage cannot be read.
     """
     if options.html:
         return _write_page(options)
@@ -91,7 +95,8 @@ def run(options: argparse.Namespace) -> str:
     if options.schedule:
         runs, stats, told = _schedules(options.schedule, options.axis), [_SCHEDULE], "schedule(s)"
     else:
-        runs = _read_runs(options.directories)
+        with run_directories(options.directories) as directories:
+            runs = _read_runs(options.directories, directories)
         stats = _choose_stats(runs, options.stats)
         told = f"statistic(s) of {len(runs)} run(s)"
     figure = _draw(runs, stats, options.axis)
@@ -105,9 +110,10 @@ def _write_page(options: argparse.Namespace) -> str:
     out = options.out or "curves.html"
     if not out.lower().endswith((".html", ".htm")):
         raise ConfigError(f"wanted a file that ends in .html, got {out!r}")
-    runs = _read_runs(options.directories)
-    stats = _choose_stats(runs, options.stats)
-    text = page_of({run.label: (run.directory, run.entries) for run in runs}, stats, options.axis)
+    with run_directories(options.directories, is_shown) as directories:
+        runs = _read_runs(options.directories, directories)
+        stats = _choose_stats(runs, options.stats)
+        text = page_of({run.label: (run.directory, run.entries) for run in runs}, stats, options.axis)
     with atomic_write(out) as file:
         file.write(text)
     return f"{out}: {len(stats)} statistic(s) of {len(runs)} run(s)\n"
@@ -168,19 +174,19 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def _read_runs(paths: Sequence[str]) -> list[_Run]:
+def _read_runs(given: Sequence[str], directories: RunDirectories) -> list[_Run]:
     """Read the ``stats.json`` of several runs.
 
     Args:
-        paths: directories, or the files themselves.
+        given: what they were called.
+        directories: where they are.
 
     Raises:
         ConfigError: A directory has no statistics.
         CallbackError: A file is damaged.
     """
-    directories = [os.path.abspath(os.path.dirname(p) if os.path.isfile(p) else p) for p in paths]
-    runs = []
-    for path, directory, label in zip(paths, directories, short_labels(directories), strict=True):
+    runs, paths = [], directories.paths
+    for path, directory, label in zip(given, paths, short_labels(paths), strict=True):
         entries = stats_file.read_entries(directory)
         if not entries:
             raise ConfigError(

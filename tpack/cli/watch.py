@@ -19,12 +19,15 @@ from types import FrameType
 import psutil
 
 from tpack.cli.plot import short_labels
+from tpack.cli.runs.remote import RunDirectories, run_directories
 from tpack.cli.runs.screen import run_lines
 from tpack.errors import ConfigError
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _TOP, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 _LOOK_SECS = 0.2
+# Each look at remote storage is a request, or several.
+_FETCH_SECS = 5.0
 _LINES_IF_NO_TERMINAL = 1000
 
 
@@ -33,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Show runs that train or have ended: curves, speed, time left, waits for data. Leave it with q."
     )
-    parser.add_argument("directories", nargs="+", metavar="DIR", help="log directories; they may not be there yet")
+    parser.add_argument(
+        "directories", nargs="+", metavar="DIR", help="log directories or URLs; they may not be there yet"
+    )
     parser.add_argument("--every", type=float, default=2.0, metavar="SECS", help="draw so often (default: %(default)s)")
     parser.add_argument("--once", action="store_true", help="write the page once, also on a terminal")
     parser.set_defaults(run=run)
@@ -49,16 +54,17 @@ def run(options: argparse.Namespace) -> str:
         What is to be written in the end: the page where it is written once.
 
     Raises:
-        ConfigError: ``--every`` is not positive.
+        ConfigError: ``--every`` is not positive, or a URL cannot be used.
+        RemoteError: Remote storage cannot be read.
     """
     if not options.every > 0:
         raise ConfigError(f"--every wants a positive number of seconds, got {options.every}")
-    directories = [os.path.abspath(directory) for directory in options.directories]
-    if options.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
-        width = shutil.get_terminal_size((100, 24)).columns
-        return "".join(f"{line}\n" for line in page(directories, width, _LINES_IF_NO_TERMINAL))
-    with _own_screen():
-        _show(directories, options.every)
+    with run_directories(options.directories) as runs:
+        if options.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+            width = shutil.get_terminal_size((100, 24)).columns
+            return "".join(f"{line}\n" for line in page(runs.paths, width, _LINES_IF_NO_TERMINAL))
+        with runs.followed(max(options.every, _FETCH_SECS)), _own_screen():
+            _show(runs, options.every)
     return ""
 
 
@@ -85,14 +91,15 @@ def _machine() -> str:
     return f"this machine: load {load:.1f} on {os.cpu_count()} cores, memory {used:.1f} of {total:.1f} GB"
 
 
-def _show(directories: Sequence[str], every_secs: float) -> None:
+def _show(runs: RunDirectories, every_secs: float) -> None:
     """Draw until ``q`` is typed."""
     drawn_at, size = -every_secs, os.terminal_size((0, 0))
     while True:
         now, new_size = time.monotonic(), os.get_terminal_size(sys.stdout.fileno())
         if now - drawn_at >= every_secs or new_size != size:
             drawn_at, size = now, new_size
-            lines = page(directories, size.columns, size.lines - 1)
+            errors = [error[: size.columns] for error in runs.errors()]
+            lines = [*errors, *page(runs.paths, size.columns, size.lines - 1 - len(errors))]
             text = "".join(f"{line}{_REST_OF_LINE}\r\n" for line in lines)
             sys.stdout.write(f"{_TOP}{text}{_REST_OF_SCREEN}")
             sys.stdout.flush()
