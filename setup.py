@@ -77,6 +77,7 @@ EXTRAS_REQUIRE = {
         "scikit-learn",
         "matplotlib",
         "opencv-python-headless",
+        "fsspec",
     ],
 }
 
