@@ -61,3 +61,31 @@ def test_what_cannot_be_fit_is_refused():
             fit(*arguments)
     with pytest.raises(ConfigError, match="only in eager training"):
         fit(compiled, (X, Y), callbacks=[keras.callbacks.Callback()])
+
+
+def own_loss(target, output):
+    return keras.losses.sparse_categorical_crossentropy(target, output) * 2.0
+
+
+def own_metric(target, output):
+    return keras.ops.max(output, axis=-1)
+
+
+class OwnKeptMetric(keras.metrics.SparseCategoricalAccuracy):
+    """Keras finds neither this class nor the functions by itself: nobody has registered them."""
+
+
+def test_losses_and_metrics_of_ones_own_are_those_of_the_compiled_model(tmp_path):
+    own = [own_metric, keras.metrics.MeanMetricWrapper(own_loss, "wrapped"), OwnKeptMetric("kept")]
+    with eager_mode():
+        model = made()
+        model.compile("sgd", own_loss, metrics=own)
+    trainer = fit(model, (X, Y), batch_size=12, monitors=[], validation_data=(X, Y))
+    got = trainer.history[-1]
+    trainer.export_keras(tmp_path / "model.keras")
+    objects = {each.__name__: each for each in (own_loss, own_metric, OwnKeptMetric)}
+    with eager_mode():
+        loaded = keras.models.load_model(tmp_path / "model.keras", custom_objects=objects)
+        wanted = loaded.evaluate(X, Y, verbose=0, return_dict=True)
+    for name in ("own_metric", "wrapped", "kept"):
+        assert got[f"validation_{name}"] == pytest.approx(wanted[name], rel=1e-5)

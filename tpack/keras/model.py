@@ -12,6 +12,7 @@ says what to use.
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import keras
@@ -225,7 +226,8 @@ class KerasModel(ModelDesc):
             model.set_weights(values)
             config = _compile_config(self._maker.model)
             if config:
-                model.compile_from_config(config)
+                with keras.saving.custom_object_scope(_own_objects(self._maker.model)):
+                    model.compile_from_config(config)
             model.save(os.fspath(path))
 
     def _signatures(self, inputs: Specs | None, targets: Specs | None) -> tuple[list[Any], list[Any]]:
@@ -304,11 +306,22 @@ def _is_several(metrics: Any) -> bool:
 
 def _compiled(model: Any) -> tuple[Any, Any, Any]:
     """Return the optimizer, loss and metrics with which a Keras model was compiled; None each if it was not."""
-    config = _compile_config(model)
-    if config is None:
+    if _compile_config(model) is None:
         return None, None, None
-    with eager_mode():
-        return model.optimizer, model.loss, keras.saving.deserialize_keras_object(config.get("metrics"))
+    return model.optimizer, model.loss, _given_metrics(model)
+
+
+def _given_metrics(model: Any) -> Any:
+    """Return the metrics as they were given to ``compile``; None without any."""
+    return getattr(getattr(model, "_compile_metrics", None), "_user_metrics", None)
+
+
+def _own_objects(model: Any) -> dict[str, Any]:
+    """Return functions and classes of losses and metrics that are not Keras's, by the names that it looks for."""
+    given = tf.nest.flatten([model.loss, _given_metrics(model)])
+    wrapped = [getattr(each, name, None) for each in given for name in ("fn", "_fn")]
+    parts = [each if isinstance(each, FunctionType | type) else type(each) for each in [*given, *wrapped]]
+    return {part.__name__: part for part in parts if part.__module__.split(".")[0] not in ("keras", "builtins")}
 
 
 def _compile_config(model: Any) -> dict[str, Any] | None:
