@@ -137,13 +137,27 @@ def test_in_one_step_those_are_slow_that_others_wait_for(warnings):
         assert {text.split(" for ")[0] for text in said} == {"Cluster: worker 2 made no step"}
 
 
+def did_not_listen(hub, secs):
+    """Let the hub, in its own thread, find out that it has not listened for so long."""
+    forgive, is_done = hub._forgive, threading.Event()
+
+    def once(_):
+        hub._forgive = forgive
+        forgive(secs)
+        is_done.set()
+
+    hub._forgive = once
+    hub._waker.wake()
+    assert is_done.wait(LONG)
+
+
 def test_a_process_that_was_stopped_itself_accuses_nobody():
     with joined(heartbeat_secs=LONG) as peers:
         hub = peers[0]._hub
         # As if the time between two looks had been half a minute and more, and a minute and more.
-        hub._forgive(0.6 * LONG)
+        did_not_listen(hub, 0.6 * LONG)
         assert hub._has_failed is False
-        hub._forgive(1.1 * LONG)
+        did_not_listen(hub, 1.1 * LONG)
         for error in together(peers, lambda one: one.barrier("step")):
             assert isinstance(error, ClusterError)
             assert "worker 0 was stopped, or had no time, for 66.0 s, so that the others have taken" in str(error)
