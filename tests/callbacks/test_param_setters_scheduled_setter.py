@@ -117,3 +117,21 @@ def test_only_a_schedule_of_steps_is_asked_after_each_step():
 def test_a_schedule_that_cannot_be_read_is_an_error():
     with pytest.raises(ConfigError, match="interp='cubic': wanted one of None, 'linear'"):
         ScheduledHyperParamSetter("rate", SCHEDULE, interp="cubic")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "warns"),
+    [
+        ("learning_rate", {}, True),
+        ("learning_rate", {"schedule": WarmUp(Cosine(0.1, 0, 3), 1, start=0.01)}, False),
+        ("learning_rate", {"step_based": True}, False),
+        ("learning_rate", {"enable": False}, False),
+        ("weight_of_the_prior", {}, False),
+    ],
+)
+def test_a_learning_rate_of_0_for_a_whole_epoch_is_told(capsys, name, options, warns):
+    param = ObjAttrParam(SimpleNamespace(rate=0.1), "rate", name)
+    options = {"schedule": WarmUp(Cosine(0.1, 0, 3), 1), **options}
+    with tf.Graph().as_default():
+        FakeTrainer().train([ScheduledHyperParamSetter(param, **options)], epochs=(1, 1), steps_per_epoch=2)
+    assert ("learning_rate is 0 for all of the epoch that begins" in capsys.readouterr().err) == warns

@@ -35,6 +35,7 @@ from tpack.utils.checks import (
 )
 
 _INTERPOLATIONS = (None, "linear")
+_LEARNING_RATES = ("learning_rate", "lr")
 
 
 @check_arguments
@@ -212,7 +213,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     Example:
         ``ScheduledHyperParamSetter("learning_rate", [(0, 0.1), (30, 0.01), (60, 0.001)])``, or
-        ``ScheduledHyperParamSetter("learning_rate", WarmUp(Cosine(0.1, 0, 85), 5))``
+        ``ScheduledHyperParamSetter("learning_rate", WarmUp(Cosine(0.1, 0, 85), 5, start=0.01))``
     """
 
     def __init__(
@@ -242,6 +243,13 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     def _before_train(self) -> None:
         super()._before_train()
         self._has_begun = True
+        name = self.param.readable_name
+        if self._last_value == 0 and not self._counts_steps and name.rpartition("/")[2] in _LEARNING_RATES:
+            logger.warning(
+                f"{name} is 0 for all of the epoch that begins, so that nothing is learned in it: a schedule in epochs "
+                "is followed when one has ended. Let it begin with more, as WarmUp(..., start=1e-4) does, or count in "
+                "steps: step_based=True"
+            )
 
     def _trigger_epoch(self) -> None:
         if not self._counts_steps:
