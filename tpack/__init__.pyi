@@ -19,6 +19,7 @@ from tpack import train as train
 from tpack import tuning as tuning
 from tpack import utils as utils
 from tpack.callbacks import EMA as EMA
+from tpack.callbacks import SWA as SWA
 from tpack.callbacks import BinaryClassificationStats as BinaryClassificationStats
 from tpack.callbacks import Callback as Callback
 from tpack.callbacks import CallbackFactory as CallbackFactory
@@ -556,6 +557,7 @@ __all__ = [
     "RunOp",
     "RunUpdateOps",
     "SVMLightData",
+    "SWA",
     "SaverRestore",
     "SaverRestoreRelaxed",
     "ScalarPrinter",

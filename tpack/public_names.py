@@ -100,7 +100,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Callbacks: hyperparameters and averages": {
         "callbacks": (
             "EMA GraphVarParam HumanHyperParamSetter HyperParam HyperParamSetter HyperParamSetterWithFunc "
-            "ObjAttrParam ScaleWithWorkers ScheduledHyperParamSetter SimpleMovingAverage StatMonitorParamSetter"
+            "ObjAttrParam SWA ScaleWithWorkers ScheduledHyperParamSetter SimpleMovingAverage StatMonitorParamSetter"
         ),
     },
     "Callbacks: looking at tensors and at the machine": {

@@ -11,7 +11,6 @@ from tests.helpers.toy_inference import flow, make_trainer
 from tpack.callbacks.averages import MovingAverageSummary, SimpleMovingAverage
 from tpack.callbacks.base import Callback, CallbackFactory
 from tpack.callbacks.checks import CheckNumerics
-from tpack.callbacks.ema import EMA
 from tpack.callbacks.gpu import GPUMemoryTracker, GPUUtilizationTracker
 from tpack.callbacks.group import Callbacks, ProxyCallback
 from tpack.callbacks.hooks import HookToCallback
@@ -52,6 +51,8 @@ from tpack.callbacks.tensors import (
 )
 from tpack.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 from tpack.callbacks.watchdog import SessionRunTimeout, Watchdog
+from tpack.callbacks.weight_averages.ema import EMA
+from tpack.callbacks.weight_averages.swa import SWA
 from tpack.errors import CallbackError
 from tpack.utils.concurrency import StoppableThread
 
@@ -115,6 +116,7 @@ MEMBERS = {
     "ProgressBar": lambda: ProgressBar(["w_twice"]),
     "Profile": lambda: Profile((1, 2)),
     "ProxyCallback": lambda: ProxyCallback(RunOp(tf.no_op())),
+    "SWA": SWA,
     "RunOp": lambda: RunOp(tf.no_op(), run_step=True),
     "RunUpdateOps": RunUpdateOps,
     "ScalarPrinter": lambda: ScalarPrinter(enable_step=True),
@@ -155,7 +157,11 @@ OTHERS = {
 
 # What these add is meant to be saved.
 AVERAGES = {"weight/ExponentialMovingAverage", "ExponentialMovingAverage/num_updates"}
-SAVED = {"EMA": AVERAGES, "EMA evaluated": AVERAGES}
+SAVED = {
+    "EMA": AVERAGES,
+    "EMA evaluated": AVERAGES,
+    "SWA": {"weight/SWA", "SWA/num_updates", "SWA/last_step"},
+}
 
 each_member = pytest.mark.parametrize("make", MEMBERS.values(), ids=MEMBERS.keys())
 

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.toy_training import Line, Recorder, points
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.checks import CheckNumerics
-from tpack.callbacks.ema import EMA
+from tpack.callbacks.weight_averages.ema import EMA
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter
 from tpack.callbacks.progress import ProgressBar

@@ -17,7 +17,6 @@ __getattr__, __dir__, __all__ = attach(
             "CallbackFactory",
         ),
         "checks": ("CheckNumerics",),
-        "ema": ("EMA",),
         "gpu": (
             "GPUMemoryTracker",
             "GPUUtilizationTracker",
@@ -115,5 +114,7 @@ __getattr__, __dir__, __all__ = attach(
             "SessionRunTimeout",
             "Watchdog",
         ),
+        "weight_averages.ema": ("EMA",),
+        "weight_averages.swa": ("SWA",),
     },
 )

@@ -5,7 +5,6 @@ from tpack.callbacks.averages import SimpleMovingAverage as SimpleMovingAverage
 from tpack.callbacks.base import Callback as Callback
 from tpack.callbacks.base import CallbackFactory as CallbackFactory
 from tpack.callbacks.checks import CheckNumerics as CheckNumerics
-from tpack.callbacks.ema import EMA as EMA
 from tpack.callbacks.gpu import GPUMemoryTracker as GPUMemoryTracker
 from tpack.callbacks.gpu import GPUUtilizationTracker as GPUUtilizationTracker
 from tpack.callbacks.group import Callbacks as Callbacks
@@ -69,3 +68,5 @@ from tpack.callbacks.trigger import PeriodicCallback as PeriodicCallback
 from tpack.callbacks.trigger import PeriodicTrigger as PeriodicTrigger
 from tpack.callbacks.watchdog import SessionRunTimeout as SessionRunTimeout
 from tpack.callbacks.watchdog import Watchdog as Watchdog
+from tpack.callbacks.weight_averages.ema import EMA as EMA
+from tpack.callbacks.weight_averages.swa import SWA as SWA

@@ -1,69 +1,53 @@
-"""Exponential moving averages of the weights, which usually predict better than the weights of any one step.
+"""Averages of the weights beside the weights, and the times at which they take the weights' place.
 
-The averages take the weights' place while a callback is triggered on them and at no other time, so that no other
-callback can mistake one for the other.
+They do so while a callback is triggered on them and at no other time, so that no other callback can mistake one for the
+other. How the averages come about is up to the subclasses.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import TypeAlias
 
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.group import ProxyCallback
-from tpack.errors import CallbackError, ConfigError
+from tpack.callbacks.weight_averages.batch_norm import BatchNormStatistics
+from tpack.errors import CallbackError
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_text
 
+Pairs: TypeAlias = Sequence[tuple[tf.Variable, tf.Variable]]
+"""(weight, its average)."""
+
 
 @check_arguments
-class EMA(Callback):
-    """Keep a moving average of each trainable variable, and evaluate on the averages.
+class WeightAverages(Callback):
+    """Keep an average of each trainable variable; a subclass says which one, by overriding `_make_update`.
 
-    After step t the average is the weighted mean of the variable after each of the steps 1 to t, where step i has the
-    weight ``decay ** (t - i)``. So the early averages are not drawn towards the first values of the variables: the
-    average after the first step is the variable after it, and no schedule of decays is needed to warm up.
-
-    With several towers, it is the main tower's variables that are averaged. The averages are updated in the run of the
-    train op, after it. A step that does not run the train op is averaged when it is over. Variables that are not
-    trainable, such as the statistics of batch normalisation, are not averaged and stay as they are.
-
-    The averages are saved and restored with the weights, and a run that resumes goes on as if it had not been
-    interrupted. A checkpoint without them is restored as well: then averaging begins there.
+    With several towers, it is the main tower's variables that are averaged.
 
     Args:
-        decay: how much of the average stays at each step, in [0, 1).
         name: what the averages are called: ``<variable>/<name>``.
+        batch_norm: estimates the statistics of batch normalisation anew where the averages are used; None to leave
+            those of the weights.
 
     Creates:
         A global variable for each trainable one, on its device, and ``<name>/num_updates``.
-
-    Raises:
-        ConfigError: the decay is outside of [0, 1).
-
-    Example:
-        ema = EMA(0.999)
-        callbacks = [ema, ema.evaluate(InferenceRunner(validation, ScalarStats("error", prefix="ema"))), ModelSaver()]
     """
 
     adds_variables = True
 
-    def __init__(self, decay: float = 0.9999, *, name: str = "ExponentialMovingAverage") -> None:
-        if not 0 <= decay < 1:
-            raise ConfigError(f"EMA wants a decay in [0, 1), got {decay!r}")
-        self._decay = decay
+    def __init__(self, name: str, batch_norm: BatchNormStatistics | None = None) -> None:
         self._suffix = check_text(self, "name", name)
+        self._batch_norm = batch_norm
+        self._pairs: Pairs = ()
         self._num_updates: tf.Variable
         self._update: tf.Operation
-        self._request: tf.train.SessionRunArgs | None = None
-        self._begin: tf.Operation
         self._exchange: tf.Operation
-        self._has_begun = False
-        self._is_updated = False
         self._are_in_use = False
 
     def evaluate(self, cb: Callback) -> Callback:
@@ -82,25 +66,35 @@ class EMA(Callback):
             CallbackError: it does not.
         """
         if self._trainer is None:
-            raise CallbackError(f"a callback is evaluated on {self}, which is not itself among the callbacks: add it")
+            raise CallbackError(
+                f"a callback is evaluated on {self}, which is not itself among the callbacks: add it, with "
+                "set_chief_only(False) where several workers evaluate"
+            )
 
     @contextmanager
     def averages_in_use(self) -> Iterator[None]:
         """Put the averages in the place of the weights for a block, between steps.
 
-        The weights come back however the block ends. A block inside another one changes nothing.
+        The weights come back however the block ends. A block inside another one changes nothing, and neither does one
+        before there are averages.
         """
-        if self._are_in_use:
+        if self._are_in_use or not self._has_averages():
             yield
             return
-        self._begin_averaging()
         try:
             self._exchange_with_weights()
+            if self._batch_norm is not None:
+                self._batch_norm.use_those_of(self._count())
             yield
         except BaseException:
             # The error of the block is the one to see.
             self._put_weights_back_after_error()
             raise
+        self._put_weights_back()
+
+    def _put_weights_back(self) -> None:
+        if self._batch_norm is not None:
+            self._batch_norm.put_back()
         self._exchange_with_weights()
 
     def _exchange_with_weights(self) -> None:
@@ -114,7 +108,7 @@ class EMA(Callback):
     def _put_weights_back_after_error(self) -> None:
         try:
             if self._are_in_use:
-                self._exchange_with_weights()
+                self._put_weights_back()
         except (RuntimeError, tf.errors.OpError) as error:
             logger.warning(f"{self} cannot put the weights back, is the session closed already? {error}")
 
@@ -122,15 +116,12 @@ class EMA(Callback):
         variables = [v for v in tf.trainable_variables() if v.dtype.base_dtype.is_floating]
         self._check(variables)
         averages = [self._make_average(variable) for variable in variables]
-        self._num_updates = _make_variable(f"{self._suffix}/num_updates", [], tf.int64, "")
-        pairs = list(zip(variables, averages, strict=True))
-        self._begin = tf.group(*(average.assign(variable.read_value()).op for variable, average in pairs), name="begin")
-        self._exchange = _exchange_values(pairs)
-        self._update = self._make_update(pairs)
-        train_op = self.trainer.train_op
-        if train_op is not None:
-            with tf.control_dependencies(tf.nest.flatten(train_op)):
-                self._request = tf.train.SessionRunArgs(self._make_update(pairs))
+        self._num_updates = make_variable(f"{self._suffix}/num_updates", [], tf.int64, "")
+        self._pairs = list(zip(variables, averages, strict=True))
+        self._exchange = _exchange_values(self._pairs)
+        self._update = self._make_update()
+        if self._batch_norm is not None:
+            self._batch_norm.setup(self.trainer)
 
     def _check(self, variables: Sequence[tf.Variable]) -> None:
         if not variables:
@@ -144,44 +135,32 @@ class EMA(Callback):
 
     def _make_average(self, variable: tf.Variable) -> tf.Variable:
         name = f"{variable.op.name}/{self._suffix}"
-        return _make_variable(name, variable.shape, variable.dtype.base_dtype, variable.device)
+        return make_variable(name, variable.shape, variable.dtype.base_dtype, variable.device)
 
-    def _make_update(self, pairs: Sequence[tuple[tf.Variable, tf.Variable]]) -> tf.Operation:
-        with tf.name_scope("update"):
-            count = tf.cast(self._num_updates.assign_add(1).read_value(), tf.float64)
-            # The newest value has the weight 1 among all that sum up to (1 - decay ** t) / (1 - decay).
-            log_decay = math.log(self._decay) if self._decay else -math.inf
-            rate = (1 - self._decay) / -tf.math.expm1(count * log_decay)
-            updates = []
-            for variable, average in pairs:
-                with tf.device(variable.device), tf.control_dependencies([rate]):
-                    change = (variable.read_value() - average.read_value()) * tf.cast(rate, variable.dtype.base_dtype)
-                    updates.append(average.assign_add(change, read_value=False))
-            return tf.group(*updates, name="update_averages")
+    def _make_update(self) -> tf.Operation:
+        """Return an operation that counts in ``num_updates`` and brings the averages up to date."""
+        raise NotImplementedError(f"{type(self).__name__} must override _make_update")
 
-    def _begin_averaging(self) -> None:
-        """Give the averages values if they were not restored: before the first step the weights are their own mean."""
-        if not self._has_begun:
-            self._has_begun = True
-            if self.trainer.sess.run(self._num_updates) == 0:
-                self.trainer.sess.run(self._begin)
+    def _move_averages(self, rate: tf.Tensor) -> tf.Operation:
+        """Return an operation that moves each average towards its weight, by a part of the way."""
+        updates = []
+        for variable, average in self._pairs:
+            with tf.device(variable.device), tf.control_dependencies([rate]):
+                change = (variable.read_value() - average.read_value()) * tf.cast(rate, variable.dtype.base_dtype)
+                updates.append(average.assign_add(change, read_value=False))
+        return tf.group(*updates, name="update_averages")
 
-    def _before_train(self) -> None:
-        self._begin_averaging()
+    def _count(self) -> int:
+        """Return how many times the averages were updated, in all runs."""
+        return int(self.trainer.sess.run(self._num_updates))
 
-    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        if self._request is None or ctx.original_args.fetches is not self.trainer.train_op:
-            return None
-        self._is_updated = True
-        return self._request
+    def _has_averages(self) -> bool:
+        """Tell whether there are averages to use."""
+        return self._count() > 0
 
-    def _with_several_steps(self) -> WithSteps | None:
-        return None if self._request is None else WithSteps(each=(self._request.fetches,))
-
-    def _trigger_step(self) -> None:
-        if not self._is_updated:
-            self.trainer.sess.run(self._update)
-        self._is_updated = False
+    def _after_train(self) -> None:
+        if self._batch_norm is not None:
+            self._batch_norm.close()
 
 
 class _OnAverages(ProxyCallback):
@@ -190,35 +169,35 @@ class _OnAverages(ProxyCallback):
     What it does around each step, and after training, it does on the weights themselves.
 
     Args:
-        ema: who keeps the averages.
+        averages: who keeps the averages.
         cb: the callback, for example an `InferenceRunner`, or a `MinSaver` to save averages under the names of weights.
     """
 
-    def __init__(self, ema: EMA, cb: Callback) -> None:
+    def __init__(self, averages: WeightAverages, cb: Callback) -> None:
         super().__init__(cb)
-        self._ema = ema
+        self._averages = averages
 
     def _setup_graph(self) -> None:
-        self._ema.require_setup()
+        self._averages.require_setup()
         super()._setup_graph()
 
     def _before_train(self) -> None:
-        with self._ema.averages_in_use():
+        with self._averages.averages_in_use():
             self.cb.before_train()
 
     def _trigger_step(self) -> None:
-        with self._ema.averages_in_use():
+        with self._averages.averages_in_use():
             self.cb.trigger_step()
 
     def _with_several_steps(self) -> WithSteps | None:
         return self.cb.with_several_steps()
 
     def _trigger_epoch(self) -> None:
-        with self._ema.averages_in_use():
+        with self._averages.averages_in_use():
             self.cb.trigger_epoch()
 
     def _trigger(self) -> None:
-        with self._ema.averages_in_use():
+        with self._averages.averages_in_use():
             self.cb.trigger()
 
     def implements(self, hook: str) -> bool:
@@ -226,7 +205,15 @@ class _OnAverages(ProxyCallback):
         return self.cb.implements(hook)
 
 
-def _make_variable(name: str, shape: tf.TensorShape | Sequence[int], dtype: tf.DType, device: str) -> tf.Variable:
+def make_variable(name: str, shape: tf.TensorShape | Sequence[int], dtype: tf.DType, device: str) -> tf.Variable:
+    """Return a variable that is not trained, with zeros in it, under exactly this name.
+
+    Args:
+        name: the name.
+        shape: the shape.
+        dtype: what it holds.
+        device: where it lies; empty for anywhere.
+    """
     root = tf.VariableScope(reuse=False, name="")
     with tf.variable_scope(root, auxiliary_name_scope=False), tf.name_scope(None), tf.device(device or None):
         return tf.get_variable(
@@ -234,7 +221,7 @@ def _make_variable(name: str, shape: tf.TensorShape | Sequence[int], dtype: tf.D
         )
 
 
-def _exchange_values(pairs: Sequence[tuple[tf.Variable, tf.Variable]]) -> tf.Operation:
+def _exchange_values(pairs: Pairs) -> tf.Operation:
     """Return an operation that gives the two variables of each pair each other's value; no values are copied."""
     assignments = []
     with tf.name_scope("exchange"):

@@ -8,12 +8,12 @@ from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.log_lines import captured_log
 from tests.helpers.toy_training import Line, line_input, points
 from tpack.callbacks.base import Callback, CallbackFactory
-from tpack.callbacks.ema import EMA
 from tpack.callbacks.inference.inferencers import ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.callbacks.min_max_saver import MinSaver
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.trigger import PeriodicTrigger
+from tpack.callbacks.weight_averages.ema import EMA
 from tpack.dataflow.sources import DataFromList
 from tpack.errors import CallbackError, ConfigError
 from tpack.tfutils.sessinit import SmartInit

@@ -3,9 +3,9 @@ from contextlib import contextmanager
 from tests.helpers.fake_trainer import FakeTrainer
 from tests.helpers.toy_inference import flow
 from tpack.callbacks.base import Callback
-from tpack.callbacks.ema import EMA
 from tpack.callbacks.inference.inferencers import ScalarStats
 from tpack.callbacks.inference.runners import InferenceRunner
+from tpack.callbacks.weight_averages.ema import EMA
 
 
 class NotingEMA(EMA):

@@ -1,0 +1,107 @@
+"""Stochastic weight averaging: the plain mean of the weights at the ends of epochs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from tpack.callbacks.base import WithSteps
+from tpack.callbacks.weight_averages.base import WeightAverages, make_variable
+from tpack.callbacks.weight_averages.batch_norm import batch_norm_statistics
+from tpack.utils.argument_types import check_arguments
+from tpack.utils.checks import check_count
+
+
+@check_arguments
+class SWA(WeightAverages):
+    """Keep the mean of the weights that training has at the end of each epoch, from one epoch on, and evaluate on it.
+
+    All of them count the same. Until the first is there, what is evaluated on the averages is evaluated on the weights.
+    Averaging works best while the learning rate stays high or goes up and down, since the weights then are different:
+    see `ScheduledHyperParamSetter` and `tpack.schedules`.
+
+    With several towers, it is the main tower's variables that are averaged. The means are saved and restored with the
+    weights, and a run that resumes goes on as if it had not been interrupted. A checkpoint without them is restored as
+    well: then averaging begins there. With several workers each keeps the same means if it is told
+    ``set_chief_only(False)``, which evaluating on all of them needs.
+
+    Variables that are not trainable are not averaged. The moving averages of batch normalisation are those of other
+    weights, and do not fit the mean: give ``batch_norm_data``, and wherever the means are used, they are estimated anew
+    before, and put back afterwards. For this, the main training tower runs forwards on batches of these data, and each
+    statistic becomes the plain mean over these batches of what the layers of tpack, Keras and TensorFlow 1 would have
+    moved it towards. Layers that normalise by all towers at once get a batch for each tower. Nothing is trained, and
+    nothing is taken from the data that are trained on, so these must be another object.
+
+    Args:
+        start_epoch: the first epoch whose weights count, from 1.
+        every_steps: take the weights after each step whose global number is a multiple of it, in place of those at the
+            ends of epochs; still from the first step of ``start_epoch`` on.
+        name: what the means are called: ``<variable>/<name>``.
+        batch_norm_data: batches as a training tower takes them: a `DataFlow`, or what else `InferenceRunner` takes,
+            apart from a ``tf.data.Dataset``. None to leave the statistics alone.
+        batch_norm_steps: how many batches are used each time; after their end they begin anew. None for one pass.
+        batch_size: how many examples are a batch, where ``batch_norm_data`` gives examples.
+
+    Creates:
+        A global variable for each trainable one, on its device, and ``<name>/num_updates``, ``<name>/last_step``.
+
+    Raises:
+        ConfigError: a number is below 1, or the data for batch normalisation cannot be used.
+
+    Example:
+        swa = SWA(start_epoch=75, batch_norm_data=batches)
+        callbacks = [swa, swa.evaluate(InferenceRunner(validation, ScalarStats("error", prefix="swa"))), ModelSaver()]
+
+    Source:
+        Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization",
+        https://arxiv.org/abs/1803.05407
+    """
+
+    def __init__(
+        self,
+        start_epoch: int = 1,
+        *,
+        every_steps: int | None = None,
+        name: str = "SWA",
+        batch_norm_data: Any = None,
+        batch_norm_steps: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        self._start_epoch = check_count(self, "start_epoch", start_epoch)
+        self._every_steps = None if every_steps is None else check_count(self, "every_steps", every_steps)
+        self._last_step: tf.Variable
+        self._step: tf.Tensor
+        super().__init__(name, batch_norm_statistics(self, batch_norm_data, batch_norm_steps, batch_size=batch_size))
+
+    def _make_update(self) -> tf.Operation:
+        self._last_step = make_variable(f"{self._suffix}/last_step", [], tf.int64, "")
+        self._step = tf.placeholder(tf.int64, [], "step")
+        with tf.name_scope("update"), tf.control_dependencies([self._last_step.assign(self._step).op]):
+            return self._move_averages(1 / tf.cast(self._num_updates.assign_add(1).read_value(), tf.float64))
+
+    def _trigger_step(self) -> None:
+        if self._every_steps is not None and self.global_step % self._every_steps == 0:
+            self._take_weights()
+
+    def _after_epoch(self) -> None:
+        if self._every_steps is None:
+            self._take_weights()
+
+    def _take_weights(self) -> None:
+        """Let the weights of this step count, once: a run that resumes ends an epoch again that was not quite over."""
+        step, session = self.global_step, self.trainer.sess
+        if self.epoch_num >= self._start_epoch and step != session.run(self._last_step):
+            session.run(self._update, {self._step: step})
+
+    def _with_several_steps(self) -> WithSteps | None:
+        period = self._every_steps
+        if period is None:
+            return WithSteps()
+        return WithSteps(steps_left=lambda: period - self.global_step % period)
+
+    def implements(self, hook: str) -> bool:
+        """Tell whether ``hook`` does anything; without ``every_steps`` a step costs nothing."""
+        if hook == "trigger_step":
+            return self._every_steps is not None
+        return super().implements(hook)
