@@ -59,6 +59,14 @@ def test_examples_are_put_into_batches_and_none_is_left_out(graph, rng, given, s
     assert_statistics(trainer, wanted, weights=[3.0])
 
 
+@pytest.mark.parametrize(("names", "rows", "told"), [("cost", 11, True), (["score"], 11, False), ("cost", 8, False)])
+def test_that_a_smaller_last_batch_counts_as_much_is_told(graph, rng, names, rows, told, capsys):
+    data = (rng.normal(size=rows).astype(np.float32), rng.integers(0, 2, rows).astype(np.int32))
+    make_trainer().train([InferenceRunner(data, ScalarStats(names), batch_size=4)], steps_per_epoch=1, epochs=(1, 1))
+    line = "averages cost over batches, since each has one number, and the last batch has 3 example(s), the others 4"
+    assert (line in capsys.readouterr().err) == told
+
+
 def test_batches_are_not_put_into_batches(graph, rng):
     x, label = uneven_batches(rng, 1)[0]
     with pytest.raises(ConfigError, match="the data are arrays.*batch_size"):

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.callbacks.group import Callbacks
 from tpack.callbacks.hooks import HookToCallback
-from tpack.callbacks.inference.inferencers import Inferencer
+from tpack.callbacks.inference.inferencers import Inferencer, ScalarStats
 from tpack.dataflow.base import DataFlow, length_or_none
 from tpack.dataflow.shard import ShardData, shards_in
 from tpack.errors import CallbackError, ConfigError, DataExhaustedError, WrongTypeError
@@ -117,6 +117,7 @@ class InferenceRunnerBase(Callback):
         return tower_func
 
     def _setup_graph(self) -> None:
+        uneven = _uneven_batches(self._input) if self._size == self._input.size() else None
         self._take_share()
         callbacks = self._input.setup(self._tower_func.input_signature)
         # An input that nothing is taken from must not begin to read.
@@ -124,6 +125,8 @@ class InferenceRunnerBase(Callback):
         towers = self._build_towers()
         self._fetches = [[inf.get_tensors(tower) for inf in self._infs] for tower in towers]
         self._check_fetches(towers)
+        if uneven is not None:
+            self._tell_of_means(*uneven)
         # What the input says of itself belongs to the inference runs; training would average it with every step.
         with freeze_collection(SUMMARY_KEYS):
             self._input_callbacks.setup_graph(self.trainer)
@@ -163,6 +166,17 @@ class InferenceRunnerBase(Callback):
                         f"{inf} wants {inf.get_fetches()}, of which one belongs to {other} and would take its data. "
                         "Name tensors that the model also builds for prediction"
                     )
+
+    def _tell_of_means(self, size: int, last: int) -> None:
+        """Say which statistics count a smaller last batch as much as the others."""
+        pairs = zip(self._infs, self._fetches[0], strict=True)
+        means = [tensor for inf, tensors in pairs if type(inf) is ScalarStats for tensor in tensors]
+        if names := [tensor.op.name.rpartition("/")[2] for tensor in means if tensor.shape.rank == 0]:
+            logger.warning(
+                f"{self} averages {', '.join(names)} over batches, since each has one number, and the last batch has "
+                f"{last} example(s), the others {size}: it counts as much as they do. A tensor with a value for each "
+                "example, or batches of one size, make the mean exact"
+            )
 
     def _before_train(self) -> None:
         for callback in self._members:
@@ -392,6 +406,15 @@ def _split(source: InputSource, peers: Peers) -> str | None:
     if not shards:
         source.ds = ShardData(flow, peers.rank, peers.size, remainder="keep")  # type: ignore[attr-defined]
     return None
+
+
+def _uneven_batches(source: InputSource) -> tuple[int, int] | None:
+    """Return how many examples batches have and the last one has; None where that is the same or not known."""
+    size, samples = source.samples()
+    if size is None or samples is None:
+        return None
+    last = samples - size * (source.size() - 1)
+    return (size, last) if 0 < last < size else None
 
 
 def _known_size(runner: InferenceRunnerBase, source: InputSource) -> int:
