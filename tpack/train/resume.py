@@ -195,7 +195,8 @@ def share_data(config: TrainConfig, peers: Peers | None) -> None:
     if rank == 0 and not shards:
         logger.warning(
             f"Each of the {size} workers reads all data, since there is no ShardData in them: an epoch of all is "
-            f"{size} times as long as one pass, unless each has data of its own."
+            f"{size} times as long as one pass, unless each has data of its own. Arrays are dealt out by "
+            "dataflow=ShardData(DataFromArrays((x, y))), other data by a ShardData near their source."
         )
 
 
