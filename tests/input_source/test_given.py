@@ -130,3 +130,8 @@ def test_examples_that_towers_cannot_share_are_refused():
     with pytest.raises(ConfigError, match="batch_size=4 is how many examples .* and 3 towers cannot share them evenly"):
         given.fit_to_towers(3)
     assert issubclass(WrongTypeError, ConfigError)
+
+
+def test_arrays_beside_lists_are_refused_since_a_list_is_one_of_examples():
+    with pytest.raises(ConfigError, match=r"a tuple of 2, of which some are arrays and some are lists.*np\.asarray"):
+        GivenData((np.zeros([4, 2]), [0, 1, 0, 1]), 2)

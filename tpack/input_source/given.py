@@ -50,7 +50,8 @@ class GivenData:
 
     Raises:
         WrongTypeError: The data are something else.
-        ConfigError: They are arrays, and there is no batch size; or they make batches themselves, and there is one.
+        ConfigError: They are arrays, and there is no batch size; some are arrays and some are lists; or they make
+            batches themselves, and there is one.
     """
 
     def __init__(self, data: Any, batch_size: int | None = None, *, is_once: bool = False) -> None:
@@ -96,6 +97,11 @@ class GivenData:
 
     def _flow_of(self, data: Any) -> DataFlow:
         check_batched_once(data, self._batch_size)
+        if isinstance(data, tuple) and any(map(is_array, data)) and any(isinstance(part, list) for part in data):
+            raise ConfigError(
+                f"the data are {shown(data)}, of which some are arrays and some are lists: wanted arrays of one length, as "
+                "np.asarray makes them of lists"
+            )
         if are_arrays(data) and self._batch_size is None:
             raise ConfigError(
                 f"the data are arrays, {shown(data)}, and their rows are examples: say how many of them a step "
