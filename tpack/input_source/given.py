@@ -99,8 +99,8 @@ class GivenData:
         check_batched_once(data, self._batch_size)
         if isinstance(data, tuple) and any(map(is_array, data)) and any(isinstance(part, list) for part in data):
             raise ConfigError(
-                f"the data are {shown(data)}, of which some are arrays and some are lists: wanted arrays of one length, as "
-                "np.asarray makes them of lists"
+                f"the data are {shown(data)}, of which some are arrays and some are lists: wanted arrays of one "
+                "length, as np.asarray makes them of lists"
             )
         if are_arrays(data) and self._batch_size is None:
             raise ConfigError(
