@@ -10,7 +10,6 @@ import tensorflow.compat.v1 as tf
 from tests.helpers.toy_training import Line, Recorder, points
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.checks import CheckNumerics
-from tpack.callbacks.weight_averages.ema import EMA
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.callbacks.param_setters import ScheduledHyperParamSetter
 from tpack.callbacks.progress import ProgressBar
@@ -18,6 +17,7 @@ from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.summary import MergeAllSummaries
 from tpack.callbacks.tensors import TensorPrinter
 from tpack.callbacks.trigger import PeriodicCallback, PeriodicTrigger
+from tpack.callbacks.weight_averages.ema import EMA
 from tpack.dataflow.repeat import FixedSizeData
 from tpack.dataflow.sources import DataFromList
 from tpack.distribute.mirrored import MirroredStrategy
