@@ -1,9 +1,12 @@
 """``tpack inspect`` on checkpoints and .npz files."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tests.helpers.checkpoints import save_checkpoint
+from tpack.cli import inspect
 from tpack.cli.inspect import _describe
 from tpack.cli.main import main
 
@@ -68,3 +71,24 @@ def test_two_checkpoints_are_compared(tmp_path, capsys):
 def test_missing_checkpoints_are_told(tmp_path, capsys):
     assert main(["inspect", str(tmp_path / "model-1")]) == 1
     assert "there is no checkpoint" in capsys.readouterr().err
+
+
+def test_numbers_are_read_without_tensorflow_however_the_checkpoint_is_called(tmp_path, capsys, monkeypatch):
+    prefix = save_checkpoint(tmp_path, VALUES)
+    texts = set()
+    monkeypatch.setattr(inspect.importlib, "import_module", lambda name: pytest.fail(f"{name} was imported"))
+    for path in (prefix, f"{prefix}.index", f"{prefix}.data-00000-of-00001", str(tmp_path), f"{tmp_path}/checkpoint"):
+        text = inspect.run(SimpleNamespace(checkpoint=path, other=None))
+        texts.add(text)
+    assert len(texts) == 1
+
+
+def test_of_a_directory_whose_newest_checkpoint_is_damaged_the_one_before_is_described(tmp_path, capsys):
+    save_checkpoint(tmp_path, {"w": np.zeros(3)}, step=1)
+    newest = save_checkpoint(tmp_path, VALUES, step=2)
+    with open(f"{newest}.data-00000-of-00001", "r+b") as file:
+        file.write(b"other")
+    assert main(["inspect", str(tmp_path)]) == 0
+    assert list(rows(capsys.readouterr().out)) == ["w"]
+    assert main(["inspect", newest]) == 1
+    assert "is damaged: its data of the variable 'conv0/W' cannot be read" in capsys.readouterr().err

@@ -1,17 +1,28 @@
 """``tpack inspect``: what is in a checkpoint or an ``.npz`` file, and how two of them differ, as tables.
 
-What reads checkpoints is imported when the command runs: it needs TensorFlow, and showing help does not.
+What is on this machine and holds numbers is read without TensorFlow, whose import takes seconds; for everything else
+TensorFlow is imported when it is needed.
 """
 
 import argparse
 import importlib
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import numpy as np
 from tabulate import tabulate
 
+from tpack.errors import CheckpointError
+from tpack.utils.formats.sorted_table import NotReadError
+from tpack.utils.formats.tensor_bundle import read_bundle
+from tpack.utils.npz import read_npz
+
 _Values: TypeAlias = Mapping[str, np.ndarray]
+_FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
+_NEWEST = re.compile(r'model_checkpoint_path: "([^"\\]+)"')
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -34,12 +45,39 @@ def run(options: argparse.Namespace) -> str:
 
     Raises:
         CheckpointError: A checkpoint is missing or damaged.
+        InputError: An ``.npz`` file is.
     """
-    load_checkpoint_vars = importlib.import_module("tpack.tfutils.varmanip").load_checkpoint_vars
-    values = load_checkpoint_vars(options.checkpoint)
+    values = _load(options.checkpoint)
     if options.other is None:
         return _describe(values)
-    return _compare(values, load_checkpoint_vars(options.other), (options.checkpoint, options.other))
+    return _compare(values, _load(options.other), (options.checkpoint, options.other))
+
+
+def _load(path: str) -> _Values:
+    """Return the values in a checkpoint or an ``.npz`` file, as ``load_checkpoint_vars`` does."""
+    path = os.path.expanduser(path)
+    if path.endswith(".npz"):
+        return {name.removesuffix(":0"): value for name, value in read_npz(path).items()}
+    named = _named_in(path)
+    # Of a directory whose newest checkpoint does not load, another one is meant.
+    with suppress(NotReadError, *([] if named is None else [CheckpointError])):
+        prefix = named or _FILE_SUFFIX.sub("", path)
+        if os.path.isfile(f"{prefix}.index"):
+            return read_bundle(prefix)
+    values: _Values = importlib.import_module("tpack.tfutils.varmanip").load_checkpoint_vars(path)
+    return values
+
+
+def _named_in(path: str) -> str | None:
+    """Return the prefix of the checkpoint that a directory names as its newest; None if ``path`` means none so."""
+    directory = (os.path.dirname(path) or ".") if os.path.basename(path) == "checkpoint" else path
+    state = os.path.join(directory, "checkpoint")
+    if not os.path.isfile(state) or os.path.isfile(f"{path}.index"):
+        return None
+    with open(state, encoding="utf-8", errors="replace") as file:
+        found = _NEWEST.match(file.read())
+    # A directory that was moved still names its checkpoints by where they were saved.
+    return None if found is None else os.path.join(directory, os.path.basename(found[1]))
 
 
 def _describe(values: _Values) -> str:

@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.stored_points import flip, read_all
 from tpack.dataflow.storage.tfrecord import TFRecordData, _read_record, _write_record
 from tpack.errors import InputError
+from tpack.utils.formats.crc32c import masked_crc32c
 
 RECORDS = [b"first", b"", bytes(range(256)) * 30, b"last"]
 # Where each record begins: 12 bytes of header, 4 bytes after the data.
@@ -104,7 +105,7 @@ def test_length_that_is_forged_with_its_checksum_is_not_believed(tmp_path):
         _write_record(file, b"x")
     data = bytearray((tmp_path / "a").read_bytes())
     length = (10 * 2**30).to_bytes(8, "little")
-    checksum = importlib.import_module("tpack.dataflow.storage.tfrecord")._masked_crc32c(length).to_bytes(4, "little")
+    checksum = masked_crc32c(length).to_bytes(4, "little")
     (tmp_path / "a").write_bytes(length + checksum + data[12:])
     with pytest.raises(InputError, match=r"it ends at byte 10737418256 of 17"):
         TFRecordData(tmp_path / "a")

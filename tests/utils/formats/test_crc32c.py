@@ -1,9 +1,9 @@
-"""The checksum of TFRecord files, against known values and a bit-by-bit computation."""
+"""The checksum of TensorFlow's files, against known values and a bit-by-bit computation."""
 
 import numpy as np
 import pytest
 
-from tpack.dataflow.storage.tfrecord import _crc32c, _masked_crc32c
+from tpack.utils.formats.crc32c import crc32c, masked_crc32c
 
 
 def bit_by_bit(data):
@@ -26,33 +26,33 @@ def bit_by_bit(data):
     ],
 )
 def test_known_values(data, expected):
-    assert _crc32c(data) == expected
+    assert crc32c(data) == expected
 
 
 @pytest.mark.parametrize("size", [1, 3, 511, 512, 513, 4095, 4096, 4097, 12289])
 def test_every_size_gives_what_one_bit_at_a_time_gives(size, rng):
     data = rng.integers(0, 256, size, np.uint8)
-    assert _crc32c(data) == bit_by_bit(data.tobytes())
+    assert crc32c(data) == bit_by_bit(data.tobytes())
 
 
 def test_leading_zeros_count():
-    assert len({_crc32c(bytes(size)) for size in range(600, 640)}) == 40
+    assert len({crc32c(bytes(size)) for size in range(600, 640)}) == 40
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_every_kind_of_bytes_is_taken(kind):
-    assert _crc32c(kind(b"123456789")) == 0xE3069283
+    assert crc32c(kind(b"123456789")) == 0xE3069283
 
 
 def test_every_flipped_bit_is_noticed(rng):
     data = rng.integers(0, 256, 5000, np.uint8)
-    whole = _crc32c(data)
+    whole = crc32c(data)
     for place in range(0, 5000, 97):
         data[place] ^= 1 << place % 8
-        assert _crc32c(data) != whole
+        assert crc32c(data) != whole
         data[place] ^= 1 << place % 8
 
 
 def test_masked_value_is_rotated_and_moved_on():
     # Of the eight bytes of the length 0, as TensorFlow writes them in front of an empty record.
-    assert _masked_crc32c((0).to_bytes(8, "little")) == 0x07980329
+    assert masked_crc32c((0).to_bytes(8, "little")) == 0x07980329
