@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.helpers.source import ROOT
+from tpack import as_tensorpack
 
 FLOW = """
 import sys
@@ -50,3 +51,23 @@ def test_a_script_is_wanted(arguments, code, said):
     done = run("-m", "tpack.as_tensorpack", *arguments)
     assert said in done.stderr
     assert done.returncode == code
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "tf.placeholder(tf.float32, [])",
+            "has no tf.placeholder, .* write 'import tpack.tf1 as tf', or let 'tpack",
+        ),
+        ("[].no_such_name", "'list' object has no attribute 'no_such_name'"),
+    ],
+)
+def test_what_tensorflow_2_has_no_more_is_told(tmp_path, monkeypatch, line, said):
+    script = tmp_path / "train.py"
+    script.write_text(f"import tensorflow as tf\n{line}\n")
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(as_tensorpack, "install_as_tensorpack", lambda: None)
+    with pytest.raises(AttributeError, match=said):
+        as_tensorpack.main([str(script)])

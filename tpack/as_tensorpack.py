@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from tpack.older_names.as_tensorpack import install_as_tensorpack
 
 _USAGE = "usage: python -m tpack.as_tensorpack SCRIPT [ARGUMENTS...]"
+_WRITTEN_FOR_1 = (
+    "{script}: TensorFlow 2 has no tf.{name}, and TensorFlow is left as the script imports it: write "
+    "'import tpack.tf1 as tf', or let 'tpack migrate {script}' do it"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Raises:
         ImportError: tensorpack was imported already, and it is not tpack.
+        AttributeError: The script wants a name of TensorFlow 1 of TensorFlow 2.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0].startswith("-"):
@@ -33,7 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     install_as_tensorpack()
     sys.argv = given
     sys.path[0] = os.path.dirname(os.path.abspath(script))
-    runpy.run_path(script, run_name="__main__")
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except AttributeError as error:
+        if getattr(error.obj, "__name__", None) != "tensorflow":
+            raise
+        raise AttributeError(_WRITTEN_FOR_1.format(script=script, name=error.name)) from error
     return 0
 
 
