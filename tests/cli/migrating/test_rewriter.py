@@ -75,6 +75,12 @@ CASES = [
     ("import numpy\nnumpy.float_, numpy.Inf", "import numpy\nnumpy.float64, numpy.inf"),
     ("def f(np): return np.int", "def f(np): return np.int"),
     ("x.astype('u1').tostring()", "x.astype('u1').tobytes()"),
+    (
+        "import numpy as np\nnp.reshape(x, newshape = (2,\n  3), order='F')",
+        "import numpy as np\nnp.reshape(x, (2,\n  3), order='F')",
+    ),
+    ("from numpy import reshape\nreshape(x, newshape=y)", "from numpy import reshape\nreshape(x, y)"),
+    ("import mine\nmine.reshape(x, newshape=y)", "import mine\nmine.reshape(x, newshape=y)"),
     ("import collections\ncollections.Mapping", "import collections.abc\ncollections.abc.Mapping"),
     (
         "from collections import Mapping, OrderedDict",
@@ -111,6 +117,7 @@ def test_lines_become_those_of_today_and_stay_so(before, after):
         ("\n\nx.shape[1].value", "sizes of shapes are numbers"),
         ("\n\nx.get_shape()[1].value", "sizes of shapes are numbers"),
         ("\n\nx.tostring()", "use tobytes() if this is an array"),
+        ("import numpy as np\n\nnp.reshape(newshape=y, a=x)", "numpy.reshape has no newshape"),
         ("\n\nx.iteritems()", "run 2to3"),
         ("\n\nimport cPickle", "run 2to3"),
         ("\n\nimport imp", "use importlib"),

@@ -341,7 +341,9 @@ class _Rewriter(cst.CSTTransformer):
                 self._look(node, f"tf.{name} is not there: {reason}")
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        """Rename ``astype(...).tostring()``, which is that of an array."""
+        """Rename ``astype(...).tostring()``, which is that of an array, and an argument of ``numpy.reshape``."""
+        if "numpy.reshape" in self._whole_names(original_node.func):
+            return self._with_shape_by_its_place(original_node, updated_node)
         function, inner = updated_node.func, getattr(updated_node.func, "value", None)
         if not isinstance(function, cst.Attribute) or function.attr.value != "tostring" or updated_node.args:
             return updated_node
@@ -351,6 +353,21 @@ class _Rewriter(cst.CSTTransformer):
             return updated_node
         self._changed(original_node, "tostring() to tobytes()")
         return updated_node.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
+
+    def _with_shape_by_its_place(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        """Give ``newshape`` without its name: older numpy knows no other, and newer numpy not this one."""
+        at = next(
+            (at for at, one in enumerate(updated_node.args) if one.keyword and one.keyword.value == "newshape"), None
+        )
+        if at is None:
+            return updated_node
+        first = updated_node.args[0]
+        if at != 1 or first.keyword or first.star:
+            self._look(original_node, "numpy.reshape has no newshape: give the array and the shape by their places")
+            return updated_node
+        self._changed(original_node, "numpy.reshape(newshape=) to its second argument")
+        plain = updated_node.args[1].with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
+        return updated_node.with_changes(args=(first, plain, *updated_node.args[2:]))
 
     def _whole_names(self, node: cst.CSTNode) -> list[str]:
         # Asking for every name of a source takes most of the time.
