@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.log_lines import captured_log
+from tpack.compat import eager_mode
 from tpack.errors import ConfigError
 from tpack.models.batch_norm import BatchNorm
 from tpack.models.conv2d import Conv2D
@@ -217,3 +218,8 @@ def test_numbers_may_be_tensors_where_they_could_before_and_users_annotations_ar
     with TowerContext("", is_training=True):
         BatchNorm("bn", tf.ones([2, 3]), momentum=tf.constant(0.9), training=np.bool_(True))
     assert RegistryAnnotated(tf.ones([2]), factor=np.ones(2)).shape == [2]
+
+
+def test_eager_mode_is_refused_with_what_to_do():
+    with eager_mode(), pytest.raises(ConfigError, match=r"FullyConnected is a part of a graph, .*tf.Graph"):
+        FullyConnected("fc", np.zeros([2, 3], np.float32), 4)

@@ -6,6 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.tower_grads import dense_towers, run, slices, source
+from tpack.compat import eager_mode
 from tpack.errors import ReductionError
 from tpack.reduction.base import Column, ReduceOp, Reducer, ReducerWrapper
 
@@ -141,3 +142,8 @@ def test_a_variable_of_a_reduction_is_saved_and_not_trained(session8: Any) -> No
 def test_a_variable_needs_a_shape_and_a_name(graph: Any, variables: Any, message: str) -> None:
     with pytest.raises(ReductionError, match=message):
         _Keeping(*variables).reduce(dense_towers([[np.float32(1)], [np.float32(2)]]))
+
+
+def test_eager_mode_is_refused_with_what_to_do() -> None:
+    with eager_mode(), pytest.raises(ReductionError, match=r"to a graph, and TensorFlow is in eager mode: .*tf.Graph"):
+        _Recorder().reduce([[tf.zeros([2])], [tf.zeros([2])]])

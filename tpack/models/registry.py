@@ -70,6 +70,11 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def layer(*args: Any, **kwargs: Any) -> Any:
+            if tf.executing_eagerly():
+                raise ConfigError(
+                    f"{layer.__name__} is a part of a graph, and TensorFlow is in eager mode: call it in a model's "
+                    "build_graph, or inside of `with tf.Graph().as_default():`"
+                )
             name, args = _split_name(layer, args)
             inputs = _inputs_of(layer, name, args)
             args = (inputs, *args[1:])

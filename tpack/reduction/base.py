@@ -73,9 +73,15 @@ class Reducer(abc.ABC):
             dimension of sparse gradients is the sum over the towers.
 
         Raises:
-            ReductionError: The gradients are no full rectangle of alike tensors, integers are to be averaged, or the
-                algorithm cannot serve this number of towers, these devices, this dtype or this shape.
+            ReductionError: TensorFlow is in eager mode. The gradients are no full rectangle of alike tensors, integers
+                are to be averaged, or the algorithm cannot serve this number of towers, these devices, this dtype or
+                this shape.
         """
+        if tf.executing_eagerly():
+            raise ReductionError(
+                f"{type(self).__name__} adds a reduction to a graph, and TensorFlow is in eager mode: call it inside "
+                "of `with tf.Graph().as_default():`"
+            )
         columns = check_columns(tower_grads, op)
         if len(tower_grads) == 1 or not columns:
             return [list(tower) for tower in tower_grads]

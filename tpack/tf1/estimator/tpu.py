@@ -15,7 +15,7 @@ from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import InputFn, call_with_accepted, takes_argument
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tf1.estimator.run_config import RunConfig as PlainRunConfig
-from tpack.utils.checks import check_count
+from tpack.utils.checks import check_count, shown
 
 _BATCH_SIZE = "batch_size"
 _RESERVED = (_BATCH_SIZE, "context")
@@ -228,7 +228,12 @@ class TPUEstimator(Estimator):
 
     def _input_of(self, input_fn: InputFn, mode: str) -> InputFn:
         """Return the input with the size of a batch in its parameters."""
-        if not callable(input_fn) or not takes_argument(input_fn, "params"):
+        if not callable(input_fn):
+            raise ConfigError(
+                f"a TPUEstimator tells its input_fn by params how large a batch is, and got {shown(input_fn)}: wanted "
+                "a function that takes params; tf.estimator.Estimator takes data that make batches themselves, too"
+            )
+        if not takes_argument(input_fn, "params"):
             raise ConfigError(f"input_fn {input_fn!r} must take params, by which it is told the size of a batch")
 
         def call(mode: str, params: Any, config: Any) -> Any:
