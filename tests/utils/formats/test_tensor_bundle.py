@@ -10,10 +10,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.checkpoints import save_checkpoint
-from tpack.errors import CheckpointError, InputError
+from tpack.errors import CheckpointError
 from tpack.tfutils.varmanip import load_checkpoint_vars
 from tpack.utils.formats import tensor_bundle
-from tpack.utils.formats.sorted_table import NotReadError, read_table
+from tpack.utils.formats.sorted_table import NotReadError
 from tpack.utils.formats.tensor_bundle import read_bundle
 
 DTYPES = ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "uint16", "bool", "complex64"]
@@ -139,12 +139,6 @@ def test_messages_that_make_no_sense_are_errors(tmp_path, monkeypatch, table, er
     monkeypatch.setattr(tensor_bundle, "read_table", table)
     with pytest.raises(error, match=message):
         read_bundle(prefix)
-
-
-def test_a_file_that_is_no_table_is_an_error():
-    for data in (b"", b"x" * 100):
-        with pytest.raises(InputError, match="does not end as a table does"):
-            list(read_table(data))
 
 
 def test_a_copy_elsewhere_is_read(tmp_path):
