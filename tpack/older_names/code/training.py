@@ -100,8 +100,8 @@ def HorovodTrainer(average: bool = True, compression: Any = None) -> NoReturn:  
     """
     raise DependencyError(
         "HorovodTrainer is not in tpack, since no release of Horovod builds on TensorFlow 2.16 or newer: use "
-        "SyncMultiGPUTrainerReplicated(num_gpus) on one machine; on several, MultiWorkerTrainerReplicated() in a "
-        "script that tpack launch starts: tpack launch --hosts a,b train.py"
+        "SyncMultiGPUTrainerReplicated(num_gpus) on one machine; on several, MultiWorkerTrainerReplicated(num_gpus) in "
+        "a script that tpack launch starts: tpack launch --hosts a,b train.py"
     )
 
 
@@ -113,8 +113,8 @@ def BytePSTrainer(average: bool = True) -> NoReturn:  # noqa: N802
     """
     raise DependencyError(
         "BytePSTrainer is not in tpack, since no release of BytePS builds on TensorFlow 2.16 or newer: use "
-        "SyncMultiGPUTrainerReplicated(num_gpus) on one machine; on several, MultiWorkerTrainerReplicated() in a "
-        "script that tpack launch starts: tpack launch --hosts a,b train.py"
+        "SyncMultiGPUTrainerReplicated(num_gpus) on one machine; on several, MultiWorkerTrainerReplicated(num_gpus) in "
+        "a script that tpack launch starts: tpack launch --hosts a,b train.py"
     )
 
 
