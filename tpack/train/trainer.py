@@ -211,7 +211,7 @@ class Trainer(metaclass=InOwnGraph):
         if self._callbacks:
             raise CallbackError(f"{cb} comes too late: callbacks are set up already")
         if cb.chief_only and not self.is_chief:
-            logger.warning(f"Callback {cb} runs in the chief process only.")
+            logger.info(f"Callback {cb} runs in the chief process only.")
             return False
         self._registered.append(cb)
         return True
