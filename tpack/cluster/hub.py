@@ -262,7 +262,9 @@ class Hub:
         if "step" in said and said["step"] != worker.step:
             worker.step, worker.step_at, worker.waits_for = said["step"], time.monotonic(), []
         if said["do"] == "gather":
-            self._gather(rank, message)
+            # After something has gone wrong all are told so, and a result as well would hide it from who waits for one.
+            if not self._has_failed:
+                self._gather(rank, message)
         elif said["do"] == "failed":
             self._lose(rank, f"{self._name(rank)} failed: {said['text']}", tells_it=False)
             worker.channel.send({"do": "heard"})
