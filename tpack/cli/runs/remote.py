@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from tpack.callbacks.monitors import run_file, stats_file
 from tpack.cli.runs.logs import LOG_FILE
-from tpack.errors import RemoteError
 from tpack.utils.remote.store import Store, is_remote
 
 TEXTS = frozenset({stats_file.FILENAME, stats_file.FORMER_FILENAME, run_file.FILENAME, LOG_FILE})
 """What tells of a run, besides its event files."""
+_END_SECS = 1.0
 
 
 def is_text(name: str) -> bool:
@@ -100,18 +100,21 @@ class RunDirectories:
                 for copy in self._copies:
                     self._try_to_refresh(copy)
 
-        # It is not waited for: an operation that hangs has a limit of minutes.
-        threading.Thread(target=work, name="remote runs", daemon=True).start()
+        thread = threading.Thread(target=work, name="remote runs", daemon=True)
+        thread.start()
         try:
             yield
         finally:
             ended.set()
+            # No longer: an operation that hangs has a limit of minutes.
+            thread.join(_END_SECS)
 
     def _try_to_refresh(self, copy: _Copy) -> None:
         try:
             copy.refresh(self._is_wanted)
             self._errors.pop(copy.store.url, None)
-        except RemoteError as error:
+        except OSError as error:
+            # A `RemoteError`, or that of a full disk.
             self._errors[copy.store.url] = str(error)
 
 
