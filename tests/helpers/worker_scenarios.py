@@ -11,6 +11,8 @@ import tensorflow.compat.v1 as tf
 
 from tests.helpers.equivalence import OPTIMIZERS, STEPS, TOWER_BATCH, batches, build_cost
 from tpack.callbacks.base import Callback, WithSteps
+from tpack.callbacks.inference.inferencers import ScalarStats
+from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.callbacks.run_op import RunUpdateOps
 from tpack.callbacks.saver import ModelSaver
 from tpack.callbacks.stopping import MaxTime
@@ -127,6 +129,7 @@ class Slope(ModelDesc):
             tf.get_variable(self._extra, [2])
         seen = tf.get_variable("seen", [], initializer=tf.zeros_initializer(), trainable=False)
         tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, seen.assign_add(tf.reduce_mean(x)))
+        tf.add(0 * x, seen, name="seen_by_all")  # [B]
         return tf.reduce_mean(tf.square(tf.reduce_sum(w) * x - y) * self._factor, name="cost")
 
     def optimizer(self) -> Any:
@@ -262,6 +265,13 @@ def features() -> dict[str, Any]:
             launch_train_with_config(TrainConfig(flow, model=Slope(), batch_size=batch_size, **options), one)
             return one.loop.global_step
 
+    def evaluated(name: str) -> float:
+        x = np.ones(4, "float32")
+        with tf.Graph().as_default():
+            one, runner = trainer(), InferenceRunner((x, x), ScalarStats(name), batch_size=1)
+            train_slope(Slope(), one, callbacks=[runner])
+            return one.monitors.get_latest(f"validation_{name}")
+
     def interrupted(**settings: Any) -> Any:
         made = Values()
         try:
@@ -272,6 +282,7 @@ def features() -> dict[str, Any]:
 
     case("two towers", lambda: train_slope(Slope(), trainer(2)))
     case("plain", lambda: train_slope(Slope(), trainer()))
+    found["evaluated"] = evaluated("seen_by_all")
     case("other variables", lambda: train_slope(Slope("own" if rank else ""), trainer()))
     case("other steps", lambda: train_slope(Slope(), trainer(), max_epoch=2 + rank))
     case("other reducer", lambda: train_slope(Slope(), trainer(2, mode=["pscpu", "xring"][rank])))

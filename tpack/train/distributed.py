@@ -85,7 +85,7 @@ class DistributedTrainer(MultiWorkerTrainer):
             )
         self.server = server
         if member.job == "ps":
-            self.member, self._waits = member, waits
+            self.member, self._waits, self.is_chief = member, waits, False
             SingleCostTrainer.__init__(self, precision=precision, compile=compile)
             return
 

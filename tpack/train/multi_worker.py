@@ -44,7 +44,7 @@ from tpack.train.config import TrainConfig
 from tpack.train.ending_together import LONG_SECS, EndingTogether
 from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.single_cost import BuilderTrainer
-from tpack.train.worker_callbacks import CompareAfterEpoch, CopyBeforeEpoch, StepNotes, compare_values
+from tpack.train.worker_callbacks import CompareAfterEpoch, CopyFromChief, StepNotes, compare_values
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_number
 
@@ -213,8 +213,8 @@ class MultiWorkerTrainer(BuilderTrainer):
     def _callbacks_of_several(self) -> list[Callback]:
         """Return what is to be done in each of several workers."""
         self._notes = StepNotes(self.peers, self.end_signal, self._ending)
-        self._copy_to_all, self._compare = CopyBeforeEpoch(), CompareAfterEpoch(self.peers)
-        return [self._notes, self._copy_to_all, self._compare]
+        self._compare, self._copy_to_all = CompareAfterEpoch(self.peers), CopyFromChief()
+        return [self._notes, self._compare, self._copy_to_all]
 
     def setup_callbacks(self, callbacks: Sequence[Callback], monitors: Sequence[MonitorBase]) -> None:
         """Do as `Trainer.setup_callbacks`, and let variables that callbacks have made on all workers be shared."""
@@ -223,17 +223,18 @@ class MultiWorkerTrainer(BuilderTrainer):
             self._share_values()
 
     def _share_values(self) -> None:
-        """Let all workers begin with the values that worker 0 has, and each epoch too."""
+        """Let all workers begin with the values that worker 0 has, and begin and end each epoch with them."""
         with self.graph.as_default():
             made = _kinds(tf.global_variables())
             of_all = self.peers.gather("the variables of callbacks", made)
             in_all = {name for name, fact in made.items() if all(each.get(name) == fact for each in of_all)}
             self._shared = [v for v in tf.global_variables() if v.op.name in in_all]
-            op = copy_from_worker(self.group, self._shared)
-        self._copy_to_all.op = op
-        trained = {variable.op.name for variable in tf.trainable_variables()}
+            trained = {variable.op.name for variable in tf.trainable_variables()}
+            untrained = [variable for variable in self._shared if variable.op.name not in trained]
+            self._copy_to_all.of_all = copy_from_worker(self.group, self._shared)
+            self._copy_to_all.of_untrained = copy_from_worker(self.group, untrained, name="untrained")
         self._compare.variables = [variable for variable in self._shared if variable.op.name in trained]
-        self._init_ops.insert(0, op)
+        self._init_ops.insert(0, self._copy_to_all.of_all)
         if not self.is_chief:
             self._set_by_init_ops.extend(self._shared)
 

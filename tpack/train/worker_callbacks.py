@@ -60,22 +60,28 @@ class StepNotes(Callback):
         self._ending.hear_kept(self.trainer.sess)
 
 
-class CopyBeforeEpoch(Callback):
-    """Give all workers the chief's variables before each epoch.
+class CopyFromChief(Callback):
+    """Give all workers the chief's variables, so that what they train, evaluate and save is one model.
 
-    Callbacks change the chief's, and statistics that each worker gathers for itself, such as those of batch
-    normalisation, begin each epoch alike. What is saved are the chief's.
+    Before an epoch these are all variables, which the chief's callbacks may have changed. When its steps are made they
+    are those that are not trained, such as the statistics of batch normalisation, which each worker gathers for itself:
+    what is evaluated in all workers is then the model of the chief, which is what is saved.
 
     Attributes:
-        op: makes the copies; known when all variables are.
+        of_all: makes the copies of all variables; known when there are all.
+        of_untrained: makes those of variables that are not trained.
     """
 
     _chief_only = False
     passes_changes_on = True
-    op: tf.Operation
+    of_all: tf.Operation
+    of_untrained: tf.Operation
 
     def _before_epoch(self) -> None:
-        self.trainer.sess.run(self.op)
+        self.trainer.sess.run(self.of_all)
+
+    def _after_epoch(self) -> None:
+        self.trainer.sess.run(self.of_untrained)
 
 
 class CompareAfterEpoch(Callback):
