@@ -7,7 +7,7 @@ own. Each image comes to them with a seed that this process drew.
 import cv2
 import numpy as np
 
-from tpack.dataflow import BatchData, FakeData, JoinData, MapData, imgaug
+from tpack.dataflow import BatchData, FakeData, JoinData, MapData, ShardData, imgaug
 from tpack.dataflow.dataset import ILSVRC12Files, check_labels
 from tpack.dataflow.images import read_image
 from tpack.dataflow.imgaug.generators import seed_generators
@@ -63,18 +63,20 @@ class MakeBatch:
         return [np.stack(images), np.array(labels, np.int32)]
 
 
-def image_batches(files, batch, augmentors, *, num_workers, remainder):
-    """Return a flow of [images, labels].
+def image_batches(files, batch, augmentors, *, num_workers, remainder, seed=0):
+    """Return a flow of [images, labels], of those images that this process has among those of a cluster.
 
     Args:
-        files: a flow of [path, label].
+        files: a flow of [path, label], all of them.
         batch: how many images a batch has.
         augmentors: what is done to each image.
         num_workers: how many processes read and augment; 0 for none but this one.
-        remainder: keep the smaller batch at the end of a pass.
+        remainder: keep what is left at the end of a pass, of images for the processes and of those for a batch.
+        seed: of the order and of the augmentation; the same in all processes.
     """
     seeds = FakeData([[]], len(files), dtype="int64", domain=(0, 2**32))
-    points = BatchData(JoinData([files, seeds]), batch, remainder=remainder, use_list=True)
+    share = ShardData(JoinData([files, seeds]), remainder="keep" if remainder else "wrap", seed=seed)
+    points = BatchData(share, batch, remainder=remainder, use_list=True)
     make_batch = MakeBatch(augmentors)
     if num_workers == 0:
         return MapData(points, make_batch)
@@ -82,15 +84,15 @@ def image_batches(files, batch, augmentors, *, num_workers, remainder):
     return MultiProcessMapData(points, num_workers, make_batch, buffer_size=2 * num_workers, strict=True)
 
 
-def training_batches(directory, batch, size, num_classes, *, meta_dir=None, num_workers=0):
-    """Return a flow of augmented batches, in a new order on each pass, and the number of images."""
+def training_batches(directory, batch, size, num_classes, *, meta_dir=None, num_workers=0, seed=0):
+    """Return a flow of this worker's augmented batches, in a new order on each pass, and the number of all images."""
     files = labelled_files(directory, "train", num_classes, meta_dir)
     augmentors = training_augmentors(size)
-    return image_batches(files, batch, augmentors, num_workers=num_workers, remainder=False), len(files)
+    return image_batches(files, batch, augmentors, num_workers=num_workers, remainder=False, seed=seed), len(files)
 
 
 def validation_batches(directory, batch, size, num_classes, *, meta_dir=None, num_workers=0):
-    """Return a flow of all validation images."""
+    """Return a flow of this worker's share of the validation images, none of which is in two shares."""
     files = labelled_files(directory, "val", num_classes, meta_dir)
     return image_batches(files, batch, validation_augmentors(size), num_workers=num_workers, remainder=True)
 

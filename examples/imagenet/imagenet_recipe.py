@@ -4,6 +4,7 @@ A script says which network it has, with what recipe, and which options of its o
 """
 
 import argparse
+import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,15 +15,22 @@ from imagenet_data import fake_batches, image_to_predict, training_batches, vali
 from imagenet_model import ImageNetModel, cost_of
 
 from tpack import (
+    AsyncMultiGPUTrainer,
     AutoResumeTrainConfig,
     ClassificationError,
     DataParallelInferenceRunner,
+    DistributedTrainerParameterServer,
+    DistributedTrainerReplicated,
     JSONWriter,
     MinSaver,
+    MirroredStrategy,
     ModelSaver,
+    MultiWorkerTrainerReplicated,
     NoOpTrainer,
     PlaceholderInput,
+    SimpleTrainer,
     SmartInit,
+    StrategyTrainer,
     SyncMultiGPUTrainerHierarchical,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
@@ -33,14 +41,23 @@ from tpack import (
 )
 from tpack.callbacks import EstimatedTimeLeft, HyperParamSetterWithFunc, ThroughputTracker
 from tpack.dataflow.dataset import ILSVRCMeta
-from tpack.errors import InputError
+from tpack.errors import ConfigError, InputError
 from tpack.predict import OfflinePredictor, PredictConfig
 from tpack.tfutils.export import ModelExporter
+from tpack.train.distributed import DistributedTrainer
 
+# Those of a cluster train in several processes, as `tpack launch` starts them, and the last three want `--ps` of it.
 TRAINERS = {
+    "simple": lambda towers, **options: SimpleTrainer(**options),
     "replicated": SyncMultiGPUTrainerReplicated,
     "hierarchical": SyncMultiGPUTrainerHierarchical,
     "parameter-server": SyncMultiGPUTrainerParameterServer,
+    "async": AsyncMultiGPUTrainer,
+    "strategy": lambda towers, **options: StrategyTrainer(MirroredStrategy(num_gpus=towers), **options),
+    "cluster": MultiWorkerTrainerReplicated,
+    "cluster-parameter-server": functools.partial(DistributedTrainerParameterServer, synchronous=True),
+    "cluster-async": DistributedTrainerParameterServer,
+    "cluster-replicated": DistributedTrainerReplicated,
 }
 PRECISIONS = {"float32": tf.float32, "bfloat16": tf.bfloat16, "float16": tf.float16}
 IMAGES_PER_EPOCH = 1281167
@@ -93,23 +110,29 @@ class Recipe:
         )
 
 
-def training_data(options):
-    """Return the flow of the towers' batches, and how many steps an epoch has."""
-    batch = options.batch // options.towers
+def training_data(options, processes=1, seed=0):
+    """Return the flow of the batches of this process's towers, and how many steps an epoch has."""
+    batch = options.batch // options.towers // processes
     if options.fake:
         steps = options.steps_per_epoch or IMAGES_PER_EPOCH // options.batch
         return fake_batches(steps * options.towers, batch, options.size, options.classes), steps
     flow, num_images = training_batches(
-        options.data, batch, options.size, options.classes, meta_dir=options.meta, num_workers=options.workers
+        options.data,
+        batch,
+        options.size,
+        options.classes,
+        meta_dir=options.meta,
+        num_workers=options.workers,
+        seed=seed,
     )
     return flow, options.steps_per_epoch or num_images // options.batch
 
 
-def evaluation(options):
+def evaluation(options, processes=1):
     """Return a callback that counts the errors over all validation images, on all towers."""
     flow = validation_batches(
         options.data,
-        options.batch // options.towers,
+        options.batch // options.towers // processes,
         options.size,
         options.classes,
         meta_dir=options.meta,
@@ -120,9 +143,20 @@ def evaluation(options):
 
 
 def train(recipe, options):
+    # First of all: where there are several processes, it knows how many they are.
+    trainer = TRAINERS[options.trainer](options.towers, precision=options.precision)
+    if isinstance(trainer, DistributedTrainer) and trainer.serves:
+        return trainer.join()
+    processes = trainer.peers.size if trainer.peers else 1
+    if options.batch % (processes * options.towers):
+        towers = f"{processes} processes of {options.towers} towers"
+        raise ConfigError(f"a batch of {options.batch} images cannot be divided among {towers}")
     parameters, multiply_adds = cost_of(recipe.make_network(options), options.size)
     print(f"{parameters / 1e6:.2f} million parameters, {multiply_adds / 1e6:.0f} million multiply-adds an image")
-    flow, steps_per_epoch = training_data(options)
+    # Each process takes its share of one order, which they have to have in common.
+    seed = int(np.random.default_rng(options.seed).integers(2**32))
+    seed = trainer.peers.broadcast("the seed of the order", seed) if trainer.peers else seed
+    flow, steps_per_epoch = training_data(options, processes, seed)
     callbacks = [
         ModelSaver(max_to_keep=5),
         HyperParamSetterWithFunc("learning_rate", lambda epoch, _: recipe.learning_rate(epoch + 1, options.batch)),
@@ -130,7 +164,7 @@ def train(recipe, options):
         EstimatedTimeLeft(),
     ]
     if not options.fake:
-        callbacks += [evaluation(options), MinSaver("val-error-top1")]
+        callbacks += [evaluation(options, processes), MinSaver("val-error-top1")]
     config = (AutoResumeTrainConfig if options.resume else TrainConfig)(
         model=recipe.make_model(options),
         # Each tower takes a batch of its own from a queue that a thread fills.
@@ -140,10 +174,12 @@ def train(recipe, options):
         max_epoch=options.epochs,
         session_init=SmartInit(options.load),
     )
-    launch_train_with_config(config, TRAINERS[options.trainer](options.towers, precision=options.precision))
+    launch_train_with_config(config, trainer)
+    if not trainer.is_chief:
+        return None
     last = JSONWriter.load_existing_json()[-1]
     print(f"Throughput: {last.get('Throughput (samples/sec)', float('nan')):.1f} images a second")
-    print_errors(last)
+    return print_errors(last)
 
 
 def evaluate(recipe, options):
@@ -221,9 +257,9 @@ def make_parser(recipe, doc):
     add("--load", metavar="CHECKPOINT", help="a checkpoint, a directory of checkpoints, or an .npz file")
     add("--resume", action="store_true", help="go on from the last checkpoint in the log directory")
     add("--logdir", default="train_log/imagenet", help="one that exists is moved aside, or resumed from")
-    add("--trainer", default="replicated", choices=TRAINERS)
-    add("--towers", type=int, default=1, help="how many (default: 1)")
-    add("--batch", type=int, default=256, help="images a step, in all towers together (default: 256)")
+    add("--trainer", default="replicated", choices=TRAINERS, help="those of a cluster are for several processes")
+    add("--towers", type=int, default=1, help="how many, in each process (default: 1)")
+    add("--batch", type=int, default=256, help="images a step, in all towers of all processes (default: 256)")
     add("--epochs", type=int, default=recipe.epochs, help=f"the last epoch (default: {recipe.epochs})")
     add("--steps-per-epoch", type=int, help="instead of what the number of images says")
     add("--precision", default="float32", choices=PRECISIONS, help="what the network computes in (default: float32)")
@@ -244,6 +280,8 @@ def check(parser, options):
         parser.error("--eval needs images: give their directory with --data")
     if options.towers < 1 or options.batch < 1 or options.batch % options.towers:
         parser.error(f"a batch of {options.batch} images cannot be divided among {options.towers} towers")
+    if options.trainer == "simple" and options.towers > 1:
+        parser.error(f"the simple trainer has one tower, not {options.towers}")
 
 
 def run(recipe, parser, options):

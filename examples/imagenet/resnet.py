@@ -2,6 +2,7 @@
 
     python examples/imagenet/resnet.py --data /data/ilsvrc12 --towers 8 --batch 512
     python examples/imagenet/resnet.py --data /data/ilsvrc12 --towers 8 --depth 101 --variant se --resume
+    tpack launch --hosts a,b examples/imagenet/resnet.py --data /data/ilsvrc12 --trainer cluster --towers 8 --batch 1024
     python examples/imagenet/resnet.py --data /data/ilsvrc12 --eval --load train_log/imagenet --towers 8
     python examples/imagenet/resnet.py --load train_log/imagenet --predict cat.jpg dog.jpg
     python examples/imagenet/resnet.py --load train_log/imagenet --export exported/1

@@ -2,7 +2,10 @@
 
 import importlib
 import json
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -89,8 +92,28 @@ def test_it_trains_resumes_evaluates_and_predicts(tree, tmp_path):
 
 
 @pytest.mark.timeout(240)
-def test_it_trains_on_fake_images(tmp_path):
-    options = ["--trainer", "parameter-server", "--variant", "preact", "--steps-per-epoch", 2, "--epochs", 1]
+def test_what_processes_train_and_evaluate_together_is_what_one_evaluates_and_goes_on_with(tree, tmp_path):
+    data = ["--data", tree, "--meta", tree / "meta", "--logdir", tmp_path / "log", "--workers", 0, "--seed", 1]
+    options = [*SMALL, *data, "--towers", 1, "--trainer", "cluster", "--epochs", 1, "--steps-per-epoch", 2]
+    launch = [sys.executable, "-m", "tpack", "launch", "-n", "2", SCRIPTS / "resnet.py", *options]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(list(map(str, launch)), capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [float(error) for error in re.findall(r"^\[0\] val-error-top[15]: ([\d.]+)$", done.stdout, re.MULTILINE)]
+    # Statistics of two steps: those of the other process would give other errors.
+    assert found[0] > 0
+    assert errors_printed(run_resnet(*data, "--load", tmp_path / "log", "--eval")) == found
+
+    resumed = run_resnet(*data, "--epochs", 2, "--resume")
+    assert "What 2 workers have left of the data is dealt out to 1." in resumed.stderr
+    statistics = json.loads((tmp_path / "log" / "stats.json").read_text())
+    assert [entry["global_step"] for entry in statistics] == [2, 6]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("trainer", ["parameter-server", "strategy"])
+def test_it_trains_on_fake_images(tmp_path, trainer):
+    options = ["--trainer", trainer, "--variant", "preact", "--steps-per-epoch", 2, "--epochs", 1]
     done = run_resnet("--fake", *options, "--batch", 8, "--logdir", tmp_path / "log")
     assert re.search(r"^Throughput: [\d.]+ images a second$", done.stdout, re.MULTILINE)
     (entry,) = json.loads((tmp_path / "log" / "stats.json").read_text())
@@ -192,6 +215,7 @@ def test_the_rate_follows_the_recipe(script):
         (["--data", "x", "--eval"], "need a model: give it with --load"),
         (["--eval", "--fake", "--load", "x"], "--eval needs images"),
         (["--fake", "--towers", "7"], "a batch of 256 images cannot be divided among 7 towers"),
+        (["--fake", "--towers", "2", "--trainer", "simple"], "the simple trainer has one tower, not 2"),
         (["--fake", "--export", "x"], "need a model: give it with --load"),
         (["--fake", "--depth", "34", "--variant", "resnext"], "resnext has a depth of 50 or more, not 34"),
     ],
