@@ -18,6 +18,7 @@ from tpack import (
     AutoResumeTrainConfig,
     BatchData,
     InferenceRunner,
+    JSONWriter,
     ModelSaver,
     MultiWorkerTrainerReplicated,
     ScalarStats,
@@ -53,7 +54,7 @@ def main(argv=None):
     )
     launch_train_with_config(config, trainer)
     if trainer.is_chief:
-        print(f"Validation accuracy: {trainer.monitors.get_latest('validation_accuracy'):.2%}")
+        print(f"Validation accuracy: {JSONWriter.load_existing_json()[-1]['validation_accuracy']:.2%}")
 
 
 if __name__ == "__main__":
