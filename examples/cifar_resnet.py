@@ -91,7 +91,7 @@ class Model(ModelDesc):
         return residue + x
 
     def optimizer(self):
-        rate = tf.get_variable("learning_rate", initializer=0.01, trainable=False)
+        rate = tf.get_variable("learning_rate", initializer=0.05, trainable=False)
         tf.summary.scalar("learning_rate-summary", rate)
         return tf.train.MomentumOptimizer(rate, 0.9)
 
@@ -117,7 +117,7 @@ def main(argv=None):
     add("--units", type=int, default=1, help="in each stage (default: 1, which is ResNet-8)")
     add("--trainer", choices=TRAINERS, default="replicated")
     add("--towers", type=int, default=2, help="how many; the simple trainer has one (default: 2)")
-    add("--epochs", type=int, default=10, help="how many (default: 10)")
+    add("--epochs", type=int, default=15, help="how many (default: 15)")
     add("--steps", type=int, help="in each epoch (default: one pass over the data)")
     add("--load", metavar="CHECKPOINT", help="begin with its weights")
     options = parser.parse_args(argv)
@@ -132,7 +132,7 @@ def main(argv=None):
         callbacks=[
             PeriodicTrigger(ModelSaver(max_to_keep=2), every_k_epochs=2),
             DataParallelInferenceRunner(get_data("test", 100, options.data), counts, towers),
-            ScheduledHyperParamSetter("learning_rate", [(1, 0.1), (last_phase, 0.01)]),
+            ScheduledHyperParamSetter("learning_rate", [(last_phase, 0.005)]),
             MinSaver("validation_error"),
         ],
         steps_per_epoch=options.steps,

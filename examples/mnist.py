@@ -6,7 +6,7 @@
 
 It shows layers in a chain, weight decay, a learning rate that falls, clipped gradients, summaries, validation after
 each epoch, and a checkpoint of the best one. On scikit-learn's digits, of which the last 360 are kept for the test, it
-ends with 6 % wrong or less after 12 epochs, 15 seconds on two cores.
+ends with 8 % wrong or less after 12 epochs, 15 seconds on two cores.
 """
 
 import argparse

@@ -42,8 +42,8 @@ def test_cifar_resnet_learns_with_every_trainer(trainer, towers, train, tmp_path
 
     assert run.last["validation_error"] < 0.15
     # What the schedule says for the end of an epoch is used from the next one on.
-    assert [entry["learning_rate"] for entry in run.stats] == pytest.approx([0.01, 0.1, 0.1, 0.1, 0.01])
-    assert [entry["learning_rate-summary"] for entry in run.stats] == pytest.approx([0.01, 0.1, 0.1, 0.1, 0.01])
+    assert [entry["learning_rate"] for entry in run.stats] == pytest.approx([0.05] * 4 + [0.005])
+    assert [entry["learning_rate-summary"] for entry in run.stats] == pytest.approx([0.05] * 4 + [0.005])
     assert run.last["train_error"] == pytest.approx(1 - run.last["train_accuracy"], abs=1e-5)
     files = {path.name for path in run.log_dir.iterdir()}
     assert {"model-44.index", "model-88.index", "min-validation_error.index"} <= files
@@ -59,6 +59,6 @@ def test_what_one_trainer_saved_another_goes_on_from(train, tmp_path):
     best = first.log_dir / "min-validation_error"
     reached = min(entry["validation_error"] for entry in first.stats)
 
-    # One epoch with the learning rate that comes before the schedule.
+    # One epoch with the first learning rate.
     again = train(tmp_path / "again", "parameter-server", 3, "--epochs", 1, "--load", best)
     assert again.last["validation_error"] < reached + 0.05
