@@ -22,7 +22,7 @@ from tpack.dataflow import (
     ShardData,
     StatelessError,
 )
-from tpack.dataflow.deal import deal_anew
+from tpack.dataflow.deal import deal_anew, fit_to_batches
 from tpack.dataflow.position import Position, go_to
 from tpack.errors import ConfigError, InputError
 from tpack.utils.rng import fix_rng_seed
@@ -160,6 +160,71 @@ def test_it_is_dealt_out_where_another_process_reads_ahead():
     # The last round is not full: two of its points are dealt out to a third worker again.
     assert len(seen) == 16 + 3 * 14 + 0
     assert len(set(seen)) == len(seen)
+
+
+BATCHES = {
+    "batches": lambda size: BatchData(ShardData(source()), size),
+    "mapped": lambda size: MapData(BatchData(MapData(ShardData(source()), itself), size), itself),
+    "threads": lambda size: MultiThreadMapData(
+        BatchData(ShardData(source()), size), 2, itself, buffer_size=3, strict=True
+    ),
+}
+
+
+@pytest.mark.parametrize("make", BATCHES.values(), ids=BATCHES)
+def test_workers_that_make_batches_of_another_size_take_what_is_left(make):
+    # Twelve points a step, whoever shares them.
+    workers, positions = run(lambda: make(6), 2, None, 3)
+    seen = flat(workers)
+    assert len(seen) == len(set(seen)) == 36
+    starts = dealt(lambda: make(4), positions, 3)
+    assert {start.state["ds"].get("batch_size", 4) for start in starts} == {4}
+    seen += flat(run(lambda: make(4), 3, starts, 2)[0])
+    assert sorted(seen) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("make", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize(("former", "size"), [(6, 4), (4, 6)])
+def test_a_position_fits_batches_of_another_size(make, former, size):
+    worker = Worker(lambda: make(former), 0, 1, told_after=1)
+    position = worker.use(24 // former)
+    ds = RepeatedData(make(size), -1)
+    find(ds).take_place(0, 1)
+    fitting = fit_to_batches(ds, position)
+    assert fitting.skipped == 0
+    rest = Worker(lambda: make(size), 0, 1, fitting).use(36 // size)
+    assert rest.skipped == 36 // size
+    again = Worker(lambda: make(size), 0, 1, fitting)
+    again.use(36 // size)
+    seen = flat([worker])[:24] + flat([again])
+    assert sorted(seen) == list(range(COUNT))
+
+
+def test_a_position_of_the_same_batches_is_left_as_it_is():
+    for make in (BATCHES["mapped"], lambda size: BatchData(LocallyShuffleData(source(), 10), size)):
+        ds = make(6)
+        if make is BATCHES["mapped"]:
+            find(ds).take_place(0, 1)
+        ds.reset_state()
+        points = iter(ds)
+        next(points)
+        position = Position(ds.state_dict(), 2)
+        assert fit_to_batches(make(6), position) is position
+    # Of an older version, which did not tell the size.
+    del position.state["batch_size"]
+    assert fit_to_batches(make(4), position) is position
+    make(4).load_state_dict(position.state)
+
+
+def test_batches_that_were_kept_back_do_not_fit():
+    def make(size):
+        return LocallyShuffleData(BatchData(source(), size), 4)
+
+    ds = make(6)
+    ds.reset_state()
+    next(iter(ds))
+    with pytest.raises(StatelessError, match="what LocallyShuffleData keeps back"):
+        fit_to_batches(make(4), Position(ds.state_dict()))
 
 
 def test_what_cannot_be_dealt_out_says_why():

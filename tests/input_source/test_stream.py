@@ -1,10 +1,20 @@
 """A stream resets its dataflow once, begins again at each pass, and explains what goes wrong."""
 
+import numpy as np
 import psutil
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tpack.dataflow import DataFlow, DataFlowTerminated, DataFromList, JoinData, MapData
+from tests.helpers.log_lines import captured_log
+from tpack.dataflow import (
+    BatchData,
+    DataFlow,
+    DataFlowTerminated,
+    DataFromList,
+    JoinData,
+    LocallyShuffleData,
+    MapData,
+)
 from tpack.dataflow.parallel import MultiProcessRunner, MultiThreadRunner
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError
 from tpack.input_source.component import DataPointChecker
@@ -134,6 +144,33 @@ def test_close_reaches_flows_in_threads():
     assert len(started) == 2
     points.close()
     assert psutil.Process().children() == before
+
+
+def batches_of(size, *, start=None, above=lambda ds: ds):
+    source = DataFromList([[np.int32(k)] for k in range(24)], shuffle=False)
+    checker = DataPointChecker([tf.TensorSpec([None], tf.int32, "x")], "the data")
+    return DataPointStream(above(BatchData(source, size)), checker, start=start)
+
+
+def test_it_goes_on_at_the_same_point_in_batches_of_another_size():
+    former = iter(first := batches_of(4))
+    taken = [int(k) for _ in range(3) for k in next(former)[0]]
+    position = first.position()
+    # Its state is from the beginning, and three batches of four were taken since.
+    assert position.skipped > 0
+    second = batches_of(6, start=position)
+    taken += [int(k) for _, batch in zip(range(2), iter(second), strict=False) for k in batch[0]]
+    assert taken == list(range(24))
+
+
+def test_where_batches_of_another_size_are_kept_back_the_data_begin_anew():
+    first = batches_of(4, above=lambda ds: LocallyShuffleData(ds, 2))
+    next(iter(first))
+    second = batches_of(6, start=first.position(), above=lambda ds: LocallyShuffleData(ds, 2))
+    with captured_log() as lines:
+        seen = sorted(int(k) for _, batch in zip(range(4), iter(second), strict=False) for k in batch[0])
+    assert seen == list(range(24))
+    assert [line for line in lines if "The data begin anew, since their batches were of another size: what" in line]
 
 
 def test_check_dataflow():

@@ -10,6 +10,7 @@ come, and only the copies are kept. With small arrays it is the other way round:
 faster.
 """
 
+import copy
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -48,6 +49,9 @@ class BatchData(ProxyDataFlow):
         ConfigError: The batch size is less than 1; or without ``remainder`` it is more than the length of ``ds``,
             so that there would be no batch at all.
     """
+
+    # Of a copy that makes batches of another size for a while.
+    _size_to_tell: int | None = None
 
     def __init__(self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
         super().__init__(ds)
@@ -103,19 +107,34 @@ class BatchData(ProxyDataFlow):
         self._passes.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the wrapped flow, and whether its last points were yielded as a smaller batch."""
-        return make_state(self, ds=self.ds.state_dict(), is_over=self._passes.value)
+        """Return the position of the wrapped flow, whether its last points were a smaller batch, and the batch size."""
+        size = self._size_to_tell or self.batch_size
+        return make_state(self, ds=self.ds.state_dict(), is_over=self._passes.value, batch_size=size)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position.
+        """Go to a position, also to one of batches of another size.
 
         Raises:
             InputError: The state is of another kind of flow; nothing was changed.
         """
-        saved = StateReader(self, state, "ds", "is_over")
-        is_over = saved.flag("is_over")
+        # Those that older versions wrote do not tell the size.
+        if isinstance(state, Mapping) and "batch_size" not in state:
+            state = {**state, "batch_size": self.batch_size}
+        saved = StateReader(self, state, "ds", "is_over", "batch_size")
+        is_over, size = saved.flag("is_over"), saved.count("batch_size")
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to(is_over)
+        if self._size_to_tell is not None:
+            self.batch_size = size
+
+    def in_saved_batches(self) -> "BatchData":
+        """Return a copy that makes batches of the size of the position that it is sent to, and tells the size of this.
+
+        It goes once more through batches that were counted.
+        """
+        alike = copy.copy(self)
+        alike._size_to_tell = self.batch_size
+        return alike
 
     def end_pass(self) -> None:
         """Give up the rest of the newest pass."""

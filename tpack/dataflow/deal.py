@@ -8,10 +8,10 @@ points, that is the same place in the data for all of them, and the new workers 
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tpack.dataflow.base import DataFlow, ProxyDataFlow, close_flow
+from tpack.dataflow.base import DataFlow, ProxyDataFlow, close_flow, flows_in
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.images import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates
 from tpack.dataflow.parallel.map_flow import MapFlow
@@ -60,7 +60,7 @@ def deal_anew(ds: DataFlow, positions: Sequence[Position], rank: int, size: int)
             f"has {len(shards)} ShardData in it, wanted one"
         )
     (shard,) = shards
-    chain = _without_reading_ahead(ds)
+    chain = _without_reading_ahead(ds, lambda flow: isinstance(flow, ShardData))
     try:
         ends = [_gone_through(chain, shard, position, k, len(positions)) for k, position in enumerate(positions)]
         chosen = _chosen(ends, rank)
@@ -71,6 +71,46 @@ def deal_anew(ds: DataFlow, positions: Sequence[Position], rank: int, size: int)
     finally:
         shard.take_place(rank, size)
         close_flow(shard.ds)
+
+
+def fit_to_batches(ds: DataFlow, position: Position) -> Position:
+    """Return the same place in the data for a flow that makes batches of another size than when it told its position.
+
+    A position counts batches since the state in it, and so has to be one of the same batches. The flow is reset and
+    iterated, if it makes others; it has to be reset before it is iterated again.
+
+    Args:
+        ds: the flow.
+        position: a position of it, as an earlier run told it.
+
+    Raises:
+        StatelessError: What is above the batches keeps some of them back, which are of the other size.
+        InputError: The position is none of this flow.
+    """
+    saved, own = _saved_sizes(position.state), [flow.batch_size for flow in _batches_in(ds)]
+    if None in saved or sorted(saved) == sorted(own):
+        return position
+    chain = _without_reading_ahead(ds, lambda flow: not _batches_in(flow))
+    try:
+        chain.reset_state()
+        close_iterator(go_to(chain, position))
+        return Position(chain.state_dict())
+    finally:
+        close_flow(ds)
+
+
+def _batches_in(ds: DataFlow) -> list[BatchData]:
+    return [flow for flow in flows_in(ds) if isinstance(flow, BatchData)]
+
+
+def _saved_sizes(state: object) -> list[Any]:
+    """Return the batch sizes that a state tells; None for one that does not tell its own."""
+    if isinstance(state, list | tuple):
+        return [size for part in state for size in _saved_sizes(part)]
+    if not isinstance(state, Mapping):
+        return []
+    own = [state.get("batch_size")] if state.get("flow") == BatchData.__name__ else []
+    return own + _saved_sizes(list(state.values()))
 
 
 def _gone_through(chain: DataFlow, shard: ShardData, position: Position, rank: int, size: int) -> tuple[int, bytes]:
@@ -100,24 +140,28 @@ def _chosen(ends: Sequence[tuple[int, bytes]], rank: int) -> int:
     )
 
 
-def _without_reading_ahead(ds: DataFlow) -> DataFlow:
-    """Return a flow like another one, on the same share, that has taken no more points than it has yielded.
+def _without_reading_ahead(ds: DataFlow, is_end: Callable[[DataFlow], bool]) -> DataFlow:
+    """Return a flow like another one, that has taken no more points than it has yielded, in batches as they were.
+
+    Args:
+        ds: the flow.
+        is_end: tells of which flow on the same is used.
 
     Raises:
         StatelessError: It keeps points back, or nobody knows whether it does.
     """
-    if isinstance(ds, ShardData):
+    if is_end(ds):
         return ds
     if isinstance(ds, _AHEAD):
-        return _InLine(ds, _without_reading_ahead(ds.ds))
+        return _InLine(ds, _without_reading_ahead(ds.ds, is_end))
     keeps_state = type(ds).state_dict is not ProxyDataFlow.state_dict
     if not isinstance(ds, ProxyDataFlow) or (keeps_state and type(ds) not in _PASSING_ON):
         raise StatelessError(
             f"what {type(ds).__name__} keeps back belongs to one worker, and cannot be dealt out anew: put it below "
             "ShardData"
         )
-    alike = copy.copy(ds)
-    alike.ds = _without_reading_ahead(ds.ds)
+    alike = ds.in_saved_batches() if isinstance(ds, BatchData) else copy.copy(ds)
+    alike.ds = _without_reading_ahead(ds.ds, is_end)
     return alike
 
 

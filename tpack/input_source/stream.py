@@ -16,6 +16,7 @@ import numpy as np
 
 from tpack.dataflow.base import DataFlow, close_flow, flows_in, length_or_none
 from tpack.dataflow.cache import CacheData
+from tpack.dataflow.deal import fit_to_batches
 from tpack.dataflow.inspect import PrintData
 from tpack.dataflow.local_shuffle import LocallyShuffleData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner, MultiProcessRunnerZMQ
@@ -24,6 +25,7 @@ from tpack.dataflow.repeat import FixedSizeData, RepeatedData
 from tpack.dataflow.state import StatelessError, close_iterator
 from tpack.errors import DataExhaustedError, InputError
 from tpack.input_source.component import DataPointChecker
+from tpack.utils import logger
 from tpack.utils.checks import check_instance
 
 _SAME_POINTS = (
@@ -141,12 +143,29 @@ class DataPointStream:
 
     def _go_to(self, start: Position) -> Iterator[Any]:
         try:
-            return go_to(self._ds, start)
+            return go_to(self._ds, self._in_own_batches(start))
+        except _NotInOwnBatches as error:
+            logger.warning(f"The data begin anew, since their batches were of another size: {error}.")
+            return iter(self._ds)
         except InputError as error:
             raise InputError(
                 f"{self._name} cannot go on where the data of the earlier run stopped: {error}. Build the dataflow as "
                 "in that run, or let the data begin anew: AutoResumeTrainConfig(resume_data=False)"
             ) from error
+
+    def _in_own_batches(self, start: Position) -> Position:
+        """Return where to begin, where batches may be of another size than in the earlier run."""
+        try:
+            fitting = fit_to_batches(self._ds, start)
+        except StatelessError as error:
+            raise _NotInOwnBatches(str(error)) from error
+        if fitting is not start:
+            self._ds.reset_state()
+        return fitting
+
+
+class _NotInOwnBatches(InputError):
+    """A position counts batches of another size, and is none for those of today."""
 
 
 _WANTED = (
