@@ -257,10 +257,10 @@ def features() -> dict[str, Any]:
         with tf.Graph().as_default():
             return train_slope(Slope(), trainer(), callbacks=callbacks, **settings).steps
 
-    def steps_of_pass(batch_size: int) -> int:
+    def steps_of_pass(batch_size: int, *, is_dealt_out: bool) -> int:
         x = np.linspace(-1, 1, 32, dtype="float32")
         with tf.Graph().as_default():
-            one, flow = trainer(2), ShardData(DataFromArrays((x, 3 * x)))
+            one, flow = trainer(2), ShardData(DataFromArrays((x, 3 * x))) if is_dealt_out else (x, 3 * x)
             options = {"extra_callbacks": [], "monitors": [], "max_epoch": 1}
             launch_train_with_config(TrainConfig(flow, model=Slope(), batch_size=batch_size, **options), one)
             return one.loop.global_step
@@ -300,7 +300,8 @@ def features() -> dict[str, Any]:
     several = {"steps_per_epoch": 20, "steps_per_call": 8}
     found["stop in several steps"] = steps(StopAt(1, 8, True), CallsOf(3), **several)
     found["stop of the chief in several steps"] = steps(StopAt(0, 3, True), CallsOf(3), **several)
-    found["steps of a pass"] = steps_of_pass(8)
+    found["steps of a pass"] = steps_of_pass(8, is_dealt_out=True)
+    found["steps of a pass over arrays"] = steps_of_pass(8, is_dealt_out=False)
     found["time is over"] = steps(MaxTime([1000.0, 0.001][rank]))
     found["interrupted in several steps"] = interrupted(steps_per_epoch=2_000_000, steps_per_call=1_000_000)
     case("overflow", lambda: train_slope(Slope(factor=[1.0, 1e30][rank]), trainer(1, precision="float16")))

@@ -114,6 +114,7 @@ def test_a_signal_ends_several_steps_of_all_workers_after_the_same_one(features)
 
 def test_the_batch_size_counts_the_examples_of_all_towers_of_all_workers(features):
     assert [found["steps of a pass"] for found in features] == [4, 4]
+    assert [found["steps of a pass over arrays"] for found in features] == [4, 4]
 
 
 def run_resume(directory, num_workers, **arguments):

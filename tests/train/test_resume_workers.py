@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.fake_peers import run_workers
 from tests.helpers.log_lines import captured_log
 from tests.helpers.shared_data import Labels
 from tests.helpers.toy_training import line_input
@@ -66,6 +67,67 @@ def test_data_that_are_not_shared_are_told_by_the_chief_once():
         share_data(config(ShardData(points())), worker(0, 2))
         share_data(config(points()), None)
     assert len([line for line in lines if "Each of the 2 workers reads all data" in line]) == 1
+
+
+def shared(arrays_of, size=2, **kwargs):
+    """Return the points that each worker takes in one pass over the arrays that it is given, and what the log says."""
+
+    def taken(one):
+        made = TrainConfig(model=Labels(), dataflow=arrays_of(one.rank), batch_size=6, **kwargs)
+        share_data(made, one)
+        made.fit_to_towers(1)
+        flow = made.data.dataflow
+        flow.reset_state()
+        batches = [np.concatenate([np.ravel(part) for part in batch]) for batch in flow]
+        return made.steps_per_epoch, batches
+
+    with captured_log() as lines:
+        return run_workers(size, taken), lines
+
+
+def test_arrays_that_all_workers_were_given_are_dealt_out_to_them():
+    rows = np.arange(24).reshape(24, 1)
+    by_worker, lines = shared(lambda rank: (rows.copy(),))
+    assert [steps for steps, _ in by_worker] == [4, 4]
+    assert [[len(batch) for batch in batches] for _, batches in by_worker] == [[3] * 4] * 2
+    taken = np.concatenate([np.concatenate(batches) for _, batches in by_worker])
+    assert sorted(taken) == list(range(24))
+    assert list(taken) != list(range(24))
+    assert len([line for line in lines if "The arrays are the same in all 2 workers" in line]) == 1
+
+    again, _ = shared(lambda rank: (rows,))
+    other, _ = shared(lambda rank: (rows,), seed=7)
+    assert np.array_equal(again[0][1], by_worker[0][1])
+    assert not np.array_equal(other[0][1], by_worker[0][1])
+
+
+@pytest.mark.parametrize(
+    "arrays_of",
+    [
+        lambda rank: (np.arange(24).reshape(24, 1) + 24 * rank,),
+        lambda rank: (np.arange(24).reshape(24, 1).astype(["int32", "int64"][rank]),),
+        lambda rank: (np.arange(24 + 2 * rank).reshape(24 + 2 * rank, 1),),
+        lambda rank: np.arange(24).reshape(24, 1) if rank else [[np.int64(k)] for k in range(24)],
+    ],
+    ids=["values", "type", "length", "kind"],
+)
+def test_arrays_that_differ_were_dealt_out_before(arrays_of):
+    by_worker, lines = shared(arrays_of)
+    assert all(sum(map(len, batches)) == 24 for _, batches in by_worker)
+    assert len([line for line in lines if "Each of the 2 workers reads all data" in line]) == 1
+
+
+def test_arrays_that_one_process_had_read_begin_anew():
+    def resumed(one):
+        made = TrainConfig(model=Labels(), dataflow=(np.arange(24).reshape(24, 1),), batch_size=6)
+        made.data_states = [{"flow": "BatchData"}]
+        share_data(made, one)
+        resume_data(made, one)
+        return made.data_states
+
+    with captured_log() as lines:
+        assert run_workers(2, resumed) == [[], []]
+    assert len([line for line in lines if "The data begin anew: one process had read the arrays" in line]) == 2
 
 
 def test_shares_of_unlike_length_are_refused_in_training():

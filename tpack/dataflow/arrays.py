@@ -1,5 +1,6 @@
 """Data sets that are arrays of one length, such as images and their labels."""
 
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ _NO_ROWS = {
     "iloc": "its to_numpy(), or a dict of columns, {name: frame[name].to_numpy() for name in frame}",
     "toarray": "its toarray(), or a generator function that yields dense rows",
 }
+
+_BLOCK = 1024
+"""How many rows a checksum is made of at a time; and by how many an array is known that may lie in a file."""
 
 
 def is_array(value: object) -> bool:
@@ -53,6 +57,14 @@ class DataFromArrays(IndexedDataFlow):
     def __len__(self) -> int:
         return len(self._columns[0])
 
+    def fingerprint(self) -> list[list[Any]]:
+        """Return what tells these arrays from others: of each its name, shape, type and checksum.
+
+        Of an array that may lie in a file, and of one of objects, it is the checksum of about a thousand rows.
+        """
+        names = self._names or range(len(self._columns))
+        return [[str(name), *_facts(column)] for name, column in zip(names, self._columns, strict=True)]
+
     def _read(self, index: int) -> object:
         row = [_as_numpy(column[index]) for column in self._columns]
         return row if self._names is None else dict(zip(self._names, row, strict=True))
@@ -76,6 +88,19 @@ def _columns(arrays: object) -> list[Any]:
         shapes = ", ".join(str(tuple(value.shape)) for value in values)
         raise ConfigError(f"DataFromArrays got arrays of the shapes {shapes}: wanted one length, the first dimension")
     return list(values)
+
+
+def _facts(column: Any) -> list[Any]:
+    """Return the shape, the type and the checksum of an array."""
+    checksum = 0
+    if type(column) is np.ndarray and not column.dtype.hasobject:
+        for first in range(0, len(column), _BLOCK):
+            checksum = zlib.crc32(column[first : first + _BLOCK].tobytes(), checksum)
+    else:
+        for index in range(0, len(column), max(1, len(column) // _BLOCK)):
+            row = np.asarray(_as_numpy(column[index]))
+            checksum = zlib.crc32(repr(row.tolist()).encode() if row.dtype.hasobject else row.tobytes(), checksum)
+    return [list(map(int, column.shape)), str(column.dtype), checksum]
 
 
 def _as_numpy(row: Any) -> Any:

@@ -12,6 +12,7 @@ from tpack.dataflow.arrays import DataFromArrays, is_array
 from tpack.dataflow.base import DataFlow
 from tpack.dataflow.batch import BatchData
 from tpack.dataflow.mapping import MapData
+from tpack.dataflow.shard import ShardData
 from tpack.dataflow.sources import DataFromGenerator, DataFromList
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.input_source.base import InputSource
@@ -19,6 +20,7 @@ from tpack.input_source.dataset import TFDatasetInput
 from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.stream import samples_of
+from tpack.types import Peers
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, shown
 
@@ -81,6 +83,27 @@ class GivenData:
                 f"towers cannot share them evenly: wanted a multiple of {num_towers}"
             )
         self._batches.batch_size = share
+
+    def share_arrays(self, peers: Peers, seed: int) -> bool:
+        """Let each of several workers take its share of arrays that all were given; before the source is set up.
+
+        Where they were given different ones, the script has dealt them out.
+
+        Args:
+            peers: the workers.
+            seed: what the order is drawn from, the same in all of them.
+
+        Returns:
+            Whether they are shared.
+        """
+        batches = self._batches if isinstance(self._batches, BatchData) else None
+        arrays = batches.ds if batches is not None else None
+        own = arrays.fingerprint() if isinstance(arrays, DataFromArrays) else None
+        of_all = peers.gather("the arrays to train on", own)
+        if batches is None or arrays is None or own is None or any(each != own for each in of_all):
+            return False
+        batches.ds = ShardData(arrays, peers.rank, peers.size, seed=seed)
+        return True
 
     def _source_of(self, data: Any) -> InputSource:
         makes_dataset = is_function(data) and not is_generator_function(data)

@@ -25,6 +25,7 @@ from tpack.older_names.table import names_of
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
+from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_instance, check_instances
@@ -141,6 +142,17 @@ class TrainConfig:
             raise ConfigError(f"nothing to train: starting_epoch is {starting_epoch} and max_epoch {max_epoch}")
         if log_dir is not None:
             logger.set_logger_dir(log_dir, action=self._log_dir_action)
+
+    def share_arrays(self, peers: Peers) -> bool:
+        """Let each of several workers take its share of arrays that all of them were given as ``dataflow``.
+
+        Args:
+            peers: the workers.
+
+        Returns:
+            Whether they are shared.
+        """
+        return self._given is not None and self._given.share_arrays(peers, self.seed or 0)
 
     def fit_to_towers(self, num_towers: int) -> None:
         """Let an epoch be one pass of several towers over the data, unless ``steps_per_epoch`` was given.

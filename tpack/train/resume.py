@@ -192,11 +192,23 @@ def share_data(config: TrainConfig, peers: Peers | None) -> None:
                 f"ShardData(remainder='keep') gives the first of {size} workers more of {length} data points: wanted "
                 "'wrap', 'drop' or 'error' in training, where all make the same steps"
             )
-    if rank == 0 and not shards:
+    if not shards and peers is not None:
+        _share_arrays(config, peers)
+
+
+def _share_arrays(config: TrainConfig, peers: Peers) -> None:
+    """Deal out arrays that all workers have; say that each reads everything, where that is so."""
+    if config.share_arrays(peers):
+        if peers.rank == 0:
+            logger.info(f"The arrays are the same in all {peers.size} workers: each takes its share of them.")
+        if len(config.data_states) == 1:
+            logger.warning("The data begin anew: one process had read the arrays, and they are shared now.")
+            config.data_states = []
+    elif peers.rank == 0:
         logger.warning(
-            f"Each of the {size} workers reads all data, since there is no ShardData in them: an epoch of all is "
-            f"{size} times as long as one pass, unless each has data of its own. Arrays are dealt out by "
-            "dataflow=ShardData(DataFromArrays((x, y))), other data by a ShardData near their source."
+            f"Each of the {peers.size} workers reads all data, since there is no ShardData in them: an epoch of all is "
+            f"{peers.size} times as long as one pass, unless each has data of its own. A ShardData near the source of "
+            "the data deals them out."
         )
 
 
