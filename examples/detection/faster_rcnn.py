@@ -161,7 +161,9 @@ def main(argv=None):
     if (options.eval or options.predict) and not options.load:
         parser.error("--eval and --predict need a model: give it with --load")
     if options.width < 16 or options.width % 16:
-        parser.error(f"a width of {options.width} channels is no multiple of 16")
+        parser.error(
+            f"--width {options.width}: wanted a multiple of 16, such as 32, since channels are normalised in groups"
+        )
     if options.towers < 1 or options.towers > 1 and options.trainer == "simple":
         parser.error(f"the trainer {options.trainer} cannot have {options.towers} towers")
     if options.data is None:
