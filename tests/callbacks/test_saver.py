@@ -1,5 +1,6 @@
 import os
 import shutil
+from functools import partial
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -44,7 +45,8 @@ def test_checkpoint_is_saved_each_epoch(log_dir):
 def test_checkpoint_knows_where_training_was(log_dir):
     train(PeriodicTrigger(ModelSaver(), every_k_steps=1, before_train=True), epochs=(2, 2), global_step=2)
     states = {step: read_train_state(str(log_dir / f"model-{step}")) for step in checkpoints(log_dir)}
-    assert states == {2: TrainState(2, 0, 2), 3: TrainState(2, 1, 3), 4: TrainState(2, 2, 4)}
+    made = partial(TrainState, steps_per_epoch=2)
+    assert states == {2: made(2, 0, 2), 3: made(2, 1, 3), 4: made(2, 2, 4)}
 
 
 def test_state_is_there_before_the_checkpoint(log_dir, monkeypatch):

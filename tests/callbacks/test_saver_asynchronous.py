@@ -79,7 +79,7 @@ def test_steps_go_on_while_the_values_of_their_time_are_written(log_dir, monkeyp
     for step in (2, 4):
         prefix = str(log_dir / f"model-{step}")
         assert tf.train.load_checkpoint(prefix).get_tensor("w") == step
-        assert read_train_state(prefix) == TrainState(1, step, step)
+        assert read_train_state(prefix) == TrainState(1, step, step, steps_per_epoch=4)
 
 
 def test_training_waits_where_the_next_is_due_and_says_so_once(log_dir, monkeypatch):

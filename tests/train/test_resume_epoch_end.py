@@ -77,12 +77,12 @@ def test_a_checkpoint_within_the_end_says_that_it_is_not_over(log_dir: Any) -> N
         train([inner, CallbackFactory(trigger=save_now)])
     prefix = latest_checkpoint(str(log_dir))
     assert prefix
-    assert replace(read_train_state(prefix), callbacks={}) == TrainState(1, 5, 5)
+    assert replace(read_train_state(prefix), callbacks={}) == TrainState(1, 5, 5, steps_per_epoch=5)
 
 
 def test_a_checkpoint_after_the_end_says_that_the_next_epoch_begins(log_dir: Any) -> None:
     train([], max_epoch=2)
-    assert replace(read_train_state(str(log_dir / "model-10")), callbacks={}) == TrainState(3, 0, 10)
+    assert replace(read_train_state(str(log_dir / "model-10")), callbacks={}) == TrainState(3, 0, 10, steps_per_epoch=5)
 
 
 @pytest.mark.parametrize("saver_is_first", [True, False])

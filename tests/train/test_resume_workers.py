@@ -207,10 +207,10 @@ def test_another_dataflow_is_an_error_that_says_what_to_do():
 def saved(log_dir, states, local_step):
     prefix = save_checkpoint(log_dir, {"w": np.float32(1), "global_step": np.int64(local_step)}, local_step)
     write_data_state(prefix, states, local_step)
-    write_train_state(prefix, TrainState(1, local_step, local_step))
+    write_train_state(prefix, TrainState(1, local_step, local_step, steps_per_epoch=12))
 
 
-@pytest.mark.parametrize(("size", "expected"), [(1, 10), (2, 5), (3, 4), (5, 2)])
+@pytest.mark.parametrize(("size", "expected"), [(1, 10), (2, 5), (3, 3), (5, 2)])
 def test_finished_steps_are_counted_in_those_of_the_workers_of_today(log_dir, size, expected):
     states = [state_after(ShardData(points()), 5, rank, 2) for rank in range(2)]
     saved(log_dir, workers_state(states), 5)
@@ -225,7 +225,27 @@ def test_finished_steps_are_counted_in_those_of_the_workers_of_today(log_dir, si
     assert (other.starting_step, other.data_states) == (expected, states)
     given = AutoResumeTrainConfig(model=Labels(), dataflow=ShardData(points()), steps_per_epoch=12)
     share_data(given, worker(0, size) if size > 1 else None)
+    given.fit_to_towers(1)
     assert given.starting_step == 5
+
+
+@pytest.mark.parametrize(("towers", "batch_size", "expected"), [(1, 2, 5), (2, 2, 5), (1, 4, 2), (2, 8, 1), (1, 1, 10)])
+def test_finished_steps_are_counted_in_those_of_the_batches_of_today(log_dir, towers, batch_size, expected):
+    saved(log_dir, None, 5)
+    made = AutoResumeTrainConfig(model=Labels(), dataflow=points(), batch_size=batch_size)
+    with captured_log() as lines:
+        made.fit_to_towers(towers)
+    assert made.starting_step == expected
+    told = f"An epoch had 12 steps and has {24 // batch_size} now, of which {expected} are finished."
+    assert [told in line for line in lines] == [True] * (batch_size != 2)
+
+
+def test_steps_of_an_older_version_are_as_many_as_they_were(log_dir):
+    saved(log_dir, None, 5)
+    write_train_state(f"{log_dir}/model-5", TrainState(1, 5, 5))
+    made = AutoResumeTrainConfig(model=Labels(), dataflow=points(), batch_size=4)
+    made.fit_to_towers(1)
+    assert made.starting_step == 5
 
 
 def test_positions_that_are_none_are_damaged(log_dir):

@@ -192,7 +192,8 @@ class ModelSaver(Callback):
     def _packed_states(self, step: int, remembered: dict[str, Any]) -> PackedStates:
         data_states = self._data_states()
         try:
-            return pack_states(TrainState(*self._position(), step, remembered), data_states)
+            state = TrainState(*self._position(), step, remembered, self.trainer.steps_per_epoch)
+            return pack_states(state, data_states)
         except TypeError as error:
             raise self._unwritten(step, error) from error
 

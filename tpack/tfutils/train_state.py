@@ -35,6 +35,7 @@ class TrainState:
         local_step: how many steps of that epoch are finished.
         global_step: how many steps are finished in all.
         callbacks: what each callback has to remember, by what it is called; in what JSON can hold.
+        steps_per_epoch: how many steps an epoch has; None where an older version wrote the state.
 
     Raises:
         ConfigError: A number is not an integer, or below its smallest value, or ``callbacks`` is no dict.
@@ -44,9 +45,12 @@ class TrainState:
     local_step: int
     global_step: int
     callbacks: dict[str, Any] = field(default_factory=dict)
+    steps_per_epoch: int | None = None
 
     def __post_init__(self) -> None:
-        for name, smallest in (("epoch_num", 1), ("local_step", 0), ("global_step", 0)):
+        is_known = self.steps_per_epoch is not None
+        numbers = (("epoch_num", 1), ("local_step", 0), ("global_step", 0), *([("steps_per_epoch", 1)] * is_known))
+        for name, smallest in numbers:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
                 raise ConfigError(f"wanted an integer {name} of at least {smallest}, got {value!r}")

@@ -62,7 +62,9 @@ class AutoResumeTrainConfig(TrainConfig):
 
     _log_dir_action = "k"
     _resumed_step: int | None = None
+    # How many steps of its epoch the earlier run had made, and how many that had, if it was told.
     _finished_steps = 0
+    _former_steps: int | None = None
 
     def __init__(
         self,
@@ -96,25 +98,22 @@ class AutoResumeTrainConfig(TrainConfig):
             self._resume_data(prefix, state.global_step)
 
     def fit_to_towers(self, num_towers: int) -> None:
-        """Do as for `TrainConfig`; where only the global step is known, count its epochs by the length that they have.
+        """Do as for `TrainConfig`, and count what is finished in the steps that an epoch has now.
+
+        Where only the global step is known, its epochs are counted. Else, if an epoch is a pass, which other towers,
+        workers or batches make in another number of steps, as much of it is finished as was.
 
         Args:
             num_towers: K.
         """
         super().fit_to_towers(num_towers)
+        steps, former = self.steps_per_epoch, self._former_steps
         if self._resumed_step is not None:
-            finished_epochs, self.starting_step = divmod(self._resumed_step, self.steps_per_epoch)
+            finished_epochs, self.starting_step = divmod(self._resumed_step, steps)
             self.starting_epoch = finished_epochs + 1
-
-    def count_steps_of(self, num_workers: int) -> None:
-        """Count the finished steps of the epoch in those of another number of workers, if an epoch is a pass.
-
-        Args:
-            num_workers: how many there are now.
-        """
-        former = len(self.data_states)
-        if former not in (0, num_workers) and self._steps_of_pass is not None:
-            self.starting_step = -(-self._finished_steps * former // num_workers)
+        elif self._steps_of_pass is not None and former not in (None, steps) and self._finished_steps:
+            self.starting_step = min(steps, round(self._finished_steps * steps / former))
+            logger.info(f"An epoch had {former} steps and has {steps} now, of which {self.starting_step} are finished.")
 
     def _state_of(self, prefix: str) -> TrainState:
         """Return where a checkpoint stands."""
@@ -135,7 +134,7 @@ class AutoResumeTrainConfig(TrainConfig):
         self.callback_states = state.callbacks
         # Where all steps of an epoch are finished, what callbacks do at its end is not: then it would be the next one.
         self.starting_epoch, self.starting_step = state.epoch_num, min(state.local_step, self.steps_per_epoch)
-        self._finished_steps = state.local_step
+        self._finished_steps, self._former_steps = state.local_step, state.steps_per_epoch
         where = f"epoch {self.starting_epoch}, after {self.starting_step} of its steps"
         logger.info(f"Resuming from {prefix}, global step {state.global_step}: training goes on in {where}.")
         if self.starting_epoch > self.max_epoch:
@@ -178,8 +177,6 @@ def share_data(config: TrainConfig, peers: Peers | None) -> None:
     """
     rank, size = (0, 1) if peers is None else (peers.rank, peers.size)
     config.num_workers = size
-    if isinstance(config, AutoResumeTrainConfig):
-        config.count_steps_of(size)
     if size == 1:
         return
     ds = config.data.dataflow
