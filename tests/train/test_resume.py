@@ -4,6 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.claims import claimed_elsewhere
+from tests.helpers.log_lines import captured_log
 from tests.helpers.toy_training import Line, Recorder, line_input
 from tpack.callbacks.base import CallbackFactory
 from tpack.callbacks.saver import ModelSaver
@@ -12,9 +13,11 @@ from tpack.errors import CheckpointError, ConfigError, StopTraining
 from tpack.tfutils.checkpoint import latest_checkpoint
 from tpack.tfutils.sessinit import DictRestore
 from tpack.tfutils.train_state import TrainState, train_state_path, write_train_state
+from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.resume import AutoResumeTrainConfig
 from tpack.train.trainers import SimpleTrainer
+from tpack.utils import logger
 from tpack.utils.dir_lock import LOCK_FILE
 
 
@@ -54,6 +57,29 @@ def test_a_finished_epoch_is_followed_by_the_next(log_dir):
     assert second.calls[1] == ("before_train", 2, 0, 10)
     assert second.weights["global_step"] == 15
     assert second.weights["w"] > first.weights["w"]
+
+
+def test_it_goes_on_where_the_directory_was_set_without_an_action(tmp_path):
+    for action, epochs, start in ((None, 1, 1), (None, 2, 2), ("b", 1, 1)):
+        logger.close_logger_dir()
+        logger.set_logger_dir(tmp_path / "run", action)
+        config, _ = resume(max_epoch=epochs)
+        assert config.starting_epoch == start
+    logger.close_logger_dir()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("count", "config", "is_told"),
+    [("1", TrainConfig, True), ("0", TrainConfig, False), ("1", AutoResumeTrainConfig, False)],
+)
+def test_a_restart_that_begins_anew_is_told(log_dir, monkeypatch, count, config, is_told):
+    monkeypatch.setenv("TPACK_RESTART_COUNT", count)
+    with captured_log() as lines:
+        launch_train_with_config(
+            config(model=Line(), data=line_input(), steps_per_epoch=1, max_epoch=1), SimpleTrainer()
+        )
+    assert any("This is restart 1 of tpack launch, and training begins anew" in line for line in lines) == is_told
 
 
 def test_an_epoch_that_was_cut_is_finished(log_dir):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.helpers.claims import claimed_elsewhere
 from tpack.errors import ConfigError
+from tpack.utils import logger
 from tpack.utils.logger import prepare_log_dir
 
 
@@ -110,3 +111,37 @@ def test_working_directory_is_not_moved_or_deleted(used, action, monkeypatch):
     with pytest.raises(ConfigError, match="the process works inside"):
         prepare_log_dir(str(used), action)
     assert sorted(os.listdir(used)) == ["below", "old"]
+
+
+@pytest.fixture
+def no_directory():
+    yield
+    logger.close_logger_dir()
+
+
+def test_what_was_moved_aside_unasked_is_taken_back_with_what_was_written_since(used, no_directory):
+    (used / "log.log").write_text("an old line\n")
+    (used / "again").write_text("old")
+    logger.set_logger_dir(used)
+    (used / "again").write_text("new")
+    (used / "more").mkdir()
+    (used / "more" / "file").write_text("more")
+    logger.take_back_dir()
+    logger.info("one more line")
+    assert others(used) == []
+    assert logger.get_logger_dir() == str(used)
+    assert [(used / name).read_text() for name in ("old", "again", "more/file")] == ["old", "new", "more"]
+    log = (used / "log.log").read_text()
+    places = [log.index(text) for text in ("an old line", "; command: ", "again, to go on with", "one more line")]
+    assert places == sorted(places)
+    # It is as it was said to be from now on.
+    logger.take_back_dir()
+    assert others(used) == []
+
+
+@pytest.mark.parametrize("action", ["b", "n", "k"])
+def test_what_was_asked_for_is_not_taken_back(used, no_directory, action):
+    logger.set_logger_dir(used, action)
+    before = sorted(used.parent.rglob("*"))
+    logger.take_back_dir()
+    assert sorted(used.parent.rglob("*")) == before

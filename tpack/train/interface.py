@@ -1,5 +1,6 @@
 """The one function that most scripts end with."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +11,12 @@ from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import DummyConstantInput
 from tpack.older_names.trainers import with_cost_attribute
 from tpack.tfutils.model_utils import describe_trainable_vars
+from tpack.tfutils.sessinit import JustCurrentSession
 from tpack.tfutils.step.step_seeds import begin_at_step
 from tpack.train.config import TrainConfig, seed_everything
 from tpack.train.distributed import DistributedTrainer
 from tpack.train.interruption import ended_by_signals
-from tpack.train.resume import resume_data, share_data
+from tpack.train.resume import AutoResumeTrainConfig, resume_data, share_data
 from tpack.train.shorter import ShorterRun
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
@@ -74,6 +76,7 @@ def launch_train_with_config(
     shorter.apply(config, len(devices))
     if config.seed is not None:
         seed_everything(config.seed, trainer.graph, rank=0 if trainer.peers is None else trainer.peers.rank)
+    _tell_of_restart(config)
     logger.info(describe_run(config, trainer, len(devices)))
     trainer.told = None if fast_dev_run else facts_of_run(config, trainer, devices)
     with trainer.graph.as_default():
@@ -101,6 +104,16 @@ def launch_train_with_config(
     )
 
 
+def _tell_of_restart(config: TrainConfig) -> None:
+    """Warn where `tpack launch` has started the job again and it does not go on."""
+    restart = int(os.environ.get("TPACK_RESTART_COUNT", "0"))
+    if restart and not isinstance(config, AutoResumeTrainConfig) and type(config.session_init) is JustCurrentSession:
+        logger.warning(
+            f"This is restart {restart} of tpack launch, and training begins anew: AutoResumeTrainConfig, in the place "
+            "of TrainConfig, goes on from the last checkpoint."
+        )
+
+
 def describe_run(config: TrainConfig, trainer: SingleCostTrainer, num_towers: int) -> str:
     """Return the line that says what is about to be done: how much data, in what precision, reduced how, from where.
 
@@ -112,7 +125,8 @@ def describe_run(config: TrainConfig, trainer: SingleCostTrainer, num_towers: in
     parts = [describe_epoch(config.data, num_towers, config.steps_per_epoch), trainer.precision.compute_dtype]
     if num_towers > 1 and isinstance(trainer, BuilderTrainer) and trainer.reduction:
         parts.append(f"gradients reduced by {trainer.reduction}")
-    return "; ".join([*parts, f"data from {config.describe_data()}"]) + "."
+    where = f"In each of {config.num_workers} workers: " if config.num_workers > 1 else ""
+    return where + "; ".join([*parts, f"data from {config.describe_data()}"]) + "."
 
 
 def facts_of_run(config: TrainConfig, trainer: SingleCostTrainer, devices: Sequence[str]) -> dict[str, Any]:

@@ -30,6 +30,9 @@ from tpack.utils.dir_lock import DirectoryClaim
 class AutoResumeTrainConfig(TrainConfig):
     """A `TrainConfig` that looks into the log directory first.
 
+    That is ``log_dir``, or the one that `tpack.utils.logger.set_logger_dir` has set: what was moved aside there, since
+    no action was given, is taken back.
+
     If a checkpoint is there, variables, epoch, step and what callbacks remember come from it, and the given
     ``session_init`` and ``starting_epoch`` are for a first run only. A run that was killed in the middle of an epoch
     makes the rest of it; one that was killed while callbacks were at work after its last step calls them again.
@@ -77,6 +80,7 @@ class AutoResumeTrainConfig(TrainConfig):
         super().__init__(**kwargs)
         if not always_resume and (kwargs.get("session_init") is not None or kwargs.get("starting_epoch") is not None):
             return
+        logger.take_back_dir()
         directory = logger.get_logger_dir()
         if directory is None:
             raise ConfigError(

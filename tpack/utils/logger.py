@@ -161,12 +161,51 @@ def set_logger_dir(dirname: str | os.PathLike[str], action: str | None = None) -
         if action is None and path == _directory.path and os.path.isdir(path) and not was_claimed(path):
             return
         try:
-            path = prepare_log_dir(path, action)
+            path, aside = _prepare(path, action)
             handler = LogFileHandler(os.path.join(path, LOG_FILE), encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"the log directory {path} cannot be used: {error}") from error
         _move_log(path, handler)
+        _directory.aside = aside if action is None else None
     info("Log directory %s; command: %s", path, shlex.join([sys.executable, *sys.argv]))
+
+
+def take_back_dir() -> None:
+    """Let the directory of the run be as if ``action="k"`` had been given, where no action was.
+
+    What was moved aside is moved back, and what this run has written since goes beside it, in the place of former files
+    of the same name.
+
+    Raises:
+        ConfigError: Files cannot be moved.
+    """
+    with _LOCK:
+        path, aside = _directory.path, _directory.aside
+        if path is None or aside is None:
+            return
+        close_logger_dir()
+        try:
+            _put_beside(path, aside)
+            os.rename(aside, path)
+            handler = LogFileHandler(os.path.join(path, LOG_FILE), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"what is in {aside} cannot be taken back to {path}: {error}") from error
+        _move_log(path, handler)
+    info("What was in %s is in %s again, to go on with.", aside, path)
+
+
+def _put_beside(source: str, target: str) -> None:
+    """Move all files of a directory into another one, and remove it; the log goes behind the other log."""
+    for folder, _, names in os.walk(source):
+        into = os.path.join(target, os.path.relpath(folder, source))
+        os.makedirs(into, exist_ok=True)
+        for name in names:
+            if folder == source and name == LOG_FILE:
+                with open(os.path.join(source, name), "rb") as new, open(os.path.join(target, name), "ab") as log:
+                    shutil.copyfileobj(new, log)
+            else:
+                os.replace(os.path.join(folder, name), os.path.join(into, name))
+    shutil.rmtree(source)
 
 
 def _set_remote_dir(url: str, action: str | None) -> None:
@@ -220,7 +259,7 @@ def close_logger_dir() -> None:
     """
     with _LOCK:
         handler, remote = _directory.handler, _directory.remote
-        _directory.path = _directory.handler = _directory.remote = None
+        _directory.path = _directory.handler = _directory.remote = _directory.aside = None
         if handler is not None:
             _logger().removeHandler(handler)
             handler.close()
@@ -241,6 +280,8 @@ class _Directory:
     path: str | None = None
     handler: logging.Handler | None = None
     remote: RemoteDirectory | None = None
+    # Where its former content is, which was moved aside although nobody had asked for it.
+    aside: str | None = None
 
 
 _directory = _Directory()
@@ -281,13 +322,19 @@ def prepare_log_dir(dirname: str, action: str | None = None) -> str:
         ConfigError: The action is none of these; the path is a file; the directory has content and the action is to
             refuse; or it would be moved or deleted while the process works in it, or another one trains in it.
     """
+    return _prepare(dirname, action)[0]
+
+
+def _prepare(dirname: str, action: str | None) -> tuple[str, str | None]:
+    """Do as `prepare_log_dir`; return also where former content was moved, if it was."""
     _check_action(action)
+    aside = None
     if os.path.exists(dirname) and not os.path.isdir(dirname):
         raise ConfigError(f"the log directory {dirname!r} is a file: wanted a directory, or a path that is free")
     if os.path.isdir(dirname) and os.listdir(dirname):
-        dirname = _make_room(dirname, _ACTIONS[action])
+        dirname, aside = _make_room(dirname, _ACTIONS[action])
     os.makedirs(dirname, exist_ok=True)
-    return dirname
+    return dirname, aside
 
 
 def suffix_of_process(environment: Mapping[str, str]) -> str:
@@ -325,12 +372,13 @@ def _check_action(action: str | None) -> None:
         raise ConfigError(f"action={action!r} for an existing log directory is unknown: wanted one of {known}")
 
 
-def _make_room(dirname: str, action: str) -> str:
-    """Carry out the action on a directory that has content, and return the directory to use."""
+def _make_room(dirname: str, action: str) -> tuple[str, str | None]:
+    """Carry out the action on a directory that has content; return the directory to use, and where the content is."""
     if action == "q":
         raise ConfigError(f"the log directory {dirname!r} exists and is not empty, and action='q' forbids using it")
     if action == "n":
-        return _timestamped(dirname)
+        return _timestamped(dirname), None
+    aside = None
     if action in ("b", "d") and _holds_working_directory(dirname):
         raise ConfigError(f"the process works inside {dirname!r}, so it is not moved or deleted: use action='k' or 'n'")
     if action in ("b", "d"):
@@ -341,7 +389,7 @@ def _make_room(dirname: str, action: str) -> str:
         aside = _timestamped(dirname)
         os.rename(dirname, aside)
         info("What was in %s is in %s now.", dirname, aside)
-    return dirname
+    return dirname, aside
 
 
 def _holds_working_directory(dirname: str) -> bool:
