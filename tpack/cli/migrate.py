@@ -12,8 +12,9 @@ import sys
 import tokenize
 from typing import Any, TextIO
 
-from tpack.errors import ConfigError, DependencyError
+from tpack.errors import ConfigError
 from tpack.utils.fs import atomic_path
+from tpack.utils.optional import import_optional
 
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 
@@ -44,12 +45,8 @@ def run(options: argparse.Namespace) -> int:
         DependencyError: LibCST is not installed.
     """
     paths = _files(options.paths)
-    try:
-        rewriter = importlib.import_module("tpack.cli.migrating.rewriter")
-    except ImportError as error:
-        if error.name is None or error.name.partition(".")[0] != "libcst":
-            raise
-        raise DependencyError("tpack migrate wants libcst, which is not installed: pip install libcst") from error
+    import_optional("libcst", "migrate")
+    rewriter = importlib.import_module("tpack.cli.migrating.rewriter")
     changed, failed, looks = 0, 0, 0
     for path in paths:
         try:
