@@ -15,8 +15,18 @@ def test_names_that_a_source_binds_are_its_own(source):
 
 
 def test_python_2_is_found_with_its_lines():
-    found = looks.python_2(ast.parse("f(unicode)\nxrange(1)\n"))
+    found = looks.python_2(ast.parse("f(unicode)\nf(xrange)\n"))
     assert found == [looks.Note(1, "unicode is Python 2"), looks.Note(2, "xrange is Python 2")]
+
+
+@pytest.mark.parametrize(
+    ("source", "is_older"),
+    [("xrange(1)", True), ("from six.moves import xrange", False), ("def f(range): xrange(range)", False)],
+)
+def test_calls_of_xrange_are_not_told_where_they_can_be_range(source, is_older):
+    tree = ast.parse(source)
+    assert looks.is_xrange_older(tree) == is_older
+    assert bool(looks.python_2(tree)) == ("f(range)" in source)
 
 
 @pytest.mark.parametrize("device", ["/gpu:0", "/device:GPU:1", "gpu:0", "/job:worker/task:0/gpu:3"])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tpack.cli.migrating.looks import Note
 from tpack.cli.migrating.rewriter import migrate_source
 from tpack.errors import ConfigError
 
@@ -87,6 +88,13 @@ CASES = [
         "from collections.abc import Mapping\nfrom collections import OrderedDict",
     ),
     ("import time\ntime.clock()", "import time\ntime.perf_counter()"),
+    ("for i in xrange(a, xrange=xrange(3).xrange): pass", "for i in range(a, xrange=range(3).xrange): pass"),
+    (
+        "from six.moves import range\n[*xrange (3), f'{(xrange)(4)}']",
+        "from six.moves import range\n[*range (3), f'{(range)(4)}']",
+    ),
+    ("from six.moves import xrange\nxrange(3)", "from six.moves import xrange\nxrange(3)"),
+    ("try: xrange\nexcept NameError: xrange = range\nxrange(3)",) * 2,
     ("if 1: import tensorpack; pass", "if 1: import tpack; pass"),
     ("s = 'import tensorpack'  # import tensorpack", "s = 'import tensorpack'  # import tensorpack"),
 ]
@@ -145,8 +153,23 @@ def test_what_works_is_not_told(source):
     assert migrate_source(source).looks == []
 
 
+def test_each_xrange_is_told_with_its_line():
+    assert migrate_source("\nxrange(1)\nf(xrange(2))\n").changes == [
+        Note(2, "xrange to range"),
+        Note(3, "xrange to range"),
+    ]
+
+
 @pytest.mark.parametrize(
-    ("source", "text"), [("x = (\n", "no Python 3"), ("\nprint 'a'", "line 2"), ("\nunicode(3)", "line 2: unicode")]
+    ("source", "text"),
+    [
+        ("x = (\n", "no Python 3"),
+        ("\nprint 'a'", "line 2"),
+        ("\nunicode(3)", "line 2: unicode"),
+        ("xrange(3)\nunicode(3)", "line 2: unicode"),
+        ("\nisinstance(x, xrange)", "line 2: xrange"),
+        ("def f(range):\n    return xrange(range)", "line 2: xrange"),
+    ],
 )
 def test_what_is_no_python_3_is_refused(source, text):
     with pytest.raises(ConfigError, match=text):

@@ -26,16 +26,34 @@ class Note:
 
 
 def python_2(tree: ast.AST) -> list[Note]:
-    """Return the places that show that a source is Python 2; names that it binds itself are its own."""
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    """Return the places that show that a source is Python 2, but for calls of ``xrange`` that can be ``range``.
+
+    Names that it binds itself are its own.
+    """
+    older = _PYTHON_2 - _bound(tree)
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)] if is_xrange_older(tree) else []
+    rewritten = {id(called) for called in calls if isinstance(called, ast.Name) and called.id == "xrange"}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in rewritten]
+    return sorted(Note(node.lineno, f"{node.id} is Python 2") for node in names if node.id in older)
+
+
+def is_xrange_older(tree: ast.AST) -> bool:
+    """Tell whether ``xrange(...)`` in a source is Python 2's and can be ``range(...)``: it binds neither name."""
+    return not {"xrange", "range"} & _bound(tree)
+
+
+def _bound(tree: ast.AST) -> set[str]:
+    """Return the names that a source binds anywhere; the ``range`` of six is Python's."""
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            bound |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            module = getattr(node, "module", None)
+            given = [alias for alias in node.names if (module, alias.name) != ("six.moves", "range")]
+            bound |= {alias.asname or alias.name for alias in given}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             bound.add(node.name)
-    return sorted(Note(node.lineno, f"{node.id} is Python 2") for node in names if node.id in _PYTHON_2 - bound)
+    return bound
 
 
 def looks(tree: ast.AST) -> list[Note]:

@@ -56,7 +56,7 @@ def migrate_source(source: str) -> Migrated:
     wrapper = MetadataWrapper(module)
     usage = _Usage(_bound_by_imports(tree))
     wrapper.visit(usage)
-    rewriter = _Rewriter(usage)
+    rewriter = _Rewriter(usage, is_xrange_older=looks.is_xrange_older(tree))
     changed = wrapper.visit(rewriter)
     return Migrated(changed.code, rewriter.changes, sorted({*rewriter.looks, *looks.looks(tree)}))
 
@@ -143,9 +143,10 @@ class _Rewriter(cst.CSTTransformer):
 
     METADATA_DEPENDENCIES = (PositionProvider, QualifiedNameProvider)
 
-    def __init__(self, usage: _Usage) -> None:
+    def __init__(self, usage: _Usage, *, is_xrange_older: bool) -> None:
         super().__init__()
         self._usage = usage
+        self._is_xrange_older = is_xrange_older
         self._tf = usage.home_of_tensorflow()
         self.changes: list[Note] = []
         self.looks: list[Note] = []
@@ -341,7 +342,9 @@ class _Rewriter(cst.CSTTransformer):
                 self._look(node, f"tf.{name} is not there: {reason}")
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        """Rename ``astype(...).tostring()``, which is that of an array, and an argument of ``numpy.reshape``."""
+        """Rename ``xrange``, ``astype(...).tostring()``, which is that of an array, and an argument of ``reshape``."""
+        if self._is_xrange_older and get_full_name_for_node(original_node.func) == "xrange":
+            return self._with_range(original_node, updated_node)
         if "numpy.reshape" in self._whole_names(original_node.func):
             return self._with_shape_by_its_place(original_node, updated_node)
         function, inner = updated_node.func, getattr(updated_node.func, "value", None)
@@ -353,6 +356,10 @@ class _Rewriter(cst.CSTTransformer):
             return updated_node
         self._changed(original_node, "tostring() to tobytes()")
         return updated_node.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
+
+    def _with_range(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        self._changed(original_node, "xrange to range")
+        return updated_node.with_changes(func=updated_node.func.with_changes(value="range"))
 
     def _with_shape_by_its_place(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         """Give ``newshape`` without its name: older numpy knows no other, and newer numpy not this one."""
