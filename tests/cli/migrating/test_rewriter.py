@@ -123,6 +123,7 @@ def test_lines_become_those_of_today_and_stay_so(before, after):
         ("\n\nimport tensorflow.examples.tutorials.mnist.input_data", "use tpack.tf1.input_data for the digits"),
         ("\n\nf('/gpu:0')", "the device '/gpu:0' is fixed"),
         ("\n\nx.shape[1].value", "sizes of shapes are numbers"),
+        ("def f():\n  tf.disable_v2_behavior()\nx.shape[1].value", "sizes of shapes are numbers"),
         ("\n\nx.get_shape()[1].value", "sizes of shapes are numbers"),
         ("\n\nx.tostring()", "use tobytes() if this is an array"),
         ("import numpy as np\n\nnp.reshape(newshape=y, a=x)", "numpy.reshape has no newshape"),
@@ -147,6 +148,8 @@ def test_what_a_person_must_look_at_is_told_with_its_line(source, text):
         "try:\n    import cPickle as pickle\nexcept ImportError:\n    import pickle",
         "etree.tostring(x)",
         "f('gpu')",
+        "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()\nx.shape[1].value",
+        "from tensorflow.compat.v1 import disable_v2_tensorshape\ndisable_v2_tensorshape()\nx.shape[1].value",
     ],
 )
 def test_what_works_is_not_told(source):

@@ -9,6 +9,7 @@ _DEVICE = re.compile(r"(^|/)(device:)?gpu:\d+$", re.IGNORECASE)
 _PYTHON_2 = {"xrange", "unicode", "basestring", "raw_input", "unichr", "long", "execfile"}
 _PYTHON_2_METHODS = ("iteritems", "itervalues", "iterkeys", "has_key")
 _PYTHON_2_MODULES = ("cPickle", "Queue", "StringIO", "cStringIO", "urllib2", "ConfigParser", "__builtin__")
+_TO_DIMENSIONS = ("disable_v2_behavior", "disable_v2_tensorshape")
 _MODULES = {
     "imp": "use importlib",
     "distutils": "use setuptools, shutil or packaging.version",
@@ -59,13 +60,21 @@ def _bound(tree: ast.AST) -> set[str]:
 def looks(tree: ast.AST) -> list[Note]:
     """Return what a person must look at, in the order of lines."""
     tried = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) for inner in ast.walk(node)}
+    has_dimensions = _has_dimensions(tree)
     found: set[Note] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             found.update(_imports(node, is_tried=id(node) in tried))
         elif isinstance(node, ast.expr):
-            found.update(_expressions(node))
+            found.update(_expressions(node, has_dimensions=has_dimensions))
     return sorted(found)
+
+
+def _has_dimensions(tree: ast.AST) -> bool:
+    """Tell whether a source says at its top that sizes of shapes are dimensions, as in TensorFlow 1."""
+    statements = [node.value for node in getattr(tree, "body", []) if isinstance(node, ast.Expr)]
+    called = [node.func for node in statements if isinstance(node, ast.Call)]
+    return any(getattr(node, "attr", getattr(node, "id", None)) in _TO_DIMENSIONS for node in called)
 
 
 def _imports(node: ast.Import | ast.ImportFrom, *, is_tried: bool) -> Iterator[Note]:
@@ -80,10 +89,10 @@ def _imports(node: ast.Import | ast.ImportFrom, *, is_tried: bool) -> Iterator[N
                 yield Note(node.lineno, f"import of {name}: {instead}")
 
 
-def _expressions(node: ast.expr) -> Iterator[Note]:
+def _expressions(node: ast.expr, *, has_dimensions: bool) -> Iterator[Note]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.search(node.value):
         yield Note(node.lineno, f"the device {node.value!r} is fixed: towers are placed by the trainer")
-    elif isinstance(node, ast.Attribute) and node.attr == "value" and _is_size(node.value):
+    elif isinstance(node, ast.Attribute) and node.attr == "value" and _is_size(node.value) and not has_dimensions:
         yield Note(node.lineno, "sizes of shapes are numbers: leave out .value, or call tf.disable_v2_tensorshape()")
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr == "tostring" and not node.args and not node.keywords and not _makes_array(node.func.value):
