@@ -28,6 +28,15 @@ def test_a_new_project_trains_and_resumes(tmp_path, monkeypatch):
     assert stats[-1]["validation_accuracy"] > 0.9
 
 
+def test_help_says_what_a_new_project_is(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["new", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert main(["new", str(tmp_path / "mine")]) == 0
+    made = " and ".join(path.name for path in sorted((tmp_path / "mine").iterdir()))
+    assert f"Make a project that trains: {made}, with a small model" in told
+
+
 def test_the_test_of_a_new_project_passes(tmp_path, monkeypatch):
     assert main(["new", str(tmp_path / "mine")]) == 0
     monkeypatch.syspath_prepend(tmp_path / "mine")

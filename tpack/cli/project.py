@@ -109,7 +109,10 @@ _FILES = {"project.py": _PROJECT, "test_project.py": _TEST}
 
 def add_new_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe ``tpack new``, and add its arguments to its parser."""
-    parser.description = "Make a project that trains."
+    parser.description = (
+        f"Make a project that trains: {' and '.join(_FILES)}, with a small model of points in the plane, its data, its "
+        "settings, and a test for pytest. Then `tpack train project.py` trains it."
+    )
     parser.add_argument("directory", help="where; it must be new or empty")
     parser.set_defaults(run=run_new)
 
