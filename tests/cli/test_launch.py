@@ -159,7 +159,9 @@ def test_a_job_is_started_anew_without_the_workers_that_were_lost(tmp_path):
     assert written == ["attempt 0 of 3", "--- restart 1 ---", "attempt 1 of 3", "--- restart 2 ---", "attempt 2 of 2"]
 
 
-def test_a_module_is_run_by_its_name(tmp_path, monkeypatch):
+@pytest.fixture
+def jobs(monkeypatch):
+    """Jobs that end well at once, with their numbers of processes."""
     jobs = []
 
     class NoAttempt:
@@ -175,6 +177,32 @@ def test_a_module_is_run_by_its_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr(attempts, "Attempt", NoAttempt)
     monkeypatch.setattr(launch, "adopt_orphans", lambda: True)
+    return jobs
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "strayed"),
+    [
+        ([], ["-n", "2"], "-n"),
+        ([], ["--lr", "1", "-n2"], "-n2"),
+        ([], ["--hosts=a:2"], "--hosts=a:2"),
+        (["--restarts", "1"], ["--ps", "1"], "--ps"),
+        ([], ["--env", "CartPole", "--name", "-note"], None),
+        (["-n", "1"], ["-n", "2"], None),
+    ],
+)
+def test_options_behind_the_script_are_told_where_one_worker_is_started(tmp_path, jobs, capfd, before, after, strayed):
+    assert main(["launch", "--log-dir", str(tmp_path), *before, "-m", "some.module", *after]) == 0
+    ((job, size),) = jobs
+    assert (size, job.command[3:]) == (1, after)
+    said = (
+        f"tpack launch: one worker is started, and {strayed} goes to the script: options of tpack launch stand before"
+    )
+    err = capfd.readouterr().err
+    assert (said in err) if strayed else ("one worker" not in err)
+
+
+def test_a_module_is_run_by_its_name(tmp_path, monkeypatch, jobs):
     monkeypatch.delenv("TPACK_CLUSTER_SECRET", raising=False)
     monkeypatch.setenv("TPACK_SHOWN", "1")
     monkeypatch.setenv("GIVEN", "2")

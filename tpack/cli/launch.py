@@ -7,6 +7,7 @@ its last lines are shown; nothing that was started survives the command, however
 
 import argparse
 import os
+import re
 import secrets
 import shlex
 import signal
@@ -41,6 +42,8 @@ _HANDED_ON = ("TPACK_", "PYTHONPATH")
 _LAUNCH_VARIABLE = "TPACK_LAUNCH_ID"
 _RESOURCES = "CPU=1"
 _SWEEP_SECS = 2.0
+# Those that say what is started; others, such as --env, are often a script's own.
+_OF_THE_JOB = ("-n", "--workers", "--ps", "--evaluator", "--hosts", "--on", "--restarts", "--min-workers")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,6 +102,8 @@ def run(options: argparse.Namespace) -> int:
     directory = options.log_dir or os.path.join("launch_log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     os.makedirs(directory, exist_ok=True)
     console = Console(directory)
+    if strayed := _strayed(options):
+        console.say(f"one worker is started, and {strayed} goes to the script: options of tpack launch stand before it")
     try:
         with _nothing_survives(job), _machines(options) as machines:
             return Attempts(replace(job, machines=machines), team, console).run()
@@ -127,6 +132,14 @@ def _job(options: argparse.Namespace) -> Job:
     what = ["-m", options.script] if options.module else [options.script]
     command = [sys.executable, *what, *options.arguments]
     return Job(command, os.getcwd(), environment, start_secs=options.start_timeout, grace_secs=options.grace)
+
+
+def _strayed(options: argparse.Namespace) -> str | None:
+    """Return the first of the script's arguments that may be meant for this command, which was not told how many."""
+    if options.workers or options.hosts:
+        return None
+    names = ((text, re.sub(r"^-n\d+$", "-n", text).partition("=")[0]) for text in options.arguments)
+    return next((text for text, name in names if name in _OF_THE_JOB), None)
 
 
 def _check_restarts(options: argparse.Namespace, num_workers: int) -> None:
