@@ -50,3 +50,12 @@ def test_predictors_return_an_input_that_is_asked_for(make, rng):
         got_image, got_scores = predictor(image, 2.0)
     np.testing.assert_array_equal(got_image, image)
     np.testing.assert_allclose(got_scores, scores(image, 2.0), rtol=1e-5)
+
+
+def test_an_operation_that_fails_is_told_with_the_line_that_made_it(session8):
+    x = tf.placeholder(tf.float32, [None], name="x")
+    checked = tf.debugging.check_numerics(x, "what was fed")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="what was fed") as raised:
+        make_predict_function(session8, [x], [checked])(np.array([np.nan], "float32"))
+    assert f"was made in {__file__}, line " in str(raised.value)
+    assert str(raised.value).endswith('checked = tf.debugging.check_numerics(x, "what was fed")')

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_callable
 from tpack.older_names.table import names_of
+from tpack.tfutils.step.op_origin import with_origin
 
 __getattr__ = names_of(__name__)
 
@@ -51,10 +52,19 @@ def make_predict_function(
         session: an open session; it must outlive the function.
         inputs: tensors to feed.
         outputs: tensors to return. One that is an input is returned as it was given.
+
+    An operation that fails is told with the line of the program that made it, if the function was not loaded.
     """
     position_of = {tensor.name: position for position, tensor in enumerate(inputs)}
     computed = [tensor for tensor in outputs if tensor.name not in position_of]
-    function = make_callable(session, feeds=inputs, fetches=computed) if computed else _nothing
+    call = make_callable(session, feeds=inputs, fetches=computed) if computed else _nothing
+
+    def function(*arrays: np.ndarray) -> list[np.ndarray]:
+        try:
+            return call(*arrays)
+        except tf.errors.OpError as error:
+            raise with_origin(error, session.graph) from None
+
     if len(computed) == len(outputs):
         return function
 

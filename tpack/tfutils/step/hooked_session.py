@@ -27,6 +27,7 @@ from tpack.tfutils.step.fetch_plan import (
     is_constant,
     timeout_alone,
 )
+from tpack.tfutils.step.op_origin import with_origin
 from tpack.tfutils.step.several_steps import PlanOfSeveral, SeveralSteps
 from tpack.types import Fetches
 
@@ -314,7 +315,7 @@ class HookedSession:
         return target
 
     def _raise_cause(self, error: tf.errors.OpError, options: Sequence[tf.RunOptions | None]) -> None:
-        """Raise what made a run fail: a callback's own failure, what became of the data, or too short a timeout."""
+        """Raise what made a run fail: a callback's failure, the data, a short timeout, or an operation."""
         for callback in self._callbacks:
             failure = callback.failure()
             if failure is not None:
@@ -323,6 +324,8 @@ class HookedSession:
         explanation = explain_failure(error, self.graph, 0 if merged is None else merged.timeout_in_ms)
         if explanation is not None:
             raise explanation from error
+        if (located := with_origin(error, self.graph)) is not error:
+            raise located from None
 
 
 class HookAdapter:
