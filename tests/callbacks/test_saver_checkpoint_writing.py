@@ -39,7 +39,9 @@ def test_remote_directory_is_written_by_way_of_one_here(tmp_path, monkeypatch):
 
 
 def test_no_directory_is_an_error():
-    with pytest.raises(CallbackError, match="it wants a checkpoint_dir, or a directory of the logger"):
+    with pytest.raises(
+        CallbackError, match="it wants a checkpoint_dir, or .*: give log_dir to TrainConfig or fit, or call"
+    ):
         claim_checkpoint_dir("it", None)
 
 

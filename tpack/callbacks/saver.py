@@ -275,7 +275,10 @@ def claim_checkpoint_dir(callback: Callback, directory: str | os.PathLike[str] |
     if directory is None:
         directory = logger.get_logger_dir()
     if directory is None:
-        raise CallbackError(f"{callback} wants a checkpoint_dir, or a directory of the logger (logger.set_logger_dir)")
+        raise CallbackError(
+            f"{callback} wants a checkpoint_dir, or a directory of the logger: give log_dir to TrainConfig or fit, or "
+            "call logger.set_logger_dir"
+        )
     if is_remote(directory):
         return DirectoryClaim(open_directory(str(directory)).path)
     return DirectoryClaim(check_local_path(callback, "checkpoint_dir", directory))

@@ -87,4 +87,6 @@ def test_a_run_that_reports_nothing_writes_nothing(graph, log_dir):
 def test_without_a_log_directory_it_says_so(graph):
     with captured_log() as lines:
         train(graph, epochs=(1, 1))
-    assert lines == ["CSVWriter writes nothing: the logger's directory is not set"]
+    assert lines == [
+        "CSVWriter writes nothing: the logger's directory is not set, as log_dir of TrainConfig or fit does"
+    ]

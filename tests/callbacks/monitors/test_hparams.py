@@ -72,4 +72,7 @@ def test_where_nothing_can_be_written_is_said(graph, tmp_path):
 def test_without_a_directory_it_says_so(graph):
     with captured_log() as lines:
         FakeTrainer().train([], monitors=[TensorBoardHParams({})])
-    assert lines == ["TensorBoardHParams writes nothing: neither its logdir nor the logger's directory is set"]
+    assert lines == [
+        "TensorBoardHParams writes nothing: neither its logdir nor the logger's directory is set, as log_dir of "
+        "TrainConfig or fit does"
+    ]

@@ -159,7 +159,9 @@ def test_loading_without_a_directory_is_an_error():
 def test_without_a_directory_nothing_is_written(graph):
     with captured_log() as lines:
         train(graph)
-    assert lines == ["JSONWriter writes nothing: the logger's directory is not set"]
+    assert lines == [
+        "JSONWriter writes nothing: the logger's directory is not set, as log_dir of TrainConfig or fit does"
+    ]
 
 
 def test_what_a_killed_process_left_of_writing_the_file_is_removed(graph, log_dir):

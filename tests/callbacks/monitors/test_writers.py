@@ -82,7 +82,10 @@ def test_a_place_that_tensorflow_cannot_write_to_is_an_error_in_words(graph):
 def test_without_a_directory_nothing_is_written(graph):
     with captured_log() as lines:
         run()
-    assert lines == ["TFEventWriter writes nothing: neither its logdir nor the logger's directory is set"]
+    assert lines == [
+        "TFEventWriter writes nothing: neither its logdir nor the logger's directory is set, as log_dir of "
+        "TrainConfig or fit does"
+    ]
 
 
 class Reports(Callback):

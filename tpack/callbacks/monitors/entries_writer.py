@@ -52,7 +52,9 @@ class EntriesWriter(MonitorBase, ABC):
     def _setup_graph(self) -> None:
         directory = logger.get_logger_dir()
         if directory is None:
-            logger.warning(f"{self} writes nothing: the logger's directory is not set")
+            logger.warning(
+                f"{self} writes nothing: the logger's directory is not set, as log_dir of TrainConfig or fit does"
+            )
             return
         self._path = os.path.join(directory, self.FILENAME)
         self._claim = DirectoryClaim(directory)

@@ -52,7 +52,10 @@ class TensorBoardHParams(MonitorBase):
     def _setup_graph(self) -> None:
         self._logdir = self._logdir or logger.get_logger_dir()
         if self._logdir is None:
-            logger.warning(f"{self} writes nothing: neither its logdir nor the logger's directory is set")
+            logger.warning(
+                f"{self} writes nothing: neither its logdir nor the logger's directory is set, as log_dir of "
+                "TrainConfig or fit does"
+            )
 
     def _before_train(self) -> None:
         if self._logdir is None:
