@@ -41,6 +41,16 @@ def test_a_variable_that_is_not_in_the_graph_lists_near_names(graph):
         GraphVarParam("xyz").setup_graph()
 
 
+def test_a_name_that_is_near_none_lists_scalars_that_are_not_trained(graph):
+    for name in ("scope/inner", "learning_rate", "m1", "m2", "m3", "m4"):
+        tf.get_variable(name, initializer=0.1, trainable=False)
+    tf.get_variable("trained", initializer=0.1)
+    tf.get_variable("global_step", initializer=0, trainable=False)
+    tf.get_variable("vector", [3], trainable=False)
+    with pytest.raises(CallbackError, match="'lr' .*; scalars that are not trained: learning_rate, m1, m2, m3, m4$"):
+        GraphVarParam("lr").setup_graph()
+
+
 def test_another_shape_is_an_error(graph):
     tf.get_variable("weights", [3])
     with pytest.raises(CallbackError, match=r"'weights' has shape \(3,\), wanted \(\)"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
@@ -138,9 +138,7 @@ class GraphVarParam(HyperParam):
         known = {variable.op.name: variable for variable in [*tf.global_variables(), *tf.local_variables()]}
         variable = known.get(self._name)
         if variable is None:
-            near = get_close_matches(self._name, known, n=5, cutoff=0.4)
-            hint = f"near names: {', '.join(near)}" if near else f"there are {len(known)} variables"
-            raise CallbackError(f"the graph has no variable {self._name!r} to be set; {hint}")
+            raise CallbackError(f"the graph has no variable {self._name!r} to be set; {_hint(self._name, known)}")
         if not variable.shape.is_compatible_with(self._shape):
             raise CallbackError(f"variable {self._name!r} has shape {variable.shape}, wanted {self._shape}")
         return variable
@@ -185,6 +183,22 @@ class GraphVarParam(HyperParam):
     def readable_name(self) -> str:
         """The variable's name."""
         return self._name
+
+
+def _hint(name: str, known: Mapping[str, tf.Variable]) -> str:
+    """Return which of the variables can be meant by a name that none of them has."""
+    near = get_close_matches(name, known, n=5, cutoff=0.4)
+    if near:
+        return f"near names: {', '.join(near)}"
+    trained = {variable.op.name for variable in tf.trainable_variables()}
+    scalars = [
+        key
+        for key, variable in known.items()
+        if key not in trained and variable.shape.rank == 0 and variable.dtype.base_dtype.is_floating
+    ]
+    # What a user makes lies outside of the scopes that optimizers and moving averages make.
+    scalars.sort(key=lambda key: (key.count("/"), key))
+    return f"scalars that are not trained: {', '.join(scalars[:5])}" if scalars else f"there are {len(known)} variables"
 
 
 _RULES: dict[str, Callable[[float], float]] = {"linear": float, "sqrt": math.sqrt}
