@@ -15,6 +15,11 @@ def config(**kwargs):
     return TrainConfig(**{"model": Line(), "dataflow": DataFromList(points()), **kwargs})
 
 
+def endless():
+    while True:
+        yield points()[0]
+
+
 def test_defaults_are_filled_in():
     made = config()
     assert (made.steps_per_epoch, made.starting_epoch, made.starting_step, made.max_epoch) == (8, 1, 0, 99999)
@@ -68,12 +73,26 @@ def test_a_session_config_reaches_the_session_creator():
         ({"session_creator": NewSessionCreator}, "session_creator=the class NewSessionCreator: wanted an object"),
         ({"starting_epoch": 5, "max_epoch": 4}, "starting_epoch is 5 and max_epoch 4"),
         ({"dataflow": DataFromGenerator(lambda: iter(()))}, "DataFromGenerator does not know its size"),
+        ({"dataflow": endless}, "must be given: a generator function does not know its size"),
+        ({"dataflow": endless, "batch_size": 2}, "must be given: a generator function does not know its size"),
         ({"dataflow": None, "data": line_input(size=None)}, "TensorInput does not know its size"),
     ],
 )
 def test_bad_arguments_are_errors(kwargs, message):
     with pytest.raises(ConfigError, match=message):
         config(**kwargs)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("epochs", "max_epoch"), ("batch", "batch_size"), ("logdir", "log_dir"), ("calbacks", "callbacks")],
+)
+def test_an_argument_of_another_name_is_told_what_can_be_meant(name, meant):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}': did you mean {meant}") as caught:
+        config(**{name: 3})
+    assert caught.value.__context__ is None
+    with pytest.raises(TypeError, match="unexpected keyword argument 'qqqq'$"):
+        config(qqqq=3)
 
 
 def test_a_callback_twice_is_an_error_before_any_graph_exists():

@@ -217,9 +217,9 @@ class TrainConfig:
     def _size_of_data(self, num_towers: int = 1) -> int:
         try:
             return self.data.steps_of_pass(num_towers)
-        except NotImplementedError as error:
-            source = type(self.data if self.dataflow is None else self.dataflow).__name__
-            raise ConfigError(f"steps_per_epoch must be given: {source} does not know its size") from error
+        except NotImplementedError:
+            source = type(self.data).__name__ if self._given is None else self._given.name
+            raise ConfigError(f"steps_per_epoch must be given: {source} does not know its size") from None
 
 
 def seed_everything(seed: int, graph: tf.Graph, *, rank: int = 0) -> None:

@@ -17,6 +17,7 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from numbers import Integral, Number, Real
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -39,6 +40,14 @@ _IN_WORDS = {
     "SingleCostTrainer": "a SingleCostTrainer, such as SimpleTrainer()",
 }
 
+
+_OF_OTHER_LIBRARIES = {
+    "batch": "batch_size",
+    "epochs": "max_epoch",
+    "logdir": "log_dir",
+    "max_epochs": "max_epoch",
+    "num_epochs": "max_epoch",
+}
 
 # An annotation for a number that may be NaN, such as a pixel of a map of depths.
 FloatOrNan: TypeAlias = Annotated[float, math.nan]
@@ -95,6 +104,9 @@ def _checked(function: Callable[..., Any], *, is_method: bool) -> Callable[..., 
         try:
             arguments = signature.bind(*args, **kwargs).arguments
         except TypeError:
+            arguments = None
+        if arguments is None:
+            _check_names(function, signature, kwargs)
             # Python's own message names the function and the argument that is missing or too much.
             return function(*args, **kwargs)
         owner = args[0] if is_method else function.__name__
@@ -106,6 +118,21 @@ def _checked(function: Callable[..., Any], *, is_method: bool) -> Callable[..., 
     # What looks at arguments by itself, as `argscope` does, sees the names and not what is passed on here.
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+def _check_names(function: Callable[..., Any], signature: inspect.Signature, kwargs: Mapping[str, object]) -> None:
+    """Refuse an argument that a function does not have, where it has one that can be meant."""
+    known = [name for name in signature.parameters if name not in ("self", "cls")]
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        return
+    for name in kwargs:
+        meant = (
+            [_OF_OTHER_LIBRARIES[name]] if _OF_OTHER_LIBRARIES.get(name) in known else get_close_matches(name, known, 1)
+        )
+        if name not in known and meant:
+            raise TypeError(
+                f"{function.__qualname__}() got an unexpected keyword argument {name!r}: did you mean {meant[0]}?"
+            )
 
 
 def _check(owner: object, name: str, value: object, kind: Kind, parameter: inspect.Parameter) -> None:
