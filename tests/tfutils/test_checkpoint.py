@@ -40,10 +40,14 @@ def test_checkpoint_in_one_file_is_left_to_the_reader(tmp_path: Path) -> None:
     assert resolve_checkpoint(str(tmp_path / "resnet.ckpt")) == str(tmp_path / "resnet.ckpt")
 
 
-def test_missing_checkpoint_lists_what_is_there(tmp_path: Path) -> None:
+def test_missing_checkpoint_lists_checkpoints_and_near_names_first(tmp_path: Path) -> None:
     for k in range(25):
         (tmp_path / f"other-{k:02}.index").touch()
-    with pytest.raises(CheckpointError, match=r"no checkpoint .*model-5.*has: other-00\.index, .* and 5 more"):
+    (tmp_path / "model-15.index").touch()
+    (tmp_path / "another.log").touch()
+    with pytest.raises(
+        CheckpointError, match=r"no checkpoint .*model-5\. .* are: model-15, other-00, other-01, .* and 6 more"
+    ):
         resolve_checkpoint(str(tmp_path / "model-5"))
 
 

@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -42,7 +43,7 @@ def resolve_checkpoint(path: str) -> str:
             ``min-cost``, the best of them.
 
     Raises:
-        CheckpointError: There is none. The message lists what is in the directory.
+        CheckpointError: There is none. The message lists the checkpoints in the directory, those of near names first.
     """
     path = fetched(os.path.expanduser(os.fspath(path)))
     if os.path.basename(path) == "checkpoint" and _is_there(path):
@@ -59,7 +60,8 @@ def resolve_checkpoint(path: str) -> str:
     best = _best_of(prefix)
     if best is not None:
         return best
-    raise CheckpointError(f"there is no checkpoint {path}. {_listing(os.path.dirname(path) or '.')}")
+    directory, name = os.path.split(prefix)
+    raise CheckpointError(f"there is no checkpoint {path}. {_listing(directory or '.', name)}")
 
 
 def fetched(path: str) -> str:
@@ -385,10 +387,16 @@ def _age_key(prefix: str) -> tuple[int, int, str]:
     return written, int(number.group(1)) if number else -1, prefix
 
 
-def _listing(directory: str) -> str:
+def _listing(directory: str, wanted: str = "") -> str:
+    """Return what checkpoints a directory has, those of near names first; what else it has if it has none."""
     if not _is_there(directory, directory=True):
         return f"There is no directory {directory} either"
     names = sorted(tf.io.gfile.listdir(directory))
+    checkpoints = [name.removesuffix(".index") for name in names if name.endswith(".index")]
+    if checkpoints:
+        near = get_close_matches(wanted, checkpoints, n=5)
+        others = [name for name in checkpoints if name not in near]
+        return f"The checkpoints in {directory} are: {_some_of([*near, *others])}"
     return f"The directory {directory} has: {_some_of(names)}" if names else f"The directory {directory} is empty"
 
 
