@@ -122,11 +122,12 @@ def test_damaged_record_is_ignored_with_a_warning(log_dir):
     assert saved_epoch(log_dir / "min-error") == 1
 
 
-def test_statistic_that_never_came_is_warned_of_once(log_dir):
+def test_statistic_that_never_came_is_warned_of_at_first_and_in_the_end(log_dir):
     with captured_log() as lines:
         train(MinSaver("eror"), [3, 2, 1])
     assert lines == [
-        "MinSaver(eror) has nothing to go by yet: no statistic named 'eror' was reported; near names: error"
+        "MinSaver(eror) has nothing to go by yet: no statistic named 'eror' was reported; near names: error",
+        "MinSaver(eror) has done nothing in this training: eror was never reported.",
     ]
 
 

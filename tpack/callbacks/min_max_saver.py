@@ -132,6 +132,7 @@ class MinSaver(Callback):
 
     def _after_train(self) -> None:
         self._claim.release()
+        self._statistic.tell_if_none_came()
 
     @property
     def _is_single(self) -> bool:

@@ -335,6 +335,9 @@ class StatMonitorParamSetter(HyperParamSetter):
         """Take over the values of a former run; nothing is set before there is a new one."""
         self._values = former_values(self.trainer, self._stat)[-self._last_k :]
 
+    def _after_train(self) -> None:
+        self._statistic.tell_if_none_came()
+
     def _get_value_to_set(self) -> ArrayLike | None:
         new = self._statistic.new_values()
         if not new:

@@ -116,6 +116,11 @@ class StatisticReader:
         new, self._num_seen = history[self._num_seen :], len(history)
         return new
 
+    def tell_if_none_came(self) -> None:
+        """Say at the end of training that the statistic was asked for and never reported."""
+        if self._has_warned and not self._num_seen:
+            logger.warning(f"{self._reader} has done nothing in this training: {self._name} was never reported.")
+
 
 def former_values(trainer: Trainer, name: str, *, from_epoch: int = 0) -> list[float]:
     """Return the values of a statistic from before the point where this run starts, oldest first.

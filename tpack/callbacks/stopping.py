@@ -92,6 +92,9 @@ class EarlyStopping(Callback):
                 f"was {self._direction.sign * self._best:.6g}"
             )
 
+    def _after_train(self) -> None:
+        self._statistic.tell_if_none_came()
+
     def _take(self, value: float) -> None:
         number = self._direction.sign * value
         self._num_without_improvement += 1
