@@ -1,10 +1,14 @@
+import re
+
 import keras
 import pytest
 
+import tpack
+import tpack.callbacks
 from tests.helpers.keras_models import LOSS, STEPS, X, Y, assert_close, fitted, made, shares
 from tpack.compat import eager_mode
-from tpack.errors import ConfigError
-from tpack.keras.training import fit
+from tpack.errors import ConfigError, WrongTypeError
+from tpack.keras.training import _COUNTERPARTS, fit
 
 
 def test_a_compiled_model_is_fit_in_one_line_and_evaluated_as_keras_does(tmp_path):
@@ -59,8 +63,39 @@ def test_what_cannot_be_fit_is_refused():
     ]:
         with pytest.raises(ConfigError, match=message):
             fit(*arguments)
-    with pytest.raises(ConfigError, match="only in eager training"):
-        fit(compiled, (X, Y), callbacks=[keras.callbacks.Callback()])
+    for wrong in [lambda: fit(compiled, X, Y, epochs=2), lambda: fit(compiled, x=X, y=Y)]:
+        with pytest.raises(
+            WrongTypeError, match=r"several arguments: wanted one, .* tpack\.fit\(model, \(x, y\), \.\.\.\)"
+        ):
+            wrong()
+
+
+class OwnPlateau(keras.callbacks.ReduceLROnPlateau):
+    """A user's class is told of what Keras's own one is."""
+
+
+@pytest.mark.parametrize(
+    ("callback", "message"),
+    [
+        (keras.callbacks.Callback(), "only in eager training: wanted a class that derives from tpack.Callback"),
+        (keras.callbacks.EarlyStopping(), r'wanted EarlyStopping\("validation_total_loss"'),
+        (OwnPlateau(), "such as an OwnPlateau, .* wanted StatMonitorParamSetter"),
+    ],
+)
+def test_callbacks_of_keras_are_refused_with_what_to_use_instead(callback, message):
+    with pytest.raises(WrongTypeError, match=message):
+        fit(made(), (X, Y), callbacks=[callback])
+
+
+def test_counterparts_of_callbacks_are_there_and_can_be_made():
+    for name, wanted in _COUNTERPARTS.items():
+        assert hasattr(keras.callbacks, name)
+        for word in re.findall(r"\b[A-Z][a-z]*[A-Z]\w+", wanted):
+            assert hasattr(tpack, word) or hasattr(tpack.callbacks, word), word
+    names = {name: getattr(tpack, name) for name in tpack.__all__} | {"epoch": 1, "value": 0.1}
+    for name in ("EarlyStopping", "ReduceLROnPlateau", "LearningRateScheduler"):
+        call = _COUNTERPARTS[name].removesuffix(" of tpack").replace("=...", "=1").replace(", ...", "")
+        assert isinstance(eval(call, names), tpack.Callback)
 
 
 def own_loss(target, output):

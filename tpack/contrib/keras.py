@@ -9,23 +9,21 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
-
 from tpack.callbacks.base import Callback
 from tpack.callbacks.inference.runners import InferenceRunner
 from tpack.dataflow.base import DataFlow
-from tpack.errors import ConfigError, WrongTypeError
+from tpack.errors import ConfigError
 from tpack.input_source.base import InputSource
 from tpack.input_source.queue_input import QueueInput
 from tpack.keras import model as described
 from tpack.keras.objects import Loss, Metric
+from tpack.keras.training import check_callbacks
 from tpack.older_names.table import say
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer
 from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
 
 __all__ = ["KerasModel", "KerasPhaseCallback", "setup_keras_trainer"]
 
@@ -110,9 +108,7 @@ class KerasModel:
             ConfigError: `compile` was not called, an argument is none of `TrainConfig`, or the model was trained.
         """
         desc, callbacks = self.desc, list(kwargs.pop("callbacks", None) or [])
-        foreign = [each for each in callbacks if isinstance(each, keras.callbacks.Callback)]
-        if foreign:
-            raise WrongTypeError(f"Keras calls its own callbacks, such as {shown(foreign[0])}, only in eager training")
+        check_callbacks(callbacks)
         if validation_data is not None:
             callbacks.append(InferenceRunner(validation_data, desc.inferencers()))
         config = TrainConfig(data=self.input, model=desc, callbacks=callbacks, **kwargs)

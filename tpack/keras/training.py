@@ -1,7 +1,8 @@
 """`fit`: a Keras model, or any other description of one, trained on several towers by one call."""
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import keras
 import numpy as np
@@ -24,7 +25,45 @@ from tpack.utils.checks import check_count, shown
 BATCH_SIZE = 32
 """How many examples a step takes of arrays, if nobody says it: as in Keras."""
 
+_COUNTERPARTS = {
+    "BackupAndRestore": "AutoResumeTrainConfig in place of TrainConfig, with a ModelSaver and log_dir",
+    "CSVLogger": "CSVWriter in monitors, with log_dir",
+    "EarlyStopping": 'EarlyStopping("validation_total_loss", patience=...) of tpack',
+    "History": "trainer.history, which is there anyway",
+    "LambdaCallback": "CallbackFactory",
+    "LearningRateScheduler": 'ScheduledHyperParamSetter("learning_rate", [(epoch, value), ...])',
+    "ModelCheckpoint": 'ModelSaver(), or MinSaver("validation_total_loss") for the best one, with log_dir',
+    "ProgbarLogger": "ProgressBar, which is there anyway",
+    "ReduceLROnPlateau": (
+        'StatMonitorParamSetter("learning_rate", "validation_total_loss", lambda rate: rate * 0.1, threshold=1e-4, '
+        "last_k=10)"
+    ),
+    "SwapEMAWeights": "EMA",
+    "TensorBoard": "log_dir=..., where events are written anyway",
+    "TerminateOnNaN": "nothing: check_cost, which is on, ends training",
+}
+"""What there is in place of a callback of Keras."""
 
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+
+def _with_data_in_one(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Refuse data that are given as Keras takes them, and say how they are given here."""
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        if len(args) > 2 or not kwargs.keys().isdisjoint(("x", "y")):
+            raise WrongTypeError(
+                f"{function.__name__} got the data in several arguments: wanted one, such as a pair: "
+                f"tpack.{function.__name__}(model, (x, y), ...), and everything else by name"
+            )
+        return function(*args, **kwargs)
+
+    return call
+
+
+@_with_data_in_one
 @check_arguments
 def fit(
     model: Any,
@@ -57,15 +96,14 @@ def fit(
 
     Raises:
         ConfigError: The Keras model was not compiled, or the data or numbers cannot be.
-        WrongTypeError: The model is something else; or a callback is one of Keras.
+        WrongTypeError: The model is something else; a callback is one of Keras; or the data are in several arguments.
 
     Example:
         model.compile(optimizer="adamw", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
         trainer = tpack.fit(model, (x, y), towers=8, epochs=3, batch_size=256)
     """
     check_count("fit", "epochs", epochs)
-    if foreign := [each for each in kwargs.get("callbacks") or [] if isinstance(each, keras.callbacks.Callback)]:
-        raise WrongTypeError(f"Keras calls its own callbacks, such as {shown(foreign[0])}, only in eager training")
+    check_callbacks(kwargs.get("callbacks") or [])
     # It is made first, since it checks the towers.
     trainer = SimpleTrainer() if towers == 1 else SyncMultiGPUTrainerReplicated(towers)
     desc = _described(model, data)
@@ -83,6 +121,25 @@ def fit(
         with eager_mode():
             model.set_weights(desc.trained_weights())
     return trainer
+
+
+def check_callbacks(callbacks: Sequence[Any]) -> None:
+    """Refuse callbacks of Keras, and say what there is in their place.
+
+    Args:
+        callbacks: all of them.
+
+    Raises:
+        WrongTypeError: One is of Keras.
+    """
+    for callback in callbacks:
+        if isinstance(callback, keras.callbacks.Callback):
+            of_keras = [cls.__name__ for cls in type(callback).__mro__ if cls.__module__.startswith("keras.")]
+            own = "a class that derives from tpack.Callback, with _trigger_epoch or _trigger_step"
+            wanted = next((_COUNTERPARTS[name] for name in of_keras if name in _COUNTERPARTS), own)
+            raise WrongTypeError(
+                f"Keras calls its own callbacks, such as {shown(callback)}, only in eager training: wanted {wanted}"
+            )
 
 
 def _described(model: Any, data: Any) -> ModelDesc:
