@@ -168,8 +168,10 @@ def test_where_batches_of_another_size_are_kept_back_the_data_begin_anew():
     next(iter(first))
     second = batches_of(6, start=first.position(), above=lambda ds: LocallyShuffleData(ds, 2))
     with captured_log() as lines:
-        seen = sorted(int(k) for _, batch in zip(range(4), iter(second), strict=False) for k in batch[0])
-    assert seen == list(range(24))
+        batches = [[int(k) for k in batch[0]] for _, batch in zip(range(8), iter(second), strict=False)]
+    # One or two of them wait, also from one pass to the next.
+    assert all(batch in [list(range(k, k + 6)) for k in range(0, 24, 6)] for batch in batches)
+    assert batches[0][0] <= 12
     assert [line for line in lines if "The data begin anew, since their batches were of another size: what" in line]
 
 
