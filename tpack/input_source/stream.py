@@ -144,8 +144,11 @@ class DataPointStream:
     def _go_to(self, start: Position) -> Iterator[Any]:
         try:
             return go_to(self._ds, self._in_own_batches(start))
-        except _NotInOwnBatches as error:
-            logger.warning(f"The data begin anew, since their batches were of another size: {error}.")
+        except _NotInOwnBatches:
+            logger.warning(
+                f"The data begin anew: the batches in {self._name} were of another size in the earlier run, and what "
+                "is above BatchData keeps some of them back."
+            )
             return iter(self._ds)
         except InputError as error:
             raise InputError(
@@ -158,7 +161,7 @@ class DataPointStream:
         try:
             fitting = fit_to_batches(self._ds, start)
         except StatelessError as error:
-            raise _NotInOwnBatches(str(error)) from error
+            raise _NotInOwnBatches from error
         if fitting is not start:
             self._ds.reset_state()
         return fitting

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 _TPACK = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _TRAIN = os.path.join(_TPACK, "train", "")
 # Packages whose lines tell nothing of the program.
-_LIBRARIES = (os.path.join(_TPACK, ""), *(f"{os.sep}{name}{os.sep}" for name in ("tensorflow", "keras", "tf_keras")))
+_LIBRARIES = (_TPACK + os.sep, *(os.path.join("-packages", name, "") for name in ("tensorflow", "keras", "tf_keras")))
 _NODE = re.compile(r"\{\{(?:function_)?node ([^}]+)\}\}")
 _TOWER = re.compile(r"^tower\d+/")
 _LABELS = "outside the valid range"
