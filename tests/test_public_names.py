@@ -3,8 +3,7 @@
 from types import ModuleType
 
 import tpack
-from tpack.older_names.table import FOR_STAR
-from tpack.public_names import GROUPS, ONLY_BY_NAME, names_by_package
+from tpack.public_names import FOR_STAR, GROUPS, ONLY_BY_NAME, names_by_package
 
 
 def test_every_name_stands_in_one_group():

@@ -5,8 +5,7 @@ modules only ``dataset``, ``imgaug`` and ``logger``, and others, such as ``tpack
 it is first used: ``import tpack`` alone is quick, and loads no TensorFlow.
 """
 
-from tpack.older_names.table import FOR_STAR
-from tpack.public_names import ONLY_BY_NAME, names_by_package
+from tpack.public_names import FOR_STAR, ONLY_BY_NAME, names_by_package
 from tpack.utils.lazy import attach
 from tpack.version import __version__ as __version__
 

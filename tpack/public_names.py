@@ -163,6 +163,32 @@ ONLY_BY_NAME = (
 tensorpack's expect of ``from tensorpack import *``."""
 
 
+FOR_STAR = (
+    "FeedfreeInferenceRunner",
+    "HorovodTrainer",
+    "InputDesc",
+    "LMDBDataPoint",
+    "LeakyReLU",
+    "NewSession",
+    "ParamRestore",
+    "PrefetchData",
+    "PrefetchDataZMQ",
+    "QueueInputTrainer",
+    "SoftMax",
+    "StagingInputWrapper",
+    "StatPrinter",
+    "TFSummaryWriter",
+    "ThreadedMapData",
+    "TrainingMonitor",
+    "TryResumeTraining",
+    "dftools",
+    "dump_chkpt_vars",
+    "get_op_tensor_name",
+    "symbolic_functions",
+)
+"""The older names that ``from tpack import *`` gives too, because such scripts use them without another import."""
+
+
 def names_by_package() -> dict[str, tuple[str, ...]]:
     """Return the public names of each package, over all groups."""
     found: dict[str, tuple[str, ...]] = {}

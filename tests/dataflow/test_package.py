@@ -11,7 +11,6 @@ from tpack.dataflow.mapping import MapData
 from tpack.dataflow.parallel.process_map import MultiProcessMapData
 from tpack.dataflow.parallel.process_runner import MultiProcessRunner
 from tpack.dataflow.sources import DataFromList
-from tpack.older_names import table as older_names
 
 # Each takes longer to import than a flow; what they are for, bars, downloads, files and augmentation, is not used here.
 SLOW = {"tensorflow", "tqdm", "ssl", "urllib.request", "importlib.metadata", "tabulate", "cv2", "lmdb", "h5py", "zmq"}
@@ -35,7 +34,7 @@ def test_star_gives_all_names():
 
 def test_importing_the_package_loads_none_of_its_modules():
     loaded = {name for name in loaded_by("import tpack.dataflow") if name.startswith("tpack.dataflow.")}
-    assert loaded == {f"tpack.{path}" for path in older_names.MODULES if path.rpartition(".")[0] == "dataflow"}
+    assert loaded == set()
 
 
 def test_importing_the_package_does_not_even_load_numpy():

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import tpack
 from tests.helpers.source import ROOT, Module, modules_under
-from tpack.older_names.table import FOR_STAR, NAMES
-from tpack.public_names import names_by_package
+from tpack.older_names.table import NAMES
+from tpack.public_names import FOR_STAR, names_by_package
 
 HEAD = '"""Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""\n'
 
@@ -33,7 +33,8 @@ def _table_of(module: Module) -> dict[str, tuple[str, ...]]:
         return names_by_package()
     for node in ast.walk(module.tree) if module.is_package else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "attach":
-            return dict(ast.literal_eval(node.args[1]))
+            # Only older names have a table that is computed; they have no types.
+            return dict(ast.literal_eval(node.args[1])) if isinstance(node.args[1], ast.Dict) else {}
     return {}
 
 
@@ -50,12 +51,11 @@ def _text(package: str, table: dict[str, tuple[str, ...]]) -> str:
 
 
 def _imports(package: str, module: str, names: Iterable[str]) -> list[str]:
-    """Return the import of each name; of the module itself, if it has none."""
-    home = f"{package}.{module}".lstrip(".")
-    if not names:
-        home, _, module = home.rpartition(".")
-        names = [module]
-    return [f"from {home} import {name} as {name}" for name in names]
+    """Return the import of each name; of the module itself where it is one."""
+    home = module if module.startswith("tpack.") else f"{package}.{module}".lstrip(".")
+    parent, _, own = home.rpartition(".")
+    pairs = [(parent, own) if name == "." else (home, name) for name in names or (".",)]
+    return [f"from {source} import {name} as {name}" for source, name in pairs]
 
 
 def _formatted(text: str) -> str:

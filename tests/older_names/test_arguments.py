@@ -2,13 +2,12 @@
 
 import inspect
 
-import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tpack.dataflow import DataFromList, MultiThreadMapData
 from tpack.errors import ConfigError
-from tpack.older_names.arguments import point_of, with_todays_arguments
+from tpack.older_names.arguments import with_todays_arguments
 from tpack.predict.online import OnlinePredictor
 from tpack.train.config import TrainConfig
 from tpack.utils.argtools import get_data_format
@@ -50,13 +49,6 @@ def test_towers_of_a_config_are_kept_for_the_trainer():
 def test_a_wrong_value_is_refused_by_todays_name():
     with pytest.raises(ConfigError, match="num_thread"):
         MultiThreadMapData(DataFromList([[1]]), nr_thread=0, map_func=list)
-
-
-def test_a_predictor_of_several_inputs_takes_a_whole_data_point():
-    assert point_of(([1, 2],), 2) == [1, 2]
-    assert point_of((1, 2), 2) == (1, 2)
-    for arguments, num_inputs in ((([1, 2],), 1), (([1, 2],), 3), ((np.ones(2),), 2)):
-        assert point_of(arguments, num_inputs) is arguments
 
 
 def test_a_predictor_in_a_session_is_called_so(session8):

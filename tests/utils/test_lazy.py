@@ -85,20 +85,61 @@ def test_modules_are_attributes_without_an_import_of_their_own(lazy_package):
         _ = lazy_package.__wrapped__
 
 
-def test_a_package_that_is_not_lazy_gives_its_modules_too(tmp_path, monkeypatch):
-    folder = tmp_path / "eager_example"
+def test_a_package_without_public_names_gives_its_modules_too(tmp_path, monkeypatch):
+    folder = tmp_path / "bare_example"
     folder.mkdir()
     (folder / "__init__.py").write_text(
-        "from tpack.utils.lazy import submodules_of\n__getattr__ = submodules_of(__name__)\n"
+        "from tpack.utils.lazy import attach\n__getattr__, __dir__, __all__ = attach(__name__, {})\n"
     )
     (folder / "first.py").write_text("value = 5\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    package = importlib.import_module("eager_example")
-    assert "eager_example.first" not in sys.modules
+    package = importlib.import_module("bare_example")
+    assert "bare_example.first" not in sys.modules
     assert package.first.value == 5
-    with pytest.raises(AttributeError, match="module 'eager_example' has no attribute 'second'"):
+    with pytest.raises(AttributeError, match="module 'bare_example' has no attribute 'second'"):
         _ = package.second
-    del sys.modules["eager_example"], sys.modules["eager_example.first"]
+    del sys.modules["bare_example"], sys.modules["bare_example.first"]
+
+
+def make_package(folder, monkeypatch, table, **modules):
+    """Write and import a package ``made_example`` with an ``attach`` of `table` and modules with the given texts."""
+    (folder / "made_example").mkdir()
+    text = f"from tpack.utils.lazy import attach\n__getattr__, __dir__, __all__ = attach(__name__, {table})\n"
+    for name, content in {"__init__": text, **modules}.items():
+        (folder / "made_example" / f"{name}.py").write_text(content)
+    monkeypatch.syspath_prepend(str(folder))
+    for name in [name for name in sys.modules if name.split(".")[0] == "made_example"]:
+        monkeypatch.delitem(sys.modules, name)
+    return importlib.import_module("made_example")
+
+
+def test_names_and_modules_from_outside_of_the_package(tmp_path, monkeypatch):
+    table = {"tpack.errors": ("ConfigError",), "tpack.utils.logger": ()}
+    package = make_package(tmp_path, monkeypatch, table)
+    assert package.__all__ == ["ConfigError", "logger"]
+    assert package.ConfigError is ConfigError
+    assert package.logger is tpack.logger
+
+
+def test_a_public_name_stays_when_the_module_of_its_name_is_loaded(tmp_path, monkeypatch):
+    table = {"first": ("first", "second"), "third": ()}
+    modules = {"first": "def first(): return 1\nsecond = 2\n", "third": "value = 3\n"}
+    package = make_package(tmp_path, monkeypatch, table, **modules)
+    importlib.import_module("made_example.first")
+    importlib.import_module("made_example.third")
+    assert (package.first(), package.second, package.third.value) == (1, 2, 3)
+    assert sys.modules["made_example.first"].second == 2
+
+
+def test_a_package_can_make_the_error_for_a_name_that_was_removed(lazy_package):
+    def missing(package, name, public):
+        return AttributeError(f"{package}.{name} was removed: use {public[0]}")
+
+    load, _, _ = attach("lazy_example", {"first": ("alpha",)}, missing=missing)
+    assert load("alpha") == 1
+    for name in ("gone", "_gone"):
+        with pytest.raises(AttributeError, match=f"lazy_example.{name} was removed: use alpha"):
+            load(name)
 
 
 def test_every_module_of_tpack_is_an_attribute_of_its_package():

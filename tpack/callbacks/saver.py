@@ -15,7 +15,6 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import LONG_WAIT_SECS, Callback
 from tpack.dataflow.state import StatelessError
 from tpack.errors import CallbackError, CheckpointError, ClusterError
-from tpack.older_names.table import names_of
 from tpack.tfutils.checkpoint import CheckpointSeries, reason_of
 from tpack.tfutils.saving.background import Background, SavedCopy
 from tpack.tfutils.train_state import (
@@ -33,9 +32,10 @@ from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import why_not_written
 from tpack.utils.remote.directories import open_directory
 from tpack.utils.remote.store import is_remote
+from tpack.utils.renames import on_unknown_name
 from tpack.utils.serialize import dumps
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 _State: TypeAlias = dict[str, Any] | None
 _MOST_BYTES = 1 << 27

@@ -7,13 +7,13 @@ import sys
 import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback, WithSteps
-from tpack.older_names.table import names_of
 from tpack.tfutils.summary import STATE_SUMMARIES_KEY
 from tpack.types import Counters
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 
 @check_arguments

@@ -1,8 +1,10 @@
 """The command line: ``tpack COMMAND``, one module for each command."""
 
-from tpack.cli.main import main
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__ = ["main"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "main": ("main",),
+    },
+)

@@ -18,12 +18,12 @@ from tpack.input_source.queue_input import QueueInput
 from tpack.keras import model as described
 from tpack.keras.objects import Loss, Metric
 from tpack.keras.training import check_callbacks
-from tpack.older_names.table import say
 from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.renames import say
 
 __all__ = ["KerasModel", "KerasPhaseCallback", "setup_keras_trainer"]
 

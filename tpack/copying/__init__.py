@@ -1,8 +1,14 @@
 """Towers by copy: the third of several towers, and all that follow, made of the operations of the second."""
 
-from tpack.copying.towers import TowerBuilding, alike_in_towers, call_in_alike_towers
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__ = ["TowerBuilding", "alike_in_towers", "call_in_alike_towers"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "towers": (
+            "TowerBuilding",
+            "alike_in_towers",
+            "call_in_alike_towers",
+        ),
+    },
+)

@@ -15,8 +15,8 @@ import numpy as np
 
 from tpack.dataflow.state import StatelessError, StateReader, make_state
 from tpack.errors import InputError
-from tpack.older_names.methods import FLOW_METHODS, take_older_methods
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.renames import FLOW_METHODS, on_subclass
 from tpack.utils.rng import get_rng
 
 
@@ -36,7 +36,7 @@ class DataFlow(ABC):
     """The base of all flows; a subclass has ``__iter__`` and, if it can, ``__len__``."""
 
     def __init_subclass__(cls) -> None:
-        take_older_methods(cls, FLOW_METHODS)
+        on_subclass(cls, FLOW_METHODS)
 
     @abstractmethod
     def __iter__(self) -> Iterator[Any]:

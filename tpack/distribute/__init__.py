@@ -4,83 +4,68 @@
 strategy's towers, in a trainer's, and outside of both.
 """
 
-from tpack.distribute.contexts import TowerContext, UpdateContext, get_update_device, require_tower_context
-from tpack.distribute.cross_tower_ops import CrossTowerOps, ReductionToOneDeviceCrossTowerOps
-from tpack.distribute.current import (
-    get_cross_tower_context,
-    get_distribution_strategy,
-    get_tower_context,
-    has_distribution_strategy,
-)
-from tpack.distribute.mirrored import CollectiveAllReduceStrategy, MirroredStrategy
-from tpack.distribute.multi_step import MultiStepContext
-from tpack.distribute.one_device import OneDeviceStrategy
-from tpack.distribute.optimizer import DistributedMovingAverage, DistributedOptimizer, increment_var
-from tpack.distribute.parameter_server import ParameterServerStrategy
-from tpack.distribute.per_device_dataset import PerDeviceDataset
-from tpack.distribute.reducer_ops import (
-    AllReduceCrossTowerOps,
-    CollectiveAllReduce,
-    MultiWorkerAllReduce,
-    ReducerCrossTowerOps,
-    choose_the_best,
-)
-from tpack.distribute.steps import Monitor, StandardInputStep, StandardSingleLossStep, Step
-from tpack.distribute.strategy import DistributeConfig, DistributionStrategy, get_loss_reduction
-from tpack.distribute.values import (
-    DistributedValues,
-    MapOutput,
-    Mirrored,
-    PerDevice,
-    regroup,
-    select_device,
-    select_device_mirrored,
-)
-from tpack.distribute.variables.mirrored import MirroredVariable
-from tpack.distribute.variables.tower_local import TowerLocalVariable
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__ = [
-    "AllReduceCrossTowerOps",
-    "CollectiveAllReduce",
-    "CollectiveAllReduceStrategy",
-    "CrossTowerOps",
-    "DistributeConfig",
-    "DistributedMovingAverage",
-    "DistributedOptimizer",
-    "DistributedValues",
-    "DistributionStrategy",
-    "MapOutput",
-    "Mirrored",
-    "MirroredStrategy",
-    "MirroredVariable",
-    "Monitor",
-    "MultiStepContext",
-    "MultiWorkerAllReduce",
-    "OneDeviceStrategy",
-    "ParameterServerStrategy",
-    "PerDevice",
-    "PerDeviceDataset",
-    "ReducerCrossTowerOps",
-    "ReductionToOneDeviceCrossTowerOps",
-    "StandardInputStep",
-    "StandardSingleLossStep",
-    "Step",
-    "TowerContext",
-    "TowerLocalVariable",
-    "UpdateContext",
-    "choose_the_best",
-    "get_cross_tower_context",
-    "get_distribution_strategy",
-    "get_loss_reduction",
-    "get_tower_context",
-    "get_update_device",
-    "has_distribution_strategy",
-    "increment_var",
-    "regroup",
-    "require_tower_context",
-    "select_device",
-    "select_device_mirrored",
-]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "contexts": (
+            "TowerContext",
+            "UpdateContext",
+            "get_update_device",
+            "require_tower_context",
+        ),
+        "cross_tower_ops": (
+            "CrossTowerOps",
+            "ReductionToOneDeviceCrossTowerOps",
+        ),
+        "current": (
+            "get_cross_tower_context",
+            "get_distribution_strategy",
+            "get_tower_context",
+            "has_distribution_strategy",
+        ),
+        "mirrored": (
+            "CollectiveAllReduceStrategy",
+            "MirroredStrategy",
+        ),
+        "multi_step": ("MultiStepContext",),
+        "one_device": ("OneDeviceStrategy",),
+        "optimizer": (
+            "DistributedMovingAverage",
+            "DistributedOptimizer",
+            "increment_var",
+        ),
+        "parameter_server": ("ParameterServerStrategy",),
+        "per_device_dataset": ("PerDeviceDataset",),
+        "reducer_ops": (
+            "AllReduceCrossTowerOps",
+            "CollectiveAllReduce",
+            "MultiWorkerAllReduce",
+            "ReducerCrossTowerOps",
+            "choose_the_best",
+        ),
+        "steps": (
+            "Monitor",
+            "StandardInputStep",
+            "StandardSingleLossStep",
+            "Step",
+        ),
+        "strategy": (
+            "DistributeConfig",
+            "DistributionStrategy",
+            "get_loss_reduction",
+        ),
+        "values": (
+            "DistributedValues",
+            "MapOutput",
+            "Mirrored",
+            "PerDevice",
+            "regroup",
+            "select_device",
+            "select_device_mirrored",
+        ),
+        "variables.mirrored": ("MirroredVariable",),
+        "variables.tower_local": ("TowerLocalVariable",),
+    },
+)

@@ -7,14 +7,13 @@ import tensorflow.compat.v1 as tf
 
 from tpack.callbacks.base import Callback
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.older_names.methods import MODEL_METHODS, take_older_methods
-from tpack.older_names.table import names_of
 from tpack.tower.context import current_tower_context
 from tpack.tower.per_graph import PerGraph
 from tpack.tower.tower_func import InputSignature
 from tpack.utils.checks import shown
+from tpack.utils.renames import MODEL_METHODS, on_subclass, on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 _optimizers: PerGraph[list[tuple["ModelDesc", tf.train.Optimizer]]] = PerGraph(list)
 """A graph's optimizers, each with its model."""
@@ -40,7 +39,7 @@ class ModelDescBase:
     """
 
     def __init_subclass__(cls) -> None:
-        take_older_methods(cls, MODEL_METHODS)
+        on_subclass(cls, MODEL_METHODS)
 
     def inputs(self) -> Sequence[tf.TensorSpec | tf.Tensor]:
         """Return what the inputs are: ``tf.TensorSpec`` with names, or placeholders.

@@ -1,9 +1,11 @@
 """Keras 3 models on tpack's trainers: `KerasModel` describes one, `fit` trains it in one line."""
 
-from tpack.keras.model import KerasModel
-from tpack.keras.training import fit
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__ = ["KerasModel", "fit"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "model": ("KerasModel",),
+        "training": ("fit",),
+    },
+)

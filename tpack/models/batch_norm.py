@@ -21,12 +21,12 @@ from tpack.models.statistics import (
 )
 from tpack.models.steps import OUTPUT
 from tpack.models.variables import AffineOptions, Initializer, VariableHolder
-from tpack.older_names.table import names_of
 from tpack.tower.context import current_tower_context, get_current_tower_context
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = ["BatchNorm"]
 

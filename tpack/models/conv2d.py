@@ -28,10 +28,10 @@ from tpack.models.data_format import has_basic_kernels, is_channels_first, pad, 
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
 from tpack.models.steps import Activation, activation_steps, run_steps, with_bias
 from tpack.models.variables import Initializer, Regularizer, WeightOptions
-from tpack.older_names.table import names_of
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = ["Conv2D"]
 

@@ -8,10 +8,10 @@ from tpack.models.batch_norm import BatchNorm
 from tpack.models.data_format import sizes_of
 from tpack.models.registry import layer_register
 from tpack.models.variables import VariableHolder
-from tpack.older_names.table import names_of
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = ["BNReLU", "Maxout", "PReLU"]
 

@@ -14,11 +14,11 @@ from tpack.models.arguments import check_rank, check_sizes, layer_name, parse_ru
 from tpack.models.data_format import is_channels_first, sizes_of, spatial_axes, steps_in_format
 from tpack.models.registry import argument_aliases, layer_register
 from tpack.models.steps import Step, run_steps
-from tpack.older_names.table import names_of
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = ["AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"]
 

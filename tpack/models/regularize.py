@@ -19,13 +19,13 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.models.variables import Regularizer
-from tpack.older_names.table import names_of
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import shown
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = ["add_keras_losses", "l1_regularizer", "l2_regularizer", "regularize_cost", "regularize_cost_from_collection"]
 

@@ -1,16 +1,13 @@
 """Arguments that had other names, or that are said elsewhere today.
 
-They are looked at only where Python refuses a call, so calls of today cost nothing.
+They are looked up only for a call that Python would refuse, so calls of today cost nothing.
 """
 
-import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from tpack.older_names.table import say
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 RENAMED = {
     "inputs_desc": "input_signature",
@@ -59,30 +56,5 @@ def with_todays_arguments(
     return translated
 
 
-def takes_older_arguments(function: Function) -> Function:
-    """Let a function whose arguments are not checked by their annotations be called with older names of them, too."""
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **with_todays_arguments(signature, function.__qualname__, args, kwargs))
-
-    return call  # type: ignore[return-value]
-
-
 def _same(value: Any) -> Any:
     return value
-
-
-def point_of(arguments: Sequence[Any], num_inputs: int) -> Sequence[Any]:
-    """Return the data point that a predictor of several inputs was called with: its arguments, or the only one.
-
-    Args:
-        arguments: those of the call.
-        num_inputs: how many inputs the predictor has.
-    """
-    only = arguments[0] if len(arguments) == 1 < num_inputs else None
-    if not isinstance(only, (list, tuple)) or len(only) != num_inputs:
-        return arguments
-    say("predictor(data_point)", "predictor(*data_point)")
-    return only

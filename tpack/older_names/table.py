@@ -1,14 +1,12 @@
 """Where tensorpack's names of 2017 to 2019 are: its modules, and the names that it has no more.
 
 Nothing here imports what a name stands for until it is used. A module of tensorpack that has another name in tpack is
-an `OlderModule`, which its package puts beside its own modules; a name that tensorpack renamed or took away is looked
-up by `load`, which packages ask for what they do not have.
+an `OlderModule`, which the last finder of `tpack.utils.renames` gives; a name that tensorpack renamed or removed is
+looked up by `load`, to which packages turn for names that they do not have.
 """
 
 import importlib
-import importlib.machinery
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -194,31 +192,6 @@ _INSIDE = {
     "PredictTowerContext": "tower.context",
 }
 
-FOR_STAR = (
-    "FeedfreeInferenceRunner",
-    "HorovodTrainer",
-    "InputDesc",
-    "LMDBDataPoint",
-    "LeakyReLU",
-    "NewSession",
-    "ParamRestore",
-    "PrefetchData",
-    "PrefetchDataZMQ",
-    "QueueInputTrainer",
-    "SoftMax",
-    "StagingInputWrapper",
-    "StatPrinter",
-    "TFSummaryWriter",
-    "ThreadedMapData",
-    "TrainingMonitor",
-    "TryResumeTraining",
-    "dftools",
-    "dump_chkpt_vars",
-    "get_op_tensor_name",
-    "symbolic_functions",
-)
-"""The older names that ``from tpack import *`` gives too, because such scripts use them without another import."""
-
 _WHOLE_MODULES = {"dftools": "older_names.code.dataflow", "symbolic_functions": "tfutils.symbolic_functions"}
 _HOMES = {name: f"older_names.code.{module}" for module, names in NAMES.items() for name in names}
 # A module of a level above, which is there when a name is used.
@@ -251,24 +224,23 @@ def load(name: str) -> Any:
     return getattr(importlib.import_module(f"tpack.{_HOMES[name]}"), name)
 
 
-def names_of(module: str) -> Callable[[str], Any]:
-    """Make the ``__getattr__`` of a module of today that scripts import older names from.
+def find_in(module: str, name: str) -> Any:
+    """Look up a name that a module of today lacks: among the older names, and in its package.
 
     Args:
         module: its ``__name__``.
+        name: the name.
+
+    Raises:
+        AttributeError: Neither has it.
     """
-
-    def find(name: str) -> Any:
-        """Look a name up among the older ones, and in the package."""
-        package = module.rpartition(".")[0]
-        if knows(name):
-            return load(name)
-        if name.startswith("_") or name not in sys.modules[package].__all__:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        say(f"{module}.{name}", f"{package}.{name}")
-        return getattr(sys.modules[package], name)
-
-    return find
+    package = module.rpartition(".")[0]
+    if knows(name):
+        return load(name)
+    if name not in sys.modules[package].__all__:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    say(f"{module}.{name}", f"{package}.{name}")
+    return getattr(sys.modules[package], name)
 
 
 class OlderModule(ModuleType):
@@ -281,7 +253,6 @@ class OlderModule(ModuleType):
     def __init__(self, path: str) -> None:
         today, names = MODULES[path]
         super().__init__(f"tpack.{path}", f"tensorpack's module of this name; what it had is in ``tpack.{today}``.")
-        self.__spec__ = importlib.machinery.ModuleSpec(f"tpack.{path}", None)
         self.__all__ = names.split()
         self._path, self._today = path, today
 
@@ -300,14 +271,3 @@ class OlderModule(ModuleType):
         if not hasattr(module, name):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}; tpack.{self._today} has none")
         return getattr(module, name)
-
-
-def add_modules(package: str) -> None:
-    """Put tensorpack's modules beside those of a package, so that they can be imported; they are empty until used.
-
-    Args:
-        package: its ``__name__``.
-    """
-    for path in MODULES:
-        if f"tpack.{path}".rpartition(".")[0] == package:
-            sys.modules.setdefault(f"tpack.{path}", OlderModule(path))

@@ -4,13 +4,15 @@ Each is a ``tf.compat.v1.train.Optimizer``: a trainer, a strategy, an Estimator 
 of TensorFlow's.
 """
 
-from tpack.optimizers.adamw import AdamW
-from tpack.optimizers.hyper import BIASES_AND_NORMS
-from tpack.optimizers.lamb import LAMB
-from tpack.optimizers.lars import LARS
-from tpack.optimizers.lion import Lion
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__ = ["BIASES_AND_NORMS", "LAMB", "LARS", "AdamW", "Lion"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "adamw": ("AdamW",),
+        "hyper": ("BIASES_AND_NORMS",),
+        "lamb": ("LAMB",),
+        "lars": ("LARS",),
+        "lion": ("Lion",),
+    },
+)

@@ -1,27 +1,24 @@
 """Predictors: models as functions of numpy data points."""
 
-from tpack.predict.asynchronous import MultiThreadAsyncPredictor
-from tpack.predict.base import PredictorBase
-from tpack.predict.config import PredictConfig
-from tpack.predict.dataset import DatasetPredictorBase, MultiProcessDatasetPredictor, SimpleDatasetPredictor
-from tpack.predict.feedfree import FeedfreePredictor
-from tpack.predict.offline import OfflinePredictor
-from tpack.predict.online import OnlinePredictor
-from tpack.predict.towers import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__ = [
-    "DataParallelOfflinePredictor",
-    "DatasetPredictorBase",
-    "FeedfreePredictor",
-    "MultiProcessDatasetPredictor",
-    "MultiThreadAsyncPredictor",
-    "MultiTowerOfflinePredictor",
-    "OfflinePredictor",
-    "OnlinePredictor",
-    "PredictConfig",
-    "PredictorBase",
-    "SimpleDatasetPredictor",
-]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "asynchronous": ("MultiThreadAsyncPredictor",),
+        "base": ("PredictorBase",),
+        "config": ("PredictConfig",),
+        "dataset": (
+            "DatasetPredictorBase",
+            "MultiProcessDatasetPredictor",
+            "SimpleDatasetPredictor",
+        ),
+        "feedfree": ("FeedfreePredictor",),
+        "offline": ("OfflinePredictor",),
+        "online": ("OnlinePredictor",),
+        "towers": (
+            "DataParallelOfflinePredictor",
+            "MultiTowerOfflinePredictor",
+        ),
+    },
+)

@@ -7,10 +7,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.compat import make_callable
-from tpack.older_names.table import names_of
 from tpack.tfutils.step.op_origin import with_origin
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 
 class PredictorBase:

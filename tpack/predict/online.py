@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.component import Component, Misfit
-from tpack.older_names.arguments import point_of
 from tpack.predict.base import PredictorBase, make_predict_function
 from tpack.tfutils.dependency import ancestors
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_function, check_instances
+from tpack.utils.renames import point_of
 
 
 @check_arguments

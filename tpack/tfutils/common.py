@@ -4,7 +4,6 @@ Their code is in modules of their own.
 """
 
 from tpack.compat import get_tf_version_tuple
-from tpack.older_names.table import names_of
 from tpack.tfutils.graph_lookup import (
     get_global_step_value,
     get_global_step_var,
@@ -14,8 +13,9 @@ from tpack.tfutils.graph_lookup import (
 )
 from tpack.tfutils.sesscreate import get_default_sess_config
 from tpack.tower.names import op_and_tensor_name as get_op_tensor_name
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = [
     "get_default_sess_config",

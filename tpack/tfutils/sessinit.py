@@ -18,7 +18,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import CheckpointError, ConfigError, InputError, WrongTypeError
-from tpack.older_names.table import names_of
 from tpack.tfutils.checkpoint import CheckpointReader, fetched, resolve_checkpoint
 from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
 from tpack.tower.names import join_scope
@@ -26,8 +25,9 @@ from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance, check_instances, check_path, shown
 from tpack.utils.npz import read_npz
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = [
     "ChainInit",

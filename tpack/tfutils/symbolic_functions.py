@@ -11,12 +11,12 @@ from contextlib import contextmanager
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.older_names.table import names_of
 from tpack.tfutils.scope_utils import writes_summaries
 from tpack.tfutils.summary import add_scalar_summary
 from tpack.tfutils.summary import rms as _rms
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = [
     "accuracy",

@@ -13,15 +13,15 @@ import tensorflow.compat.v1 as tf
 from numpy.typing import ArrayLike
 
 from tpack.errors import CheckpointError, ConfigError
-from tpack.older_names.table import names_of
 from tpack.tfutils.checkpoint import CheckpointReader, reason_of, resolve_checkpoint
 from tpack.tfutils.graph_lookup import near_names
 from tpack.tfutils.sessinit import load_npz
 from tpack.tfutils.variable_values import assign_values, fit_values
 from tpack.utils import logger
 from tpack.utils.fs import atomic_write
+from tpack.utils.renames import on_unknown_name
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 __all__ = [
     "SessionUpdate",

@@ -21,7 +21,6 @@ from tpack.errors import ConfigError
 from tpack.graph_builder.model_desc import ModelDescBase
 from tpack.input_source.base import InputSource
 from tpack.input_source.given import GivenData
-from tpack.older_names.table import names_of
 from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_session_creator
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.train.loop import check_numbers
@@ -29,9 +28,10 @@ from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_count, check_instance, check_instances
+from tpack.utils.renames import on_unknown_name
 from tpack.utils.rng import fix_rng_seed
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 _LARGEST_SEED = 2**32 - 1
 

@@ -9,7 +9,6 @@ from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.repeated import RepeatedBatches
 from tpack.input_source.staging import StagingInput
 from tpack.input_source.tensors import DummyConstantInput
-from tpack.older_names.trainers import with_cost_attribute
 from tpack.tfutils.model_utils import describe_trainable_vars
 from tpack.tfutils.sessinit import JustCurrentSession
 from tpack.tfutils.step.step_seeds import begin_at_step
@@ -22,6 +21,7 @@ from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
 from tpack.utils.argument_types import check_arguments
 from tpack.utils.checks import check_instance
+from tpack.utils.renames import with_cost_attribute
 
 
 @check_arguments

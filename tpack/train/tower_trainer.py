@@ -8,11 +8,11 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import TowerError
 from tpack.graph_builder.compiled import TowerCompiler
 from tpack.graph_builder.predict import build_predict_tower
-from tpack.older_names.trainers import set_tower_func
 from tpack.predict.online import OnlinePredictor
 from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
 from tpack.train.trainer import Trainer
 from tpack.utils.checks import check_instance
+from tpack.utils.renames import set_tower_func
 
 
 class TowerTrainer(Trainer):

@@ -19,16 +19,15 @@ from tpack.graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from tpack.graph_builder.shared import AsyncMultiGPUBuilder, SyncMultiGPUParameterServerBuilder
 from tpack.graph_builder.simple import SimpleBuilder
 from tpack.multi_worker.end_signal import EndSignal
-from tpack.older_names.table import names_of
-from tpack.older_names.trainers import takes_config
 from tpack.reduction.modes import ReductionMode, reducer_for_towers
 from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import tower_indices
 from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars
 from tpack.utils.argument_types import check_arguments
+from tpack.utils.renames import on_unknown_name, takes_config
 
-__getattr__ = names_of(__name__)
+__getattr__ = on_unknown_name(__name__)
 
 _MAX_TOWERS_TO_BALANCE = 4
 """Up to this many GPUs, shared variables are balanced over them by default; beyond, they lie on the CPU."""

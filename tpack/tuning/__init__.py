@@ -1,9 +1,17 @@
 """What is found out before a training: how large its batches and its learning rate may be."""
 
-from tpack.tuning.batch_size import LargestBatch, find_batch_size
-from tpack.tuning.learning_rate import LearningRateRange, find_learning_rate
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__ = ["LargestBatch", "LearningRateRange", "find_batch_size", "find_learning_rate"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "batch_size": (
+            "LargestBatch",
+            "find_batch_size",
+        ),
+        "learning_rate": (
+            "LearningRateRange",
+            "find_learning_rate",
+        ),
+    },
+)

@@ -12,8 +12,8 @@ from numbers import Integral
 from typing import Any, Concatenate, ParamSpec, TypeGuard, TypeVar
 
 from tpack.errors import ConfigError
-from tpack.older_names.arguments import takes_older_arguments
 from tpack.utils import logger
+from tpack.utils.renames import on_unknown_argument
 
 __all__ = [
     "call_only_once",
@@ -124,7 +124,20 @@ def shape4d(a: int | Sequence[int], data_format: str = "NHWC") -> list[int]:
     return [1, *height_width, 1]
 
 
-@takes_older_arguments
+def _with_older_arguments(function: F) -> F:
+    """Let a function that does not check its arguments by their annotations be called with older names of them."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs.keys() <= signature.parameters.keys():
+            kwargs = on_unknown_argument(signature, function.__qualname__, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+@_with_older_arguments
 def get_data_format(data_format: str, keras_mode: bool = True) -> str:
     """Translate the name of a data format into Keras's or into TensorFlow's.
 

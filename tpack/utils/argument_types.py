@@ -24,8 +24,8 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.older_names.arguments import with_todays_arguments
 from tpack.utils.checks import owner_name, shown, with_article
+from tpack.utils.renames import on_unknown_argument
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 _MOST_ENTRIES = 1000
@@ -100,7 +100,7 @@ def _checked(function: Callable[..., Any], *, is_method: bool) -> Callable[..., 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not kwargs.keys() <= signature.parameters.keys():
-            kwargs = with_todays_arguments(signature, function.__qualname__, args, kwargs)
+            kwargs = on_unknown_argument(signature, function.__qualname__, args, kwargs)
         try:
             arguments = signature.bind(*args, **kwargs).arguments
         except TypeError:

@@ -37,8 +37,7 @@ from typing import Any, NoReturn, TypeVar
 import cloudpickle
 
 from tpack.errors import ConfigError, WorkerError
-from tpack.older_names import as_tensorpack
-from tpack.utils import logger
+from tpack.utils import logger, renames
 from tpack.utils.concurrency import mask_sigint
 
 _BOOT = (
@@ -146,7 +145,7 @@ def spawn_child(
             "module": run.__module__,
             "function": run.__name__,
             "arguments": dict(arguments),
-            "as_tensorpack": as_tensorpack.is_installed(),
+            "as_tensorpack": renames.is_tensorpack(),
         }
         with mask_sigint():
             process = subprocess.Popen(
@@ -166,7 +165,7 @@ def main(told: Mapping[str, Any]) -> NoReturn:
     """
     sys.argv = told["argv"]
     if told["as_tensorpack"]:
-        as_tensorpack.install_as_tensorpack()
+        renames.install_as_tensorpack()
     _begin(told["name"], told["lifeline"])
     run = getattr(importlib.import_module(told["module"]), told["function"])
     sys.exit(run(**told["arguments"]))

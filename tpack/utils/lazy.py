@@ -1,54 +1,72 @@
 """Packages whose public names are imported on first use (PEP 562).
 
 ``import tpack`` must be quick and must not load TensorFlow, yet every public name is offered by its package. A package
-therefore writes a table of its submodules and their public names, and ``attach`` makes from it the functions that
-Python asks for an attribute the package does not have yet.
+therefore has a table of modules and their public names, and nothing else: ``attach`` makes from it the functions that
+Python calls for an attribute the package does not have yet.
 """
 
 import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.older_names import table as older_names
+from tpack.utils import renames
+
+_ROOT = "tpack."
 
 
 def attach(
-    package_name: str, submodules: Mapping[str, tuple[str, ...]]
+    package_name: str,
+    submodules: Mapping[str, tuple[str, ...]],
+    *,
+    missing: Callable[[str, str, Sequence[str]], Exception] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a lazy package from its table of public names.
 
-    A name is imported when it is first asked for, and is an ordinary attribute of the package from then on.
+    A name is imported on first use and is an ordinary attribute of the package from then on. The modules of the package
+    are attributes too: after ``import tpack.tfutils``, ``tpack.tfutils.common`` needs no import of its own.
 
     Args:
         package_name: the package's ``__name__``.
-        submodules: for each submodule, relative to the package (``"base"``, ``"sub.base"``), the public names it gives.
-            An empty tuple makes the submodule itself the public name.
+        submodules: for each module the public names that it gives. A module is written relative to the package
+            (``"base"``, ``"sub.base"``), or in full (``"tpack.errors"``) if it is outside of it. An empty tuple makes
+            the module itself the public name, and so does ``"."`` among others.
+        missing: makes the error for an unknown name from the package, the name and the public names, for packages that
+            know why a name was removed; called directly by the package's ``__getattr__``. None is an AttributeError
+            that lists similar names.
 
     Returns:
         The three objects, to be bound to those names in the package's ``__init__``.
 
     Raises:
-        ConfigError: A name stands in the table twice, or is also the name of a submodule: importing the submodule would
-            then replace it.
+        ConfigError: A name is in the table twice, or is the name of another submodule: importing that submodule would
+            replace it.
 
     Example:
         ``__getattr__, __dir__, __all__ = attach(__name__, {"rng": ("get_rng",), "logger": ()})``
     """
     home = _invert(package_name, submodules)
     public = sorted(home)
-    load_submodule = submodules_of(package_name, public)
+    if any(names and module in names for module, names in submodules.items()):
+        sys.modules[package_name].__class__ = _Package
 
     def load(name: str) -> Any:
-        """Import ``name`` from its submodule."""
-        if name not in home:
-            return load_submodule(name)
-        module = importlib.import_module(f"{package_name}.{home[name]}")
-        value = getattr(module, name) if submodules[home[name]] else module
-        setattr(sys.modules[package_name], name, value)
-        return value
+        """Import a public name, or a module of the package."""
+        if name in home:
+            module = importlib.import_module(_full_name(package_name, home[name]))
+            value = getattr(module, name) if name in submodules[home[name]] else module
+            setattr(sys.modules[package_name], name, value)
+            return value
+        # Names with underscores are requested by inspect, pickle and others, and none of them is a module.
+        is_known, value = (False, None) if name.startswith("_") else _find_module_or_older(package_name, name)
+        if is_known:
+            return value
+        if missing is not None:
+            raise missing(package_name, name, public)
+        raise AttributeError(_unknown(package_name, name, public))
 
     def list_names() -> list[str]:
         """List what the package has already and what it can import."""
@@ -57,48 +75,50 @@ def attach(
     return load, list_names, public
 
 
-def submodules_of(package_name: str, public: Sequence[str] = ()) -> Callable[[str], Any]:
-    """Make the ``__getattr__`` of a package that gives its modules as attributes, which are imported on first use.
+class _Package(ModuleType):
+    """A package with public names that are also the names of the submodules they come from.
 
-    After ``import tpack.tfutils``, ``tpack.tfutils.common`` is there without an import of its own.
-
-    Args:
-        package_name: the package's ``__name__``.
-        public: names that the package has, to name those near one that it has not.
-
-    Example:
-        ``__getattr__ = submodules_of(__name__)``
+    Python binds a submodule in its package once it is loaded, which would hide the public name.
     """
-    older_names.add_modules(package_name)
 
-    def load(name: str) -> Any:
-        """Import the module ``name`` of the package."""
-        full_name = f"{package_name}.{name}"
-        if older_names.knows(name):
-            return older_names.load(name)
-        # Names with underscores are asked for by inspect, pickle and others, and none of them is a module.
-        if name.startswith("_") or importlib.util.find_spec(full_name) is None:
-            raise AttributeError(_unknown(package_name, name, public))
-        return importlib.import_module(full_name)
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}" and name in self.__all__:
+            value = vars(value).get(name, value)
+        super().__setattr__(name, value)
 
-    return load
+
+def _full_name(package_name: str, module: str) -> str:
+    return module if module.startswith(_ROOT) else f"{package_name}.{module}"
+
+
+def _find_module_or_older(package_name: str, name: str) -> tuple[bool, Any]:
+    """Look for a module of the package, then for one of tensorpack's older names."""
+    full_name = f"{package_name}.{name}"
+    spec = importlib.util.find_spec(full_name)
+    if spec is not None and spec.has_location:
+        return True, importlib.import_module(full_name)
+    is_older, value = renames.find_name(name)
+    if is_older or spec is None:
+        return is_older, value
+    return True, importlib.import_module(full_name)
 
 
 def _invert(package_name: str, submodules: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Map each public name to its submodule, and refuse names that are not unique."""
+    """Map each public name to its module, and refuse names that are not unique."""
     home: dict[str, str] = {}
-    for submodule, names in submodules.items():
-        for name in names or (submodule,):
+    for module, names in submodules.items():
+        for given in names or (".",):
+            name = module.rpartition(".")[2] if given == "." else given
             if name in home:
-                raise ConfigError(f"{package_name}: {name!r} is given by both {home[name]!r} and {submodule!r}")
-            if names and name in submodules:
-                raise ConfigError(f"{package_name}: {name!r} of {submodule!r} is also the name of a submodule")
-            home[name] = submodule
+                raise ConfigError(f"{package_name}: {name!r} is given by both {home[name]!r} and {module!r}")
+            if name in submodules and name != module:
+                raise ConfigError(f"{package_name}: {name!r} of {module!r} is also the name of a submodule")
+            home[name] = module
     return home
 
 
 def _unknown(package_name: str, name: str, public: Sequence[str]) -> str:
-    """Say that the package has no such name, and which names are near."""
+    """Describe a name that the package does not have, with similar names that it has."""
     # Imported here, since it takes longer to import than all that ``import tpack`` needs.
     near = importlib.import_module("difflib").get_close_matches(name, public)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -1,7 +1,5 @@
 """What ``tpack launch`` is made of: a plan of processes, an agent on each machine that runs them, and their output."""
 
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__: list[str] = []
+__getattr__, __dir__, __all__ = attach(__name__, {})

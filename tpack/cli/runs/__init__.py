@@ -1,7 +1,5 @@
 """Runs as they are told by the files that they write; for commands, without TensorFlow."""
 
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__: list[str] = []
+__getattr__, __dir__, __all__ = attach(__name__, {})

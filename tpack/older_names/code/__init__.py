@@ -1,7 +1,5 @@
 """What is in tpack for scripts of tensorpack's older versions alone: renamed classes, and small things that it had."""
 
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__: list[str] = []
+__getattr__, __dir__, __all__ = attach(__name__, {})

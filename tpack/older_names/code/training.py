@@ -16,13 +16,13 @@ from tpack.errors import ConfigError, DependencyError
 from tpack.input_source.staging import StagingInput
 from tpack.older_names.code.renamed import older_class, older_function
 from tpack.older_names.table import say
-from tpack.older_names.trainers import takes_config
 from tpack.tfutils.graph_lookup import get_global_step_value
 from tpack.tfutils.sessinit import DictRestore, JustCurrentSession, SaverRestore, SessionInit
 from tpack.tfutils.varmanip import load_checkpoint_vars
 from tpack.tower.names import op_and_tensor_name
 from tpack.train.trainers import SimpleTrainer
 from tpack.utils import logger
+from tpack.utils.renames import takes_config
 
 FeedfreeInferenceRunner = older_class("FeedfreeInferenceRunner", InferenceRunner, module=__name__)
 NewSession = older_class("NewSession", JustCurrentSession, module=__name__)

@@ -1,7 +1,5 @@
 """Which reducer to take: by the kind of the devices, or by measuring."""
 
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__: list[str] = []
+__getattr__, __dir__, __all__ = attach(__name__, {})

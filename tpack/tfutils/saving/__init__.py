@@ -1,7 +1,5 @@
 """How checkpoints get out of the way of training: copies of what is saved, and a thread that writes them."""
 
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__: list[str] = []
+__getattr__, __dir__, __all__ = attach(__name__, {})

@@ -1,7 +1,5 @@
 """Worker processes: how they start, what they run, how they end."""
 
-from tpack.utils.lazy import submodules_of
+from tpack.utils.lazy import attach
 
-__getattr__ = submodules_of(__name__)
-
-__all__: list[str] = []
+__getattr__, __dir__, __all__ = attach(__name__, {})

@@ -1,0 +1,30 @@
+"""Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
+
+from tpack.models.batch_norm import BatchNorm as BatchNorm
+from tpack.models.batch_renorm import BatchRenorm as BatchRenorm
+from tpack.models.conv2d import Conv2D as Conv2D
+from tpack.models.conv2d_transpose import Conv2DTranspose as Conv2DTranspose
+from tpack.models.conv2d_transpose import Deconv2D as Deconv2D
+from tpack.models.dropout import Dropout as Dropout
+from tpack.models.fc import FullyConnected as FullyConnected
+from tpack.models.linearwrap import ConcatWith as ConcatWith
+from tpack.models.linearwrap import LinearWrap as LinearWrap
+from tpack.models.nonlin import BNReLU as BNReLU
+from tpack.models.nonlin import Maxout as Maxout
+from tpack.models.nonlin import PReLU as PReLU
+from tpack.models.norms import GroupNorm as GroupNorm
+from tpack.models.norms import InstanceNorm as InstanceNorm
+from tpack.models.norms import LayerNorm as LayerNorm
+from tpack.models.pool import AvgPooling as AvgPooling
+from tpack.models.pool import FixedUnPooling as FixedUnPooling
+from tpack.models.pool import GlobalAvgPooling as GlobalAvgPooling
+from tpack.models.pool import MaxPooling as MaxPooling
+from tpack.models.registry import disable_layer_logging as disable_layer_logging
+from tpack.models.registry import layer_register as layer_register
+from tpack.models.regularize import add_keras_losses as add_keras_losses
+from tpack.models.regularize import l1_regularizer as l1_regularizer
+from tpack.models.regularize import l2_regularizer as l2_regularizer
+from tpack.models.regularize import regularize_cost as regularize_cost
+from tpack.models.regularize import regularize_cost_from_collection as regularize_cost_from_collection
+from tpack.models.tflayer import rename_tflayer_get_variable as rename_tflayer_get_variable
+from tpack.models.variables import VariableHolder as VariableHolder

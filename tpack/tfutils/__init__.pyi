@@ -1,0 +1,31 @@
+"""Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
+
+from tpack.compat import get_tf_version_tuple as get_tf_version_tuple
+from tpack.tfutils import gradproc as gradproc
+from tpack.tfutils import optimizer as optimizer
+from tpack.tfutils import sesscreate as sesscreate
+from tpack.tfutils import sessinit as sessinit
+from tpack.tfutils import summary as summary
+from tpack.tfutils import tower as tower
+from tpack.tfutils import varreplace as varreplace
+from tpack.tfutils.argscope import argscope as argscope
+from tpack.tfutils.argscope import enable_argscope_for_function as enable_argscope_for_function
+from tpack.tfutils.argscope import enable_argscope_for_module as enable_argscope_for_module
+from tpack.tfutils.argscope import get_arg_scope as get_arg_scope
+from tpack.tfutils.collect_env import collect_env_info as collect_env_info
+from tpack.tfutils.graph_lookup import get_global_step_value as get_global_step_value
+from tpack.tfutils.graph_lookup import get_global_step_var as get_global_step_var
+from tpack.tfutils.sesscreate import NewSessionCreator as NewSessionCreator
+from tpack.tfutils.sesscreate import ReuseSessionCreator as ReuseSessionCreator
+from tpack.tfutils.sesscreate import SessionCreatorAdapter as SessionCreatorAdapter
+from tpack.tfutils.sesscreate import get_default_sess_config as get_default_sess_config
+from tpack.tfutils.sessinit import ChainInit as ChainInit
+from tpack.tfutils.sessinit import DictRestore as DictRestore
+from tpack.tfutils.sessinit import JustCurrentSession as JustCurrentSession
+from tpack.tfutils.sessinit import SaverRestore as SaverRestore
+from tpack.tfutils.sessinit import SaverRestoreRelaxed as SaverRestoreRelaxed
+from tpack.tfutils.sessinit import SessionInit as SessionInit
+from tpack.tfutils.sessinit import SmartInit as SmartInit
+from tpack.tfutils.sessinit import get_model_loader as get_model_loader
+from tpack.tower.context import TowerContext as TowerContext
+from tpack.tower.context import get_current_tower_context as get_current_tower_context

@@ -1,0 +1,31 @@
+"""Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
+
+from tpack.tower.collections import CollectionSnapshot as CollectionSnapshot
+from tpack.tower.collections import backup_collection as backup_collection
+from tpack.tower.collections import freeze_collection as freeze_collection
+from tpack.tower.collections import restore_collection as restore_collection
+from tpack.tower.context import PredictTowerContext as PredictTowerContext
+from tpack.tower.context import TowerContext as TowerContext
+from tpack.tower.context import TrainTowerContext as TrainTowerContext
+from tpack.tower.context import current_tower_context as current_tower_context
+from tpack.tower.context import get_current_tower_context as get_current_tower_context
+from tpack.tower.devices import LeastLoadedDeviceSetter as LeastLoadedDeviceSetter
+from tpack.tower.devices import canonical_device as canonical_device
+from tpack.tower.devices import check_session_devices as check_session_devices
+from tpack.tower.devices import list_gpus as list_gpus
+from tpack.tower.devices import provide_cpu_devices as provide_cpu_devices
+from tpack.tower.devices import required_cpu_devices as required_cpu_devices
+from tpack.tower.devices import resolve_device as resolve_device
+from tpack.tower.devices import resolve_devices as resolve_devices
+from tpack.tower.getters import OverrideCachingDevice as OverrideCachingDevice
+from tpack.tower.getters import custom_getter_scope as custom_getter_scope
+from tpack.tower.getters import full_precision as full_precision
+from tpack.tower.getters import override_to_local_variable as override_to_local_variable
+from tpack.tower.names import op_and_tensor_name as op_and_tensor_name
+from tpack.tower.names import tower_name as tower_name
+from tpack.tower.recorder import VariableRecorder as VariableRecorder
+from tpack.tower.recorder import pair_variables as pair_variables
+from tpack.tower.rendezvous import call_in_towers as call_in_towers
+from tpack.tower.tower_func import TowerFunc as TowerFunc
+from tpack.tower.tower_func import TowerHandle as TowerHandle
+from tpack.tower.tower_func import TowerHandles as TowerHandles

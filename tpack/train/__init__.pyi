@@ -1,0 +1,29 @@
+"""Made by ``python -m tests.helpers.stubs``: where each name of this package is, for type checkers."""
+
+from tpack.errors import StopTraining as StopTraining
+from tpack.graph_builder.model_desc import ModelDesc as ModelDesc
+from tpack.graph_builder.model_desc import ModelDescBase as ModelDescBase
+from tpack.train.config import DEFAULT_CALLBACKS as DEFAULT_CALLBACKS
+from tpack.train.config import DEFAULT_MONITORS as DEFAULT_MONITORS
+from tpack.train.config import TrainConfig as TrainConfig
+from tpack.train.distributed import DistributedTrainerParameterServer as DistributedTrainerParameterServer
+from tpack.train.distributed import DistributedTrainerReplicated as DistributedTrainerReplicated
+from tpack.train.interface import launch_train_with_config as launch_train_with_config
+from tpack.train.loop import TrainLoop as TrainLoop
+from tpack.train.multi_worker import MultiWorkerTrainerReplicated as MultiWorkerTrainerReplicated
+from tpack.train.multi_worker import WaitLimits as WaitLimits
+from tpack.train.multi_worker_strategy import MultiWorkerStrategyTrainer as MultiWorkerStrategyTrainer
+from tpack.train.resume import AutoResumeTrainConfig as AutoResumeTrainConfig
+from tpack.train.single_cost import BuilderTrainer as BuilderTrainer
+from tpack.train.single_cost import SingleCostTrainer as SingleCostTrainer
+from tpack.train.tower_trainer import TowerTrainer as TowerTrainer
+from tpack.train.trainer import Trainer as Trainer
+from tpack.train.trainers import AsyncMultiGPUTrainer as AsyncMultiGPUTrainer
+from tpack.train.trainers import NoOpTrainer as NoOpTrainer
+from tpack.train.trainers import SimpleTrainer as SimpleTrainer
+from tpack.train.trainers import StrategyBuilder as StrategyBuilder
+from tpack.train.trainers import StrategyTrainer as StrategyTrainer
+from tpack.train.trainers import SyncMultiGPUTrainer as SyncMultiGPUTrainer
+from tpack.train.trainers import SyncMultiGPUTrainerHierarchical as SyncMultiGPUTrainerHierarchical
+from tpack.train.trainers import SyncMultiGPUTrainerParameterServer as SyncMultiGPUTrainerParameterServer
+from tpack.train.trainers import SyncMultiGPUTrainerReplicated as SyncMultiGPUTrainerReplicated
