@@ -7,13 +7,39 @@ the reason. A function is measured without its docstring: explaining more should
 import ast
 import importlib
 import inspect
+import subprocess
+import sys
 import warnings
 from collections import Counter, defaultdict
 from functools import cache
+from typing import NamedTuple
 
 import pytest
 
 from tests.helpers.source import ROOT, assert_none, functions, imports, modules_under
+from tests.meta.test_layers import ring_of
+
+
+class Limit(NamedTuple):
+    """A limit on a figure of the tree.
+
+    Attributes:
+        goal: the limit.
+        pending: the limit until the goal is reached; None from then on.
+    """
+
+    goal: int
+    pending: int | None = None
+
+
+LIMITS = {
+    "modules in a chain of imports, over all": Limit(18, pending=28),
+    "modules in a chain of imports, in the core": Limit(15, pending=22),
+    "modules with one importer": Limit(55, pending=99),
+    "modules loaded by import tpack.train.trainers": Limit(120, pending=216),
+    "modules loaded by import tpack.graph_builder.replicated": Limit(60, pending=78),
+    "modules loaded by import tpack.dataflow.parallel.process_runner": Limit(25, pending=41),
+}
 
 FILE_LINES = (450, 700)
 FUNCTION_LINES = (40, 70)
@@ -42,6 +68,21 @@ BELOW = {
     "tpack.tfutils.tower.TrainTowerContext": "tpack.tower.context",
     "tpack.tfutils.varreplace.custom_getter_scope": "tpack.tower.getters",
 }
+
+# The modules that the ``__init__`` of a package may import: what makes its names lazy, and tables of names.
+FOR_INIT = {"tpack.older_names.table", "tpack.public_names", "tpack.utils.lazy", "tpack.version"}
+EAGER_UNTIL_ATTACHED = "tpack.tf1"
+"""The package whose tables do not go through ``attach`` yet."""
+
+# File names that do not tell a reader who knows the field what is inside.
+BANNED_NAMES = """
+    added_callbacks agreement attempt attempts between_workers broken_step by_kind by_measurement calls change_check
+    component cores deal door end_signal ending_together gate given hub joining line listening looks making
+    measuring_process meeting mixing over_towers pairs places seen_by_tensorflow several_steps shadow shared shorter
+    sorted_table stages survivors taking telling trainer_towers
+"""
+BANNED_BUT_THERE = BANNED_NAMES
+"""Those that files still have; empty once all are renamed."""
 
 MODULES = modules_under("tpack")
 ROOMS = [module for module in MODULES if not module.is_package]
@@ -191,6 +232,75 @@ def test_chains_of_imports_are_short(package):
     rooms = {room.name for room in ROOMS if room.name.startswith(f"{package}.")}
     chain = longest_chain(frozenset(rooms), imported_by())
     assert len(chain) <= CHAIN_MODULES, " -> ".join(chain)
+
+
+def check_limit(what, figure, detail=""):
+    """Hold a figure against its limit, and a pending limit against its goal."""
+    goal, pending = LIMITS[what]
+    assert figure <= (goal if pending is None else pending), f"{figure} {what}: {detail}"
+    assert pending is None or figure > goal, f"{figure} {what}: the goal is reached, take `pending` away"
+
+
+def test_chains_of_imports_over_all_are_short():
+    chain = longest_chain(frozenset(NAMES), imported_by())
+    check_limit("modules in a chain of imports, over all", len(chain), " -> ".join(chain))
+
+
+def test_chains_of_imports_in_the_core_are_short():
+    chain = longest_chain(frozenset(name for name in NAMES if ring_of(name) == 0), imported_by())
+    check_limit("modules in a chain of imports, in the core", len(chain), " -> ".join(chain))
+
+
+def test_few_modules_have_one_importer():
+    importers = Counter(
+        target for name, targets in imported_by().items() for target in targets if name != folder_of(target)
+    )
+    single = sorted(room.name for room in ROOMS if importers[room.name] == 1)
+    check_limit("modules with one importer", len(single), " ".join(single))
+
+
+@pytest.mark.parametrize(
+    "module", ["tpack.train.trainers", "tpack.graph_builder.replicated", "tpack.dataflow.parallel.process_runner"]
+)
+def test_an_import_loads_few_modules(module):
+    code = f"import sys, {module}; print(*(name for name in sys.modules if name.partition('.')[0] == 'tpack'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    check_limit(f"modules loaded by import {module}", len(loaded), " ".join(loaded))
+    assert not [name for name in loaded if name.startswith("tpack.older_names")]
+
+
+def test_packages_import_none_of_their_modules():
+    eager = {
+        (package.name, imported.target(NAMES))
+        for package in MODULES
+        for imported in imports(package.tree)
+        if package.is_package and imported.source.partition(".")[0] == "tpack"
+    }
+    found = [(package, target) for package, target in eager if target not in FOR_INIT]
+    pending = [package for package, _ in found if f"{package}.".startswith(f"{EAGER_UNTIL_ATTACHED}.")]
+    assert_none(f"{package} imports {target}" for package, target in found if package not in pending)
+    assert pending, "all packages are lazy: take EAGER_UNTIL_ATTACHED away"
+
+
+def test_modules_have_names_of_the_field():
+    banned, there = set(BANNED_NAMES.split()), set(BANNED_BUT_THERE.split())
+    found = {room.name.rpartition(".")[2] for room in ROOMS} & banned
+    assert len(banned) >= 40
+    assert_none(found - there)
+    assert there <= found, "renamed: take it out of BANNED_BUT_THERE"
+
+
+def test_a_pending_limit_ends_with_its_goal(monkeypatch):
+    monkeypatch.setitem(LIMITS, "it", Limit(3, pending=5))
+    for figure, message in ((6, "6 it"), (3, "goal is reached")):
+        with pytest.raises(AssertionError, match=message):
+            check_limit("it", figure)
+    check_limit("it", 4)
+    monkeypatch.setitem(LIMITS, "it", Limit(3))
+    check_limit("it", 3)
+    with pytest.raises(AssertionError, match="4 it"):
+        check_limit("it", 4)
 
 
 def test_no_module_only_hands_on():
