@@ -47,7 +47,7 @@ def pytest_collection_finish() -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Refuse an address in the name of a test: each process that runs tests would know the test by another name."""
     if re.search(r"0x[0-9a-f]{6}", item.nodeid):
-        raise pytest.UsageError(f"the name of a test holds an address: {item.nodeid}; wanted ids= for its parameters")
+        raise pytest.UsageError(f"the name of a test holds an address: {item.nodeid}; expected ids= for its parameters")
 
 
 @pytest.hookimpl(wrapper=True)

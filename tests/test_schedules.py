@@ -65,7 +65,7 @@ def test_a_schedule_is_read_as_it_is_written():
     ("text", "message"),
     [
         ("Cosine(0.1", "got 'Cosine\\(0.1'"),
-        ("0.1", "wanted a schedule of Constant, .*, got 0.1"),
+        ("0.1", "expected a schedule of Constant, .*, got 0.1"),
         ("open('x')", "there is no open"),
         ("Cosine.__init__(1)", "there is no Cosine.__init__"),
         ("Cosine(1, 2)", "length"),

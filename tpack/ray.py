@@ -25,8 +25,7 @@ from tpack.cli.launcher.plan import Host
 from tpack.cli.launcher.ray_machines import STRATEGIES, TASK_VARIABLE, RayMachines, check_resources, ray_connected
 from tpack.cluster.rendezvous import SECRET_VARIABLE
 from tpack.errors import ClusterError, ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number
+from tpack.utils.validation import check_arguments, check_count, check_number
 
 __all__ = ["RayOptions", "RayResult", "launch_on_ray"]
 
@@ -59,7 +58,7 @@ class RayOptions:
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
-            raise ConfigError(f"RayOptions.strategy is {self.strategy!r}: wanted one of {', '.join(STRATEGIES)}")
+            raise ConfigError(f"RayOptions.strategy is {self.strategy!r}: expected one of {', '.join(STRATEGIES)}")
         if self.min_workers is not None:
             check_count(self, "min_workers", self.min_workers)
         check_number(self, "start_timeout_secs", self.start_timeout_secs, 0)
@@ -123,7 +122,9 @@ def launch_on_ray(
     check_count("launch_on_ray", "num_workers", num_workers)
     check_count("launch_on_ray", "restarts", restarts, 0)
     if chosen.min_workers is not None and chosen.min_workers > num_workers:
-        raise ConfigError(f"RayOptions.min_workers is {chosen.min_workers}: wanted at most num_workers, {num_workers}")
+        raise ConfigError(
+            f"RayOptions.min_workers is {chosen.min_workers}: expected at most num_workers, {num_workers}"
+        )
     team = Team((Host(),) * num_workers, restarts=restarts, min_workers=chosen.min_workers)
     task = cloudpickle.dumps(train_fn)
     directory = log_dir or os.path.join("launch_log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")

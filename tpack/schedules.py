@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, check_number, shown
+from tpack.utils.validation import check_arguments, check_instance, check_number, shown
 
 
 class Schedule(ABC):
@@ -278,7 +277,7 @@ class OneCycle(_OfParts):
     def __post_init__(self) -> None:
         check_number(self, "rise", self.rise, 0, 1, is_low_allowed=False)
         if self.rise == 1:
-            raise ConfigError("OneCycle got rise=1: wanted a part of the length that leaves something for the fall")
+            raise ConfigError("OneCycle got rise=1: expected a part of the length that leaves something for the fall")
         start = self.peak / 25 if self.start is None else self.start
         end = start / 1e4 if self.end is None else self.end
         up = Cosine(start, self.peak, self.rise * self.length)
@@ -357,10 +356,11 @@ def parse_schedule(text: str) -> Schedule:
         made = _evaluated(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"wanted a schedule of {', '.join(_NAMES)}, such as 'WarmUp(Cosine(0.1, 0, 85), 5)', got {text!r}: {error}"
+            f"expected a schedule of {', '.join(_NAMES)}, such as 'WarmUp(Cosine(0.1, 0, 85), 5)', got "
+            f"{text!r}: {error}"
         ) from error
     if not isinstance(made, Schedule):
-        raise ConfigError(f"wanted a schedule of {', '.join(_NAMES)}, got {shown(made)}")
+        raise ConfigError(f"expected a schedule of {', '.join(_NAMES)}, got {shown(made)}")
     return made
 
 

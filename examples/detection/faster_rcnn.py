@@ -162,7 +162,7 @@ def main(argv=None):
         parser.error("--eval and --predict need a model: give it with --load")
     if options.width < 16 or options.width % 16:
         parser.error(
-            f"--width {options.width}: wanted a multiple of 16, such as 32, since channels are normalised in groups"
+            f"--width {options.width}: expected a multiple of 16, such as 32, since channels are normalised in groups"
         )
     if options.towers < 1 or options.towers > 1 and options.trainer == "simple":
         parser.error(f"the trainer {options.trainer} cannot have {options.towers} towers")

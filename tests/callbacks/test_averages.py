@@ -84,7 +84,7 @@ def test_before_the_first_step_there_is_nothing_to_report(graph):
 
 
 def test_misuse_is_an_error(graph):
-    with pytest.raises(ConfigError, match="window_size=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="window_size=0: expected an integer of at least 1"):
         SimpleMovingAverage(["w"], 0)
     tf.ones([2], name="pair")
     with pytest.raises(CallbackError, match=r"wants scalars, got pair:0 of shape \(2,\)"):

@@ -147,9 +147,9 @@ def test_every_callback_is_in_the_table() -> None:
 
 
 def test_wrong_types_are_type_errors() -> None:
-    with pytest.raises(WrongTypeError, match="ModelSaver got max_to_keep='3': wanted an integer"):
+    with pytest.raises(WrongTypeError, match="ModelSaver got max_to_keep='3': expected an integer"):
         cb.ModelSaver(max_to_keep="3")  # type: ignore[arg-type]
     with pytest.raises(
-        WrongTypeError, match="InferenceRunner cannot take its input: the data are None: wanted a DataFlow"
+        WrongTypeError, match="InferenceRunner cannot take its input: the data are None: expected a DataFlow"
     ):
         cb.InferenceRunner(None, inferencer())

@@ -87,7 +87,7 @@ def test_it_can_be_turned_off(log_dir: Any) -> None:
     trainer = SimpleTrainer()
     trainer.checks_cost = False
     assert train(Breaks(6), trainer=trainer).global_step == 20
-    with pytest.raises(ConfigError, match="TrainConfig got check_cost='no': wanted True or False"):
+    with pytest.raises(ConfigError, match="TrainConfig got check_cost='no': expected True or False"):
         train(Breaks(6), check_cost="no")
 
 

@@ -49,7 +49,7 @@ def test_callback_used_twice_is_an_error_that_names_it(wrap):
 
 
 def test_something_else_than_a_callback_is_an_error():
-    with pytest.raises(WrongTypeError, match=r"Callbacks got cbs\[0\]='x': wanted a Callback"):
+    with pytest.raises(WrongTypeError, match=r"Callbacks got cbs\[0\]='x': expected a Callback"):
         Callbacks(["x"])
 
 

@@ -97,5 +97,5 @@ def test_subclass_of_proxy_implements_what_it_overrides():
 
 
 def test_proxy_of_something_else_is_an_error():
-    with pytest.raises(WrongTypeError, match="ProxyCallback got cb=3: wanted a Callback"):
+    with pytest.raises(WrongTypeError, match="ProxyCallback got cb=3: expected a Callback"):
         ProxyCallback(3)

@@ -53,7 +53,7 @@ def test_a_name_that_is_near_none_lists_scalars_that_are_not_trained(graph):
 
 def test_another_shape_is_an_error(graph):
     tf.get_variable("weights", [3])
-    with pytest.raises(CallbackError, match=r"'weights' has shape \(3,\), wanted \(\)"):
+    with pytest.raises(CallbackError, match=r"'weights' has shape \(3,\), expected \(\)"):
         GraphVarParam("weights").setup_graph()
 
 

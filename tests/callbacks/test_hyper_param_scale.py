@@ -151,7 +151,7 @@ def test_an_attribute_is_scaled_in_each_run_anew():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("rate", "cubic"), "rule='cubic': wanted 'linear', 'sqrt' or a function"),
+        (("rate", "cubic"), "rule='cubic': expected 'linear', 'sqrt' or a function"),
         ((3, "linear"), "param"),
     ],
 )
@@ -164,7 +164,7 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 @pytest.mark.parametrize("returned", [0, -1.0, math.inf, math.nan, "much", None])
 def test_a_rule_that_returns_no_factor_is_refused(returned):
-    with pytest.raises(ConfigError, match="wanted a positive number"):
+    with pytest.raises(ConfigError, match="expected a positive number"):
         train(2, bare(lambda ratio: returned))
 
 

@@ -41,7 +41,7 @@ def test_lines_are_numpys_between_the_points(rng):
         (None, None, "pairs, got None"),
         ([(1, "fast")], None, r"pairs, got \(1, 'fast'\)"),
         ([3], None, "pairs, got 3"),
-        ([(1, 0.1)], "cubic", "interp='cubic': wanted one of None, 'linear'"),
+        ([(1, 0.1)], "cubic", "interp='cubic': expected one of None, 'linear'"),
     ],
 )
 def test_what_is_no_schedule_is_an_error(points, interp, message):

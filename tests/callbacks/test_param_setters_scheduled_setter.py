@@ -115,7 +115,7 @@ def test_only_a_schedule_of_steps_is_asked_after_each_step():
 
 
 def test_a_schedule_that_cannot_be_read_is_an_error():
-    with pytest.raises(ConfigError, match="interp='cubic': wanted one of None, 'linear'"):
+    with pytest.raises(ConfigError, match="interp='cubic': expected one of None, 'linear'"):
         ScheduledHyperParamSetter("rate", SCHEDULE, interp="cubic")
 
 

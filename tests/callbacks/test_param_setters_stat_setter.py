@@ -62,10 +62,10 @@ def test_values_of_a_former_run_count(graph, log_dir):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"last_k": 0}, "last_k=0: wanted an integer of at least 1"),
-        ({"threshold": -1}, "threshold=-1: wanted a number of at least 0"),
-        ({"reverse": "no"}, "reverse='no': wanted True or False or None"),
-        ({"enable": 1}, "enable=1: wanted True or False"),
+        ({"last_k": 0}, "last_k=0: expected an integer of at least 1"),
+        ({"threshold": -1}, "threshold=-1: expected a number of at least 0"),
+        ({"reverse": "no"}, "reverse='no': expected True or False or None"),
+        ({"enable": 1}, "enable=1: expected True or False"),
     ],
 )
 def test_what_makes_no_sense_is_an_error(options, message):

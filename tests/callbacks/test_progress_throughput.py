@@ -46,5 +46,5 @@ def test_without_an_epoch_there_is_nothing_to_report(graph):
 
 
 def test_a_number_of_samples_is_positive():
-    with pytest.raises(ConfigError, match="samples_per_step=0: wanted a number greater than 0"):
+    with pytest.raises(ConfigError, match="samples_per_step=0: expected a number greater than 0"):
         ThroughputTracker(0)

@@ -35,5 +35,5 @@ def test_time_left_goes_by_the_last_epochs(graph, monkeypatch, options, expected
 
 
 def test_no_epochs_to_go_by_is_an_error():
-    with pytest.raises(ConfigError, match="last_k_epochs=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="last_k_epochs=0: expected an integer of at least 1"):
         EstimatedTimeLeft(last_k_epochs=0)

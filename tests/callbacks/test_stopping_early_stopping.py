@@ -92,12 +92,12 @@ def test_the_last_epoch_is_still_saved_and_reported(graph, log_dir):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "auto"}, "EarlyStopping got mode='auto': wanted one of 'min', 'max'"),
-        ({"patience": -1}, "patience=-1: wanted an integer of at least 0"),
-        ({"patience": 1.5}, "patience=1.5: wanted an integer"),
-        ({"min_delta": -0.5}, "min_delta=-0.5: wanted a number of at least 0"),
-        ({"baseline": "x"}, "baseline='x': wanted a number or None"),
-        ({"start_from_epoch": -1}, "start_from_epoch=-1: wanted"),
+        ({"mode": "auto"}, "EarlyStopping got mode='auto': expected one of 'min', 'max'"),
+        ({"patience": -1}, "patience=-1: expected an integer of at least 0"),
+        ({"patience": 1.5}, "patience=1.5: expected an integer"),
+        ({"min_delta": -0.5}, "min_delta=-0.5: expected a number of at least 0"),
+        ({"baseline": "x"}, "baseline='x': expected a number or None"),
+        ({"start_from_epoch": -1}, "start_from_epoch=-1: expected"),
     ],
 )
 def test_what_makes_no_sense_is_an_error(options, message):

@@ -43,5 +43,5 @@ def test_graph_without_summaries_gives_none(graph, run_alone):
 
 
 def test_negative_period_is_an_error():
-    with pytest.raises(ConfigError, match="period=-1: wanted an integer of at least 0"):
+    with pytest.raises(ConfigError, match="period=-1: expected an integer of at least 0"):
         MergeAllSummaries(period=-1)

@@ -42,9 +42,9 @@ def test_names_inside_the_training_tower_are_found(graph):
 
 
 def test_misuse_is_an_error():
-    with pytest.raises(WrongTypeError, match="names='cost': wanted a list of text"):
+    with pytest.raises(WrongTypeError, match="names='cost': expected a list of text"):
         ProcessTensors("cost", print)
-    with pytest.raises(WrongTypeError, match="fn=None: wanted a function"):
+    with pytest.raises(WrongTypeError, match="fn=None: expected a function"):
         ProcessTensors(["cost"], None)
 
 

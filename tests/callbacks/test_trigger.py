@@ -62,7 +62,7 @@ def test_periodic_trigger_of_what_cannot_be_triggered_is_an_error():
 @pytest.mark.parametrize("kind", [PeriodicTrigger, PeriodicCallback])
 @pytest.mark.parametrize("period", [0, -1, 1.5, True])
 def test_period_must_be_a_positive_integer(kind, period):
-    with pytest.raises(ConfigError, match=rf"every_k_steps={period!r}: wanted an integer"):
+    with pytest.raises(ConfigError, match=rf"every_k_steps={period!r}: expected an integer"):
         kind(Triggered(), every_k_steps=period)
 
 

@@ -68,10 +68,10 @@ def test_flows_are_found_in_files_and_modules(script):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{}", "wanted SCRIPT:FLOW, such as train.py:make_flow"),
-        ("{}:", "wanted SCRIPT:FLOW, such as train.py:make_flow"),
+        ("{}", "expected SCRIPT:FLOW, such as train.py:make_flow"),
+        ("{}:", "expected SCRIPT:FLOW, such as train.py:make_flow"),
         ("{}:other", "has no 'other'; it has the flows points"),
-        ("{}:number", "number is no data flow: as_dataflow got obj=3: wanted an iterable"),
+        ("{}:number", "number is no data flow: as_dataflow got obj=3: expected an iterable"),
         ("{}:needs", "needs cannot be called without size: give it defaults"),
         ("missing.py:flow", "there is no file 'missing.py'"),
         ("no.such.module:flow", "no.such.module cannot be imported: No module named 'no'"),

@@ -57,7 +57,7 @@ def test_gradients_are_those_of_a_script(asked, monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        (None, "wanted a Python script and its arguments in --script, got 'train.py'"),
+        (None, "expected a Python script and its arguments in --script, got 'train.py'"),
         ("pass", "ended with exit code 1 before a trainer with one cost had built a tower: OSError: no data"),
         ("pass", "'train.py' built no tower within 120 s (--timeout)"),
     ],

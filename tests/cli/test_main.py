@@ -51,7 +51,7 @@ def test_python_m_tpack_is_the_same_command():
 
 @pytest.mark.parametrize("arguments", ["--help", b"--help", 5, ["reduce", 3]])
 def test_arguments_are_texts(arguments):
-    with pytest.raises(WrongTypeError, match="main got arguments of type .*: wanted a sequence of texts"):
+    with pytest.raises(WrongTypeError, match="main got arguments of type .*: expected a sequence of texts"):
         main(arguments)
 
 

@@ -83,7 +83,7 @@ def test_ends_of_lines_encodings_permissions_and_links_stay(project):
 def test_paths_that_are_no_sources_are_refused_before_any_is_written(project, capsys, path):
     (project / "note.txt").write_text("")
     assert main(["migrate", "inner", path]) == 2
-    assert f"got the path {path}: wanted a Python file" in capsys.readouterr().err
+    assert f"got the path {path}: expected a Python file" in capsys.readouterr().err
     assert (project / "inner" / "train.py").read_text() == BEFORE
 
 

@@ -34,7 +34,7 @@ def test_one_statistic_over_steps(runs, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a", "--out", "curves.gif"], "wanted a file that ends in one of .png, .svg, .pdf, got 'curves.gif'"),
+        (["a", "--out", "curves.gif"], "expected a file that ends in one of .png, .svg, .pdf, got 'curves.gif'"),
         (["a", "--stats", "costs"], "no run has the statistic 'costs'; near names: cost"),
         (["c"], "c has none"),
     ],
@@ -57,7 +57,7 @@ def test_schedules_are_drawn(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "wanted directories of runs, or --schedule; got neither"),
+        ([], "expected directories of runs, or --schedule; got neither"),
         (["a", "--schedule", "Constant(1)"], "got both"),
         (["--schedule", "exit()"], "there is no exit"),
     ],
@@ -81,7 +81,7 @@ def test_a_page_is_written_without_matplotlib(runs, capsys, monkeypatch):
     [
         (["--html"], "--html wants directories of runs"),
         (["--html", "--schedule", "Constant(1)"], "--html wants directories of runs"),
-        (["--html", "a", "--out", "x.png"], "wanted a file that ends in .html, got 'x.png'"),
+        (["--html", "a", "--out", "x.png"], "expected a file that ends in .html, got 'x.png'"),
     ],
 )
 def test_a_page_that_cannot_be_is_told(runs, capsys, monkeypatch, arguments, message):

@@ -53,7 +53,7 @@ def test_settings_are_changed_in_a_copy():
     assert CONFIG["model"]["width"] == 4
 
 
-NAMES = "wanted one of model.width, model.rate, model.kind, steps, is_fast"
+NAMES = "expected one of model.width, model.rate, model.kind, steps, is_fast"
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ NAMES = "wanted one of model.width, model.rate, model.kind, steps, is_fast"
         ("model=8", NAMES),
         ("steps.more=8", NAMES),
         ("model.width", NAMES),
-        ("model.width=wide", "wanted a value of the kind of 4"),
-        ("model.width=8.5", "wanted a value of the kind of 4"),
-        ("is_fast=1", "wanted a value of the kind of True"),
+        ("model.width=wide", "expected a value of the kind of 4"),
+        ("model.width=8.5", "expected a value of the kind of 4"),
+        ("is_fast=1", "expected a value of the kind of True"),
     ],
 )
 def test_settings_that_are_not_there_are_refused(setting, message):
@@ -80,7 +80,7 @@ def test_settings_that_are_not_there_are_refused(setting, message):
         (["train", "none.py"], "there is no file 'none.py'"),
         (
             ["train", "empty.py"],
-            "'empty.py' is no project for this: wanted a dict CONFIG, and a function train_arguments",
+            "'empty.py' is no project for this: expected a dict CONFIG, and a function train_arguments",
         ),
         (["train", "wrong.py"], "train_arguments of 'wrong.py' must return a dict, got int"),
         (["train", "empty.py", "--trainer", "simple", "--towers", "2"], "the simple trainer has one tower"),

@@ -64,9 +64,9 @@ def test_options_reach_the_measurement(asked):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--towers", "many"], "--towers: wanted a number such as 8, or numbers such as 0,2,5, got 'many'"),
-        (["--shapes", "3xx"], "--shapes: wanted shapes such as 784x10,10, got '3xx'"),
-        (["--shapes", "3x-1"], "--shapes: wanted shapes such as 784x10,10, got '3x-1'"),
+        (["--towers", "many"], "--towers: expected a number such as 8, or numbers such as 0,2,5, got 'many'"),
+        (["--shapes", "3xx"], "--shapes: expected shapes such as 784x10,10, got '3xx'"),
+        (["--shapes", "3x-1"], "--shapes: expected shapes such as 784x10,10, got '3x-1'"),
         (["--model", "alexnet"], "--model: invalid choice: 'alexnet'"),
         (["--model", "resnet50", "--shapes", "3"], "not allowed with argument --model"),
         (["--dtype", "int8"], "--dtype: invalid choice: 'int8'"),
@@ -83,10 +83,10 @@ def test_arguments_that_cannot_be_read_are_refused(capsys, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--towers", "1"], "wanted two towers or more"),
-        (["--towers", "0"], "wanted at least one tower"),
-        (["--towers", "1,1"], "wanted different GPU numbers"),
-        (["--steps", "0"], "wanted steps to be positive, got 0"),
+        (["--towers", "1"], "expected two towers or more"),
+        (["--towers", "0"], "expected at least one tower"),
+        (["--towers", "1,1"], "expected different GPU numbers"),
+        (["--steps", "0"], "expected steps to be positive, got 0"),
         (["--candidates", "sring"], "got 'sring'"),
     ],
 )
@@ -169,11 +169,11 @@ def test_a_reducer_of_the_users_own_stands_in_the_table(own_module, monkeypatch,
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("own_module", "wanted a reducer of your own as module:Class, got 'own_module'"),
+        ("own_module", "expected a reducer of your own as module:Class, got 'own_module'"),
         ("own_modul:Half", "'own_modul:Half' cannot be found: No module named 'own_modul'"),
         ("own_module:Halves", "module 'own_module' has no attribute 'Halves'"),
         ("own_module:needs", "cannot be made without arguments"),
-        ("own_module:number", "wanted 'own_module:number' to give a tpack.reduction.Reducer, got int"),
+        ("own_module:number", "expected 'own_module:number' to give a tpack.reduction.Reducer, got int"),
     ],
 )
 def test_reducers_that_cannot_be_found_are_refused(own_module, capsys, name, message):

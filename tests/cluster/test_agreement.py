@@ -29,7 +29,7 @@ def test_what_differs_is_listed_in_all_with_who_has_what():
         errors = together(peers, lambda one: check_agreement(one, told[one.rank]))
     assert {type(error) for error in errors} == {ClusterError}
     assert {str(error) for error in errors} == {
-        "the workers do not agree; wanted the same in all of them:"
+        "the workers do not agree; expected the same in all of them:"
         "\n    batch size: 64 in workers 0, 2, 32 in worker 1"
         f'\n    ema: nothing in workers 0, 1, "{"x" * 76}... in worker 2'
         '\n    variables: b: "(4,) float32" in workers 0, 1, nothing in worker 2'

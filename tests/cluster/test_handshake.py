@@ -49,7 +49,7 @@ def test_a_worker_of_the_job_is_let_in(ends):
 def test_parameter_servers_come_after_the_workers(ends):
     assert said_by(ends, rank=2, purpose="watch")["rank"] == 2
     for rank, purpose in ((1, "watch"), (2, "line"), (-1, "line")):
-        with pytest.raises(Refusal, match=f"its rank is {rank}: wanted 0 to 1"):
+        with pytest.raises(Refusal, match=f"its rank is {rank}: expected 0 to 1"):
             said_by(ends, rank=rank, purpose=purpose)
 
 
@@ -105,5 +105,7 @@ def test_the_same_machine_is_known(peer, here, expected):
 
 
 def test_a_short_secret_is_refused():
-    with pytest.raises(ConfigError, match="TPACK_CLUSTER_SECRET has 6 characters: wanted at least 16, .*openssl rand"):
+    with pytest.raises(
+        ConfigError, match="TPACK_CLUSTER_SECRET has 6 characters: expected at least 16, .*openssl rand"
+    ):
         MeetingPoint("a:1", 2, "", "secret")

@@ -21,7 +21,7 @@ STRANGERS = [
     ({"token": "other"}, 1, "it belongs to the job 'other', and worker 0 to 'job': two jobs, one port"),
     ({"size": 4}, 3, "it was told of 4 workers, and worker 0 of 3"),
     ({"secret": SECRET.upper()}, 1, "its TPACK_CLUSTER_SECRET is not that of worker 0"),
-    ({"secret": None}, 1, "worker 0 has a TPACK_CLUSTER_SECRET and worker 1 has none: wanted the same in all"),
+    ({"secret": None}, 1, "worker 0 has a TPACK_CLUSTER_SECRET and worker 1 has none: expected the same in all"),
 ]
 
 

@@ -53,11 +53,11 @@ def test_gpus_of_a_machine_are_dealt_out():
 @pytest.mark.parametrize(
     ("cluster", "job", "index", "message"),
     [
-        ({"worker": ["a:1"]}, "worker", 1, "index is 1: wanted 0, since there are 1"),
+        ({"worker": ["a:1"]}, "worker", 1, "index is 1: expected 0, since there are 1"),
         ({"worker": ["a:1"]}, "worker", -1, "index=-1"),
         ({"worker": "a:1"}, "worker", 0, "cluster"),
         ({}, "worker", 0, "no worker, only nothing"),
-        ({"worker": ["a:1"]}, "evaluator", 1, "index is 1: wanted 0"),
+        ({"worker": ["a:1"]}, "evaluator", 1, "index is 1: expected 0"),
     ],
 )
 def test_a_task_that_cannot_be_is_refused(cluster, job, index, message):
@@ -75,12 +75,12 @@ def test_a_task_keeps_what_was_checked():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((2, 2), ConfigError, "rank=2: wanted an integer from 0 to 1"),
+        ((2, 2), ConfigError, "rank=2: expected an integer from 0 to 1"),
         ((0, 0), ConfigError, "size=0"),
         ((0, 2, "a"), ConfigError, "ClusterRank.master is 'a'"),
         ((0, 2, None, 2), ConfigError, "local_rank=2"),
         ((0, 2, None, 1, 3), ConfigError, "local_size=3"),
-        (("0", 2), WrongTypeError, "rank='0': wanted an integer"),
+        (("0", 2), WrongTypeError, "rank='0': expected an integer"),
     ],
 )
 def test_a_rank_that_cannot_be_is_refused(arguments, error, message):

@@ -78,7 +78,7 @@ def test_values_that_cannot_be_sent_are_refused_before_others_wait(monkeypatch):
     with joined(2) as peers:
         with pytest.raises(DataPointError, match="cannot be serialized"):
             peers[0].gather("values", object())
-        with pytest.raises(ConfigError, match=r"the value for 'values' has 10\d\d bytes: wanted at most 1000"):
+        with pytest.raises(ConfigError, match=r"the value for 'values' has 10\d\d bytes: expected at most 1000"):
             peers[0].gather("values", b"x" * 1010)
         with pytest.raises(ConfigError, match="timeout_secs"):
             peers[0].gather("values", 1, timeout_secs=0)
@@ -144,7 +144,7 @@ def test_who_ends_in_order_is_no_loss_until_others_wait_for_it():
             peers[1].barrier("more")
         for error in together([peers[0], peers[2]], lambda one: one.barrier("more")):
             assert "worker 1 ended after step 5, and worker" in str(error)
-            assert "in 'more': wanted the same number of steps" in str(error)
+            assert "in 'more': expected the same number of steps" in str(error)
 
 
 def test_another_number_of_steps_is_an_error_in_all_that_go_on():
@@ -156,7 +156,7 @@ def test_another_number_of_steps_is_an_error_in_all_that_go_on():
         peers[2].note_step(101)
         for one in (peers[0], peers[2]):
             assert one.wait_until_lost()
-            assert "worker 1 ended after step 100, and worker 2 went on to step 101: wanted the" in str(one.error)
+            assert "worker 1 ended after step 100, and worker 2 went on to step 101: expected the" in str(one.error)
 
 
 def test_worker_0_waits_at_its_end_for_those_that_it_connects():
@@ -225,7 +225,7 @@ def test_who_cannot_have_peers_is_told():
         connect_peers(ClusterMember({"worker": ("a:1", "b:1")}, "worker", 0))
     with pytest.raises(ConfigError, match="heartbeat_secs"):
         connect_peers(ClusterMember(), heartbeat_secs=0)
-    with pytest.raises(ConfigError, match="straggler_secs=5: wanted a number of at least 10"):
+    with pytest.raises(ConfigError, match="straggler_secs=5: expected a number of at least 10"):
         connect_peers(ClusterMember(), straggler_secs=5)
     with socket.create_server(("127.0.0.1", 0)) as other:
         point = MeetingPoint(f"127.0.0.1:{other.getsockname()[1]}", 2)

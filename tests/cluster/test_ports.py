@@ -61,7 +61,7 @@ def test_an_address_is_read_and_written(text, expected):
     "address", ["a", ":1", "a:", "a:0", "a:65536", "a:+1", "a b:1", "::1:1", "a,b:1", "http://a:1", "[a]:1", 7]
 )
 def test_what_is_no_address_is_shown(address):
-    with pytest.raises(ConfigError, match="the field is .*: wanted an address such as node1:5000"):
+    with pytest.raises(ConfigError, match="the field is .*: expected an address such as node1:5000"):
         parse_address(address, "the field")
 
 

@@ -110,7 +110,7 @@ def test_whom_the_first_refused_stands_in_its_error(master):
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        (SECRET, None, "worker 0 has a TPACK_CLUSTER_SECRET and worker 1 has none: wanted the same in all"),
+        (SECRET, None, "worker 0 has a TPACK_CLUSTER_SECRET and worker 1 has none: expected the same in all"),
         (None, SECRET, "worker 1 has a TPACK_CLUSTER_SECRET and worker 0 has none"),
     ],
 )

@@ -78,7 +78,7 @@ def test_an_evaluator_has_no_address():
     ("environment", "message"),
     [
         ({"RANK": "1", "WORLD_SIZE": "2"}, "worker 1 of 2, .* MASTER_ADDR or MASTER_PORT is missing"),
-        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is '2' and RANK is missing: wanted both; or unset what is there"),
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is '2' and RANK is missing: expected both; or unset what is there"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK is '2'"),
     ],
 )
@@ -203,5 +203,5 @@ def test_a_single_process_may_train(launched, variables):
 
 def test_a_variable_that_cannot_be_read_is_an_error(launched):
     launched({"TF_CONFIG": "{"})
-    with pytest.raises(ConfigError, match="TF_CONFIG cannot be read: wanted JSON"):
+    with pytest.raises(ConfigError, match="TF_CONFIG cannot be read: expected JSON"):
         check_only_process("It")

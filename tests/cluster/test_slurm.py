@@ -39,10 +39,10 @@ def test_hosts_are_expanded_in_order(text, hosts):
     ],
 )
 def test_what_is_no_list_is_shown(text, message):
-    with pytest.raises(ConfigError, match=rf"SLURM_STEP_NODELIST is .*: wanted {message}"):
+    with pytest.raises(ConfigError, match=rf"SLURM_STEP_NODELIST is .*: expected {message}"):
         expand_hosts(text, "SLURM_STEP_NODELIST")
 
 
 def test_an_empty_list_is_refused():
-    with pytest.raises(ConfigError, match="wanted text that is not empty"):
+    with pytest.raises(ConfigError, match="expected text that is not empty"):
         expand_hosts("")

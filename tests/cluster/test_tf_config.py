@@ -17,17 +17,17 @@ def told(cluster, job, index):
 @pytest.mark.parametrize(
     ("tf_config", "message"),
     [
-        ({"task": {"type": "chief", "index": 0}}, "has no cluster, and its task's type is 'chief': wanted worker"),
+        ({"task": {"type": "chief", "index": 0}}, "has no cluster, and its task's type is 'chief': expected worker"),
         ({"cluster": FULL}, "has a cluster and no type of this process's task"),
         ({"cluster": FULL, "task": {"type": "worker"}}, "has a cluster and no index of this process's task"),
         ({"cluster": FULL, "task": {"index": 0}}, "has a cluster and no type"),
-        (told(FULL, "worker", 2), "the task's index is 2: wanted 0 to 1"),
+        (told(FULL, "worker", 2), "the task's index is 2: expected 0 to 1"),
         (told(FULL, "worker", -1), "index=-1"),
         (told(FULL, "foo", 0), "the task's type is 'foo'"),
         (told({"chief": ["a:1"], "master": ["b:1"]}, "chief", 0), "a chief and a master, which are the same"),
         (told({"chief": ["a:1", "b:1"]}, "chief", 0), "cluster.chief has 2 addresses"),
-        ([], r"cannot be read: it is \[\], wanted a JSON object"),
-        ({"cluster": [1]}, r"cannot be read: cluster is \[1\], wanted a JSON object"),
+        ([], r"cannot be read: it is \[\], expected a JSON object"),
+        ({"cluster": [1]}, r"cannot be read: cluster is \[1\], expected a JSON object"),
     ],
 )
 def test_what_tensorflow_refuses_is_refused(tf_config, message):

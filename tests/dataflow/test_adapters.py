@@ -148,7 +148,7 @@ def test_what_is_no_iterable_of_points_is_refused(obj):
 
 
 def test_iterator_is_refused():
-    with pytest.raises(ConfigError, match="as_dataflow got obj=a list_iterator, an iterator: wanted what makes"):
+    with pytest.raises(ConfigError, match="as_dataflow got obj=a list_iterator, an iterator: expected what makes"):
         as_dataflow(iter([1]))
 
 

@@ -39,7 +39,7 @@ def test_lists_are_not_made_arrays():
 
 @pytest.mark.parametrize("batch_size", [0, -1, 2.0, None])
 def test_bad_batch_size_is_refused(batch_size):
-    with pytest.raises(ConfigError, match="BatchData got batch_size=.*: wanted an integer"):
+    with pytest.raises(ConfigError, match="BatchData got batch_size=.*: expected an integer"):
         BatchData(Counting(), batch_size)
 
 

@@ -64,10 +64,10 @@ def test_lists_may_hold_unlike_components():
         ([[1], [None]], "component 0 of data point 11 is a NoneType"),
         ([[2**31]], "component 0 of data point 10 is 2147483648, which is no int32"),
         ([[1, 2], [1, 2], [1]], "data point 12 has 1 components, and data point 10 has 2"),
-        ([[1], {"a": 1}], "data point 11 is a dict: wanted a list, a tuple or a dict"),
+        ([[1], {"a": 1}], "data point 11 is a dict: expected a list, a tuple or a dict"),
         ([{"a": 1}, [1]], "data point 11 is a list, and data point 10 a dict"),
         ([{"a": 1}, {"b": 1}], r"data point 11 has the components \['b'\], and data point 10 \['a'\]"),
-        ([np.zeros(3)], "data point 10 is a ndarray: wanted a list"),
+        ([np.zeros(3)], "data point 10 is a ndarray: expected a list"),
     ],
 )
 def test_unlike_points_are_refused_by_name(points, message):

@@ -38,7 +38,7 @@ def test_component_may_be_a_key():
 @pytest.mark.parametrize(
     ("point", "idx", "message"),
     [
-        (3, 0, "data point 0 is a int: wanted a list, a tuple or a dict"),
+        (3, 0, "data point 0 is a int: expected a list, a tuple or a dict"),
         ([1], 5, "data point 0 has no component 5 with a shape"),
         ([[[1], [1, 2]]], 0, "data point 0 has no component 0 with a shape"),
         ({"a": 1}, "b", "data point 0 has no component 'b' with a shape"),

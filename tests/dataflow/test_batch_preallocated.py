@@ -95,8 +95,8 @@ def test_batch_is_the_memory_that_was_copied_to():
         ([5], "component 0 of data point 11 has shape .*int32"),
         ([], "data point 11 has 0 components, and data point 10 has 1"),
         ([image(0), 1], "data point 11 has 2 components, and data point 10 has 1"),
-        ({0: image(0)}, "data point 11 is a dict: wanted a list, a tuple or a dict"),
-        (image(0), "data point 11 is a ndarray: wanted a list"),
+        ({0: image(0)}, "data point 11 is a dict: expected a list, a tuple or a dict"),
+        (image(0), "data point 11 is a ndarray: expected a list"),
     ],
 )
 def test_unlike_points_are_refused_as_without_copying(second, message):

@@ -25,13 +25,13 @@ def ready(kind):
 @every_kind
 @pytest.mark.parametrize("flows", [[], None, 3, Counting()])
 def test_what_is_no_list_of_flows_is_refused(kind, flows):
-    with pytest.raises(ConfigError, match=f"{kind.__name__} got df_lists.*: wanted a"):
+    with pytest.raises(ConfigError, match=f"{kind.__name__} got df_lists.*: expected a"):
         kind(flows)
 
 
 @every_kind
 def test_entry_that_is_no_flow_is_named(kind):
-    with pytest.raises(ConfigError, match=rf"{kind.__name__} got df_lists\[1\]=\[1\]: wanted a DataFlow"):
+    with pytest.raises(ConfigError, match=rf"{kind.__name__} got df_lists\[1\]=\[1\]: expected a DataFlow"):
         kind([Counting(), [1]])
 
 
@@ -105,7 +105,7 @@ def test_flow_that_stands_inside_two_has_no_position(kind):
     inner = DataFromList([[k] for k in range(7)], shuffle=False)
     ds = kind([MapData(inner, list), kind([MapData(inner, list)])])
     ds.reset_state()
-    with pytest.raises(StatelessError, match="more than once, maybe inside others; wanted flows of their own"):
+    with pytest.raises(StatelessError, match="more than once, maybe inside others; expected flows of their own"):
         ds.state_dict()
 
 
@@ -150,7 +150,7 @@ def test_dicts_are_joined():
     [
         (
             [[1], {"a": 1}],
-            r"data points 0 of the flows are \['list', 'dict'\]: wanted lists and tuples, or dicts alone",
+            r"data points 0 of the flows are \['list', 'dict'\]: expected lists and tuples, or dicts alone",
         ),
         ([[1], 3], r"are \['list', 'int'\]"),
         ([{"a": 1}, {"b": 2, "a": 3}], r"data points 0 of the flows have keys in common: \[\['a'\], \['b', 'a'\]\]"),

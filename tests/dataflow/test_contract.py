@@ -153,7 +153,7 @@ def test_exception_in_the_middle_comes_out_with_its_traceback(member):
 @every_wrapper
 def test_what_is_no_flow_is_refused(member):
     with pytest.raises(
-        ConfigError, match=r"got (ds|df_lists\[\d\])=.*: wanted a DataFlow; as_dataflow makes one of a list"
+        ConfigError, match=r"got (ds|df_lists\[\d\])=.*: expected a DataFlow; as_dataflow makes one of a list"
     ):
         member.make([1, 2, 3])
 

@@ -229,7 +229,7 @@ def test_batches_that_were_kept_back_do_not_fit():
 
 def test_what_cannot_be_dealt_out_says_why():
     for make, message in (
-        (lambda: batches(source()), "0 ShardData in it, wanted one"),
+        (lambda: batches(source()), "0 ShardData in it, expected one"),
         (
             lambda: LocallyShuffleData(ShardData(source(), 0, 1), 4),
             "what LocallyShuffleData keeps back .* below ShardData",

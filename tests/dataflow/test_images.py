@@ -85,10 +85,10 @@ def test_missing_file_is_named(tmp_path):
 
 @pytest.mark.parametrize("given", [[], "one.png"])
 def test_what_are_no_files_is_refused(given):
-    with pytest.raises(ConfigError, match="wanted a list of"):
+    with pytest.raises(ConfigError, match="expected a list of"):
         ImageFromFile(given)
 
 
 def test_other_numbers_of_channels_are_refused():
-    with pytest.raises(ConfigError, match="ImageFromFile got channel=4: wanted one of 1, 3"):
+    with pytest.raises(ConfigError, match="ImageFromFile got channel=4: expected one of 1, 3"):
         ImageFromFile(["a"], channel=4)

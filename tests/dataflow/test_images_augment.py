@@ -184,7 +184,7 @@ def test_other_states_are_refused_and_change_nothing(make):
         ({**state, "flow": "MapData"}, "got the state of a MapData"),
         ({**state, "augmentors": []}, "got 0 states of augmentors"),
         ({**state, "augmentors": [None] * len(state["augmentors"])}, "is no state of a generator"),
-        ({**state, "ds": 3}, "wanted a state that state_dict"),
+        ({**state, "ds": 3}, "expected a state that state_dict"),
     ]:
         with pytest.raises(InputError, match=message):
             ds.load_state_dict(wrong)
@@ -223,7 +223,7 @@ def too_small():
 
 @every_flow
 def test_failing_augmentor_ends_the_iteration(make):
-    with pytest.raises(DataPointError, match="wanted at least height 5 and width 6"):
+    with pytest.raises(DataPointError, match="expected at least height 5 and width 6"):
         list(ready(make(too_small())))
 
 
@@ -232,7 +232,7 @@ def test_failing_augmentor_may_drop_the_point(log_dir):
     assert len(list(ready(ds))) == 2
     text = (log_dir / "log.log").read_text()
     assert "AugmentImageComponent dropped data point 1 of this pass; that makes 1" in text
-    assert "wanted at least height 5 and width 6" in text
+    assert "expected at least height 5 and width 6" in text
 
 
 def test_many_failures_are_logged_now_and_then(log_dir):
@@ -255,12 +255,12 @@ def test_many_failures_are_logged_now_and_then(log_dir):
         (
             lambda ds: AugmentImageComponent(ds, [3]),
             ConfigError,
-            r"got augmentors\[0\]=3: wanted an Image",
+            r"got augmentors\[0\]=3: expected an Image",
         ),
         (
             lambda ds: AugmentImageComponent(list(ds), augmentors()),
             ConfigError,
-            "got ds=a list of 9: wanted a Data",
+            "got ds=a list of 9: expected a Data",
         ),
     ],
 )

@@ -27,7 +27,7 @@ def test_name_depth_and_length_can_be_chosen(capsys):
 
 @pytest.mark.parametrize("numbers", [{"num": 0}, {"max_depth": 0}, {"max_list": 0}])
 def test_bad_number_is_refused(numbers):
-    with pytest.raises(ConfigError, match="PrintData got .*=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="PrintData got .*=0: expected an integer of at least 1"):
         PrintData(Counting(), **numbers)
 
 

@@ -48,7 +48,7 @@ def test_flow_that_ends_in_the_warmup_raises():
 
 @pytest.mark.parametrize(("size", "warmup"), [(0, 0), (3, -1), (3, 0.5)])
 def test_bad_number_is_refused(size, warmup):
-    with pytest.raises(ConfigError, match="TestDataSpeed got .*: wanted an integer"):
+    with pytest.raises(ConfigError, match="TestDataSpeed got .*: expected an integer"):
         TestDataSpeed(Counting(), size, warmup)
 
 

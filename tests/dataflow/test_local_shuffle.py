@@ -85,7 +85,7 @@ def test_pickling_forgets_the_buffer():
 
 @pytest.mark.parametrize("numbers", [(0,), (5, 0), (5, 1, 0)])
 def test_bad_number_is_refused(numbers):
-    with pytest.raises(ConfigError, match="LocallyShuffleData got .*: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="LocallyShuffleData got .*: expected an integer of at least 1"):
         LocallyShuffleData(Counting(), *numbers)
 
 
@@ -95,7 +95,7 @@ def test_state_of_a_larger_buffer_is_refused_and_changes_nothing():
     take(ds, 7)
     state = ds.state_dict()
     other = ready(DataFromList([[k] for k in range(20)], shuffle=False), 3)
-    with pytest.raises(InputError, match="got a state with another buffer: wanted up to 3 points"):
+    with pytest.raises(InputError, match="got a state with another buffer: expected up to 3 points"):
         other.load_state_dict(state)
     with pytest.raises(InputError, match="got a state with another buffer"):
         ready(source, 5).load_state_dict({**state, "order": np.array([9, 9])})

@@ -40,7 +40,7 @@ def test_map_component_drops_points_of_none():
         ([1, 2], 2, "data point 1 has no component 2: it has 2 components"),
         ([1, 2], "a", "data point 1 has no component 'a': it has 2 components"),
         ({"a": 1}, "b", r"data point 1 has no component 'b': it has the keys \['a'\]"),
-        ("ab", 0, "data point 1 is a str: wanted a list, a tuple or a dict"),
+        ("ab", 0, "data point 1 is a str: expected a list, a tuple or a dict"),
     ],
 )
 def test_missing_component_is_named(point, index, message):
@@ -51,7 +51,7 @@ def test_missing_component_is_named(point, index, message):
 
 @pytest.mark.parametrize("kind", [MapData, MapDataComponent])
 def test_what_is_no_function_is_refused(kind):
-    with pytest.raises(ConfigError, match=f"{kind.__name__} got func=3: wanted a function"):
+    with pytest.raises(ConfigError, match=f"{kind.__name__} got func=3: expected a function"):
         kind(Counting(), 3)
 
 
@@ -63,7 +63,7 @@ def test_components_come_in_the_order_given():
 
 @pytest.mark.parametrize("idxs", [[], 1, None])
 def test_what_is_no_list_of_places_is_refused(idxs):
-    with pytest.raises(ConfigError, match="SelectComponent got idxs=.*: wanted a list of"):
+    with pytest.raises(ConfigError, match="SelectComponent got idxs=.*: expected a list of"):
         SelectComponent(Counting(), idxs)
 
 
@@ -97,5 +97,5 @@ def test_component_that_a_point_has_not_is_named(point, index, message):
 
 
 def test_what_is_no_point_is_refused():
-    with pytest.raises(DataPointError, match="data point 7 is a str: wanted a list, a tuple or a dict"):
+    with pytest.raises(DataPointError, match="data point 7 is a str: expected a list, a tuple or a dict"):
         Point(7, "ab")

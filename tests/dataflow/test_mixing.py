@@ -103,11 +103,11 @@ def test_same_seed_mixes_the_same(seeded):
 @pytest.mark.parametrize("kind", [MixUp, CutMix])
 def test_wrong_arguments_are_refused(kind):
     ds = BatchData(DataFromList(examples()), 4)
-    with pytest.raises(ConfigError, match="alpha=0: wanted a number greater than 0"):
+    with pytest.raises(ConfigError, match="alpha=0: expected a number greater than 0"):
         kind(ds, 0)
     with pytest.raises(ConfigError, match="num_classes=0"):
         kind(ds, num_classes=0)
-    with pytest.raises(ConfigError, match="wanted two components"):
+    with pytest.raises(ConfigError, match="expected two components"):
         kind(ds, image=1, label=1)
 
 
@@ -118,12 +118,12 @@ IMAGE = np.zeros((4, 4, 3), np.float32)
     ("point", "options", "message"),
     [
         ([IMAGE, 1], {}, r"soft labels, floats of \[2, classes\]; or give num_classes="),
-        ([IMAGE, 1.0], {"num_classes": 2}, "wanted 2 class numbers, integers"),
-        ([IMAGE, np.eye(2)[0]], {"num_classes": 2}, "wanted 2 class numbers"),
-        ([IMAGE, 2], {"num_classes": 2}, "from 2 to 2: wanted class numbers from 0 to 1"),
-        ([IMAGE, -1], {"num_classes": 2}, "wanted class numbers from 0 to 1"),
+        ([IMAGE, 1.0], {"num_classes": 2}, "expected 2 class numbers, integers"),
+        ([IMAGE, np.eye(2)[0]], {"num_classes": 2}, "expected 2 class numbers"),
+        ([IMAGE, 2], {"num_classes": 2}, "from 2 to 2: expected class numbers from 0 to 1"),
+        ([IMAGE, -1], {"num_classes": 2}, "expected class numbers from 0 to 1"),
         ([IMAGE.astype(np.int64), 0], {"num_classes": 2}, "an array of int64"),
-        ([1.0, 0], {"num_classes": 2}, r"an array of float32\[2\] as component 0 of data point 0: wanted a batch"),
+        ([1.0, 0], {"num_classes": 2}, r"an array of float32\[2\] as component 0 of data point 0: expected a batch"),
         ([IMAGE], {"num_classes": 2}, "data point 0 has no component 1"),
         ([np.ones(4), 0], {"label": -2}, "image=0 and label=-2, which are one component of data point 0, a list of 2"),
         ([IMAGE, 0], {"num_classes": 2, "image": "x"}, "has no component 'x'"),
@@ -138,7 +138,7 @@ def test_batches_that_cannot_be_mixed_are_refused(point, options, message):
 def test_lists_in_place_of_batches_and_what_has_no_sides_are_refused():
     lists = MixUp(BatchData(DataFromList(examples()), 4, use_list=True), num_classes=CLASSES)
     lists.reset_state()
-    with pytest.raises(DataPointError, match="got list as component 0 of data point 0: wanted a batch of images"):
+    with pytest.raises(DataPointError, match="got list as component 0 of data point 0: expected a batch of images"):
         next(iter(lists))
-    with pytest.raises(DataPointError, match=r"CutMix got images of shape \[4, 7\]: wanted \[B, H, W\]"):
+    with pytest.raises(DataPointError, match=r"CutMix got images of shape \[4, 7\]: expected \[B, H, W\]"):
         next(iter(ready(CutMix, examples(shape=(7,)), num_classes=CLASSES)))

@@ -87,7 +87,7 @@ def test_position_becomes_the_state_of_a_flow_and_back(ds):
     assert Position.from_state(owner, state) == position
     state["ds"]["index"].append(2)
     assert position.state == {"index": [1]}
-    with pytest.raises(InputError, match="skipped=-1: wanted an integer"):
+    with pytest.raises(InputError, match="skipped=-1: expected an integer"):
         Position.from_state(owner, {**state, "skipped": -1})
     with pytest.raises(InputError, match="got the state of a ProxyDataFlow"):
         Position.from_state(ds, state)

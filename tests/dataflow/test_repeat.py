@@ -40,7 +40,7 @@ def test_flow_that_can_be_iterated_once_raises_in_its_second_repetition():
 
 @pytest.mark.parametrize("num", [0, -2, 1.5])
 def test_bad_number_is_refused(num):
-    with pytest.raises(ConfigError, match="RepeatedData got num=.*: wanted an integer"):
+    with pytest.raises(ConfigError, match="RepeatedData got num=.*: expected an integer"):
         RepeatedData(Counting(), num)
 
 
@@ -52,7 +52,7 @@ def test_each_point_is_repeated():
 
 @pytest.mark.parametrize("num", [0, -1, 1.5])
 def test_bad_number_of_points_is_refused(num):
-    with pytest.raises(ConfigError, match="RepeatedDataPoint got num=.*: wanted an integer"):
+    with pytest.raises(ConfigError, match="RepeatedDataPoint got num=.*: expected an integer"):
         RepeatedDataPoint(Counting(), num)
 
 
@@ -69,7 +69,7 @@ def test_point_that_cannot_be_kept_matters_only_while_it_is_repeated():
 def test_state_with_several_points_is_refused():
     ds = RepeatedDataPoint(DataFromList([[1]], shuffle=False), 2)
     state = {**ds.state_dict(), "points": freeze_points(ds, [[1], [2]])}
-    with pytest.raises(InputError, match="the state of a RepeatedDataPoint holds 2 data points: wanted one at most"):
+    with pytest.raises(InputError, match="the state of a RepeatedDataPoint holds 2 data points: expected one at most"):
         ds.load_state_dict(state)
 
 
@@ -133,7 +133,7 @@ def test_two_passes_at_a_time_are_refused():
 
 
 def test_empty_flow_cannot_fill_a_pass():
-    with pytest.raises(DataExhaustedError, match="Counting yielded nothing: FixedSizeData wanted 3 points"):
+    with pytest.raises(DataExhaustedError, match="Counting yielded nothing: FixedSizeData expected 3 points"):
         list(FixedSizeData(Counting(0), 3))
 
 

@@ -120,8 +120,8 @@ def test_a_remainder_that_must_not_be_is_an_error():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1,), "rank=1 and size=None: wanted both or none"),
-        ((None, 2), "rank=None and size=2: wanted both or none"),
+        ((1,), "rank=1 and size=None: expected both or none"),
+        ((None, 2), "rank=None and size=2: expected both or none"),
         ((2, 2), "rank"),
         ((-1, 2), "rank"),
         ((0, 0), "size"),

@@ -39,7 +39,7 @@ def test_array_gives_its_rows():
 
 @pytest.mark.parametrize("lst", [iter([1]), {1, 2}, 3])
 def test_what_is_no_sequence_is_refused(lst):
-    with pytest.raises(ConfigError, match="DataFromList got lst=.*: wanted a list"):
+    with pytest.raises(ConfigError, match="DataFromList got lst=.*: expected a list"):
         DataFromList(lst)
 
 
@@ -61,7 +61,7 @@ def test_length_is_unknown():
 
 
 def test_what_is_no_function_is_refused():
-    with pytest.raises(ConfigError, match="got gen=3: wanted a function or an iterable"):
+    with pytest.raises(ConfigError, match="got gen=3: expected a function or an iterable"):
         DataFromGenerator(3)
 
 
@@ -119,7 +119,7 @@ def test_queue_has_no_length_and_no_position():
 
 
 def test_what_is_no_queue_is_refused():
-    with pytest.raises(ConfigError, match=r"DataFromQueue got queue=\[1\]: wanted a queue, with a method get\(\)"):
+    with pytest.raises(ConfigError, match=r"DataFromQueue got queue=\[1\]: expected a queue, with a method get\(\)"):
         DataFromQueue([1])
 
 
@@ -137,12 +137,12 @@ def test_function_that_returns_the_same_iterator_again_is_refused():
 def test_iterator_in_place_of_a_function_serves_one_pass():
     ds = DataFromGenerator(iter([[1], [2]]))
     assert list(ds) == [[1], [2]]
-    with pytest.raises(DataExhaustedError, match="an earlier pass has used it up: wanted what can be iterated again"):
+    with pytest.raises(DataExhaustedError, match="an earlier pass has used it up: expected what can be iterated again"):
         list(ds)
 
 
 def test_function_that_returns_no_data_points_is_named():
-    with pytest.raises(InputError, match="a function that returned None: wanted an iterable of data points"):
+    with pytest.raises(InputError, match="a function that returned None: expected an iterable of data points"):
         list(DataFromGenerator(lambda: None))
 
 

@@ -58,7 +58,7 @@ def test_empty_list_yields_nothing_on_each_pass():
 
 
 def test_what_cannot_be_iterated_is_refused():
-    with pytest.raises(ConfigError, match="DataFromIterable got iterable=3: wanted an iterable"):
+    with pytest.raises(ConfigError, match="DataFromIterable got iterable=3: expected an iterable"):
         DataFromIterable(3)
 
 

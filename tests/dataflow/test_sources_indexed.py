@@ -82,7 +82,7 @@ def test_state_of_other_data_or_order_is_refused():
         ready(shuffle=True).load_state_dict(state)
     with pytest.raises(InputError, match="Squares has shuffle=False, and got the state of one with True"):
         ready().load_state_dict(ready(shuffle=True).state_dict())
-    with pytest.raises(InputError, match="has index=7: wanted an integer, 0 to 6"):
+    with pytest.raises(InputError, match="has index=7: expected an integer, 0 to 6"):
         ready().load_state_dict({**state, "index": 7})
 
 

@@ -44,7 +44,7 @@ def test_state_survives_serialization():
 
 @pytest.mark.parametrize("state", [None, 3, [], {}, {"index": 3}])
 def test_something_else_is_no_state(state):
-    with pytest.raises(InputError, match=r"Owner got .*wanted a state that state_dict\(\) returned"):
+    with pytest.raises(InputError, match=r"Owner got .*expected a state that state_dict\(\) returned"):
         StateReader(Owner(), state, "index")
 
 
@@ -54,7 +54,7 @@ def test_state_of_another_flow_names_both():
 
 
 def test_other_parts_are_named():
-    with pytest.raises(InputError, match=r"has the parts \['place'\]: wanted \['index'\]"):
+    with pytest.raises(InputError, match=r"has the parts \['place'\]: expected \['index'\]"):
         StateReader(Owner(), make_state(Owner(), place=3), "index")
 
 
@@ -106,19 +106,19 @@ def test_number_of_things_is_read(value):
 
 @pytest.mark.parametrize("value", [-1, 6, True, 1.0, "3", None])
 def test_what_is_no_such_number_is_refused(value):
-    with pytest.raises(InputError, match="the state of a Owner has index=.*: wanted an integer, 0 to 5"):
+    with pytest.raises(InputError, match="the state of a Owner has index=.*: expected an integer, 0 to 5"):
         reader(index=value).count("index", at_most=5)
 
 
 def test_number_without_a_limit_is_at_least_0():
     assert reader(index=2**60).count("index") == 2**60
-    with pytest.raises(InputError, match="wanted an integer, at least 0"):
+    with pytest.raises(InputError, match="expected an integer, at least 0"):
         reader(index=-1).count("index")
 
 
 def test_flag_is_read_or_refused():
     assert reader(is_open=True).flag("is_open") is True
-    with pytest.raises(InputError, match="the state of a Owner has is_open=1: wanted True or False"):
+    with pytest.raises(InputError, match="the state of a Owner has is_open=1: expected True or False"):
         reader(is_open=1).flag("is_open")
 
 

@@ -192,19 +192,19 @@ def test_arguments_of_other_kinds_are_refused(graph: Any) -> None:
         OPS.reduce(SUM, [tf.ones([])], value)
     with pytest.raises(ConfigError, match="got 3, which has no device"):
         OPS.reduce(SUM, 3, value)
-    with pytest.raises(ConfigError, match="wanted a device, .* got None"):
+    with pytest.raises(ConfigError, match="expected a device, .* got None"):
         OPS.reduce(SUM, value, None)
     with pytest.raises(ConfigError, match="destinations can not be empty"):
         OPS.broadcast(tf.ones([]), [])
-    with pytest.raises(ConfigError, match="wanted one tensor to broadcast, got"):
+    with pytest.raises(ConfigError, match="expected one tensor to broadcast, got"):
         OPS.broadcast(value, "/cpu:0")
 
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ("text", r"wanted a list or tuple of \(value, destinations\), got 'text'"),
-        ([["value", "/cpu:0"]], "wanted .value, destinations. as each element, got"),
+        ("text", r"expected a list or tuple of \(value, destinations\), got 'text'"),
+        ([["value", "/cpu:0"]], "expected .value, destinations. as each element, got"),
         ([("value",)], "as each element, got"),
         ([("value", "/cpu:0")], "got 'value', which has no device"),
         ([3], "as each element, got 3"),

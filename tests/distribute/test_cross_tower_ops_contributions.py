@@ -43,7 +43,7 @@ def test_parts_of_one_device_are_summed_there(session8: Any) -> None:
 
 
 def test_nothing_on_any_device_is_refused(graph: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a value to reduce, got .*empty on every device"):
+    with pytest.raises(ConfigError, match="expected a value to reduce, got .*empty on every device"):
         gather_contributions(PerDevice({"/device:CPU:0": MapOutput([])}))
 
 
@@ -56,7 +56,7 @@ def test_slices_may_have_lists_of_indices(session8: Any) -> None:
 
 @pytest.mark.parametrize("part", [None, object(), tf.no_op], ids=["None", "object", "function"])
 def test_what_is_no_tensor_is_refused(part: Any, graph: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a tensor, IndexedSlices, a variable or a number, got"):
+    with pytest.raises(ConfigError, match="expected a tensor, IndexedSlices, a variable or a number, got"):
         gather_contributions(PerDevice({"/device:CPU:0": tf.zeros([]), "/device:CPU:1": part}))
 
 

@@ -69,7 +69,7 @@ def test_a_variable_without_a_device_is_refused(graph: Any) -> None:
 
 @pytest.mark.parametrize("other", [None, 3, [3], {"/cpu:0"}])
 def test_other_kinds_are_refused(other: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a device, a list of devices, a variable.*got"):
+    with pytest.raises(ConfigError, match="expected a device, a list of devices, a variable.*got"):
         validate_destinations(other)
 
 

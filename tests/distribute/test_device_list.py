@@ -78,7 +78,7 @@ def test_reduce_takes_t_and_gives_m_or_v(strategy, session8, per_tower, elsewher
 def test_reduce_refuses_m(strategy):
     mirrored = strategy.broadcast(tf.constant(1.0))
     for value in (mirrored, tf.get_variable("v", [])):
-        with pytest.raises(StrategyError, match="wanted a value that differs between towers to reduce"):
+        with pytest.raises(StrategyError, match="expected a value that differs between towers to reduce"):
             strategy.reduce(SUM, value)
 
 
@@ -95,11 +95,11 @@ def test_what_is_the_same_for_all_towers_counts_once_for_each(strategy, session8
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ([1.0, 2.0], ConfigError, "wanted one value to reduce, got the list"),
-        ((), ConfigError, "wanted one value to reduce, got the tuple"),
-        (MapOutput([1.0]), ConfigError, "wanted one value to reduce, got the MapOutput"),
-        (None, ConfigError, "wanted a tensor, IndexedSlices, a variable or a number, got None"),
-        (object(), ConfigError, "wanted a tensor, IndexedSlices, a variable or a number, got <object"),
+        ([1.0, 2.0], ConfigError, "expected one value to reduce, got the list"),
+        ((), ConfigError, "expected one value to reduce, got the tuple"),
+        (MapOutput([1.0]), ConfigError, "expected one value to reduce, got the MapOutput"),
+        (None, ConfigError, "expected a tensor, IndexedSlices, a variable or a number, got None"),
+        (object(), ConfigError, "expected a tensor, IndexedSlices, a variable or a number, got <object"),
         ("text", ReductionError, "dtype string, which cannot be summed"),
         (True, ReductionError, "dtype bool, which cannot be summed"),
     ],
@@ -142,7 +142,7 @@ def test_update_takes_v_and_gives_v(strategy, session8, per_tower, elsewhere):
     assert updated.devices == V
     assert values(started(session8), updated) == [60.0, 60.0]
     assert session8.run(elsewhere.components) == [60.0, 60.0]
-    with pytest.raises(StrategyError, match="wanted values that are mirrored"):
+    with pytest.raises(StrategyError, match="expected values that are mirrored"):
         strategy.update(elsewhere, update, per_tower, scale=scale)
     with pytest.raises(StrategyError, match="is not one of"):
         strategy.update(elsewhere, update, strategy.broadcast(tf.constant(1.0), "/cpu:0"), scale=scale)

@@ -27,12 +27,12 @@ def test_a_gpu_beside_the_cpu_is_another_device() -> None:
 
 @pytest.mark.parametrize("devices", ["/cpu:0", 5, ["/cpu:0", "/device:CPU:0"], ["/gpu:0", "/device:GPU:0"]])
 def test_devices_are_different_ones(devices: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a list of one or more different devices"):
+    with pytest.raises(ConfigError, match="expected a list of one or more different devices"):
         different_devices(devices)
 
 
 @pytest.mark.parametrize(
-    ("devices", "message"), [([], "got devices with 0 entries"), (["/cpu:0", 1], r"got devices\[1\]=1: wanted a str")]
+    ("devices", "message"), [([], "got devices with 0 entries"), (["/cpu:0", 1], r"got devices\[1\]=1: expected a str")]
 )
 def test_devices_are_a_list_of_names(devices: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -40,7 +40,7 @@ def test_devices_are_a_list_of_names(devices: Any, message: str) -> None:
 
 
 def test_one_of_both_is_given() -> None:
-    with pytest.raises(ConfigError, match="wanted devices or num_gpus_per_worker, got both"):
+    with pytest.raises(ConfigError, match="expected devices or num_gpus_per_worker, got both"):
         worker_devices_of(2, ["/cpu:0"])
-    with pytest.raises(ConfigError, match="got num_gpus_per_worker=-1: wanted an integer of at least 0"):
+    with pytest.raises(ConfigError, match="got num_gpus_per_worker=-1: expected an integer of at least 0"):
         worker_devices_of(-1, None)

@@ -117,7 +117,7 @@ def test_what_is_given_out_has_an_initial_value(graph, start):
     def step(context, x):
         context.set_last_step_output("x", x)
 
-    with strategy.scope(), pytest.raises(ConfigError, match="wanted initial_loop_values for each value .*{'x': 2}"):
+    with strategy.scope(), pytest.raises(ConfigError, match="expected initial_loop_values for each value .*{'x': 2}"):
         strategy.run_steps_on_dataset(step, make_iterator(strategy), 1, start)
 
 
@@ -137,7 +137,7 @@ def test_towers_give_out_values_of_the_same_names(graph):
     def tower(context):
         context.set_last_step_output(f"x{get_tower_context().tower_id}", tower_number(), MEAN)
 
-    with strategy.scope(), pytest.raises(TowerMismatchError, match=r"wanted the same name .*\['x0', 'x1'\]"):
+    with strategy.scope(), pytest.raises(TowerMismatchError, match=r"expected the same name .*\['x0', 'x1'\]"):
         strategy.call_for_each_tower(tower, MultiStepContext())
 
 
@@ -149,5 +149,5 @@ def test_arguments_are_checked(graph, fn, iterations, message):
 
 
 def test_outputs_have_names_that_are_text(graph):
-    with pytest.raises(WrongTypeError, match="MultiStepContext got name=5: wanted text"):
+    with pytest.raises(WrongTypeError, match="MultiStepContext got name=5: expected text"):
         MultiStepContext().set_last_step_output(5, 1.0)

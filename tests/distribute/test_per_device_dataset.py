@@ -99,11 +99,11 @@ def test_reading_is_on_the_host_and_elements_on_their_devices(session8: Any) -> 
 
 
 def test_arguments_are_checked(graph: Any) -> None:
-    with pytest.raises(ConfigError, match="got dataset=3: wanted a tf.data.Dataset"):
+    with pytest.raises(ConfigError, match="got dataset=3: expected a tf.data.Dataset"):
         PerDeviceDataset(3, cpu_devices(2))
     with pytest.raises(ConfigError, match="got devices with 0 entries"):
         PerDeviceDataset(_numbers(4), [])
-    with pytest.raises(ConfigError, match="got prefetch_on_device=-1: wanted an integer of at least 0"):
+    with pytest.raises(ConfigError, match="got prefetch_on_device=-1: expected an integer of at least 0"):
         PerDeviceDataset(_numbers(4), cpu_devices(2), prefetch_on_device=-1)
 
 

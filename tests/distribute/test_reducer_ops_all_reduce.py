@@ -46,7 +46,7 @@ def test_the_first_packing_that_is_asked_for_is_taken(numbers: tuple[int, int, i
 
 @pytest.mark.parametrize("numbers", [(-1, 0, 0), (0, -1, 0), (0, 0, -1)])
 def test_negative_numbers_are_refused(numbers: tuple[int, int, int]) -> None:
-    with pytest.raises(ConfigError, match="wanted an integer of at least 0"):
+    with pytest.raises(ConfigError, match="expected an integer of at least 0"):
         AllReduceCrossTowerOps("round_robin", *numbers)
 
 
@@ -72,7 +72,7 @@ def test_hierarchical_copy_serves_two_devices(session8: Any) -> None:
 
 
 def test_an_unknown_algorithm_is_refused() -> None:
-    with pytest.raises(ConfigError, match="wanted one of .*got 'quick'"):
+    with pytest.raises(ConfigError, match="expected one of .*got 'quick'"):
         AllReduceCrossTowerOps("quick")
-    with pytest.raises(ConfigError, match="got num_packs=-1: wanted an integer of at least 0"):
+    with pytest.raises(ConfigError, match="got num_packs=-1: expected an integer of at least 0"):
         AllReduceCrossTowerOps(num_packs=-1)

@@ -53,7 +53,7 @@ def test_values_that_collectives_cannot_sum_are_refused(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((2,), "in one process: wanted num_workers=1, got 2"),
+        ((2,), "in one process: expected num_workers=1, got 2"),
         ((1, -1), "got num_gpus_per_worker=-1"),
         ((1, 0, 0), "got all_reduce_merge_scope=0"),
     ],

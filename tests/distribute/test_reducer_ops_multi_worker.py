@@ -37,7 +37,9 @@ def test_workers_without_gpus_have_one_tower_each() -> None:
 def test_workers_may_have_different_numbers_of_devices(spec: Any, graph: Any) -> None:
     ops = MultiWorkerAllReduce(WORKERS, [2, 0], spec)
     assert ops._reducer_for(DEVICES[:3])
-    with pytest.raises(ReductionError, match=r"wanted values of \[2, 1\] device.s. on each of 2 worker.s., got those"):
+    with pytest.raises(
+        ReductionError, match=r"expected values of \[2, 1\] device.s. on each of 2 worker.s., got those"
+    ):
         ops._reducer_for([DEVICES[0], *DEVICES[2:]])
 
 
@@ -62,19 +64,19 @@ def test_each_range_of_sizes_is_packed_apart(graph: Any) -> None:
 )
 def test_values_of_other_devices_are_refused(workers: list[str], num_gpus: int, devices: list[str], graph: Any) -> None:
     value = per_device(np.ones(len(devices), np.float32), devices)
-    with pytest.raises(ReductionError, match=r"wanted values of \d device.s. on each of \d worker.s., got those of"):
+    with pytest.raises(ReductionError, match=r"expected values of \d device.s. on each of \d worker.s., got those of"):
         MultiWorkerAllReduce(workers, num_gpus).reduce(SUM, value, value)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], 1), "worker_devices|wanted a list of the devices of different workers"),
-        (("/job:worker", 1), "got worker_devices='/job:worker': wanted a list of text"),
+        (([], 1), "worker_devices|expected a list of the devices of different workers"),
+        (("/job:worker", 1), "got worker_devices='/job:worker': expected a list of text"),
         (([*WORKERS, "/job:worker/task:1"], 1), "different workers, got"),
         ((WORKERS, -1), "got num_gpus_per_worker=-1"),
         ((WORKERS, [1, -2]), "got num_gpus_per_worker=-2"),
-        ((WORKERS, [1]), "got num_gpus_per_worker=.*wanted a number for each of 2 worker"),
+        ((WORKERS, [1]), "got num_gpus_per_worker=.*expected a number for each of 2 worker"),
         ((WORKERS, 1, "quick"), "entry 0 .*got 'quick'"),
         ((WORKERS, 1, ("xring",), -2), "^the packing got num_packs="),
     ],

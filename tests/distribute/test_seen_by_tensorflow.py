@@ -193,7 +193,7 @@ def test_a_gradient_that_only_some_towers_have_is_an_error(graph: Any) -> None:
         loss = dense + sparse if get_tower_context().tower_id else dense
         return tf.train.GradientDescentOptimizer(0.1).minimize(loss)
 
-    with in_scope() as strategy, pytest.raises(TowerMismatchError, match="wanted the same structure on all devices"):
+    with in_scope() as strategy, pytest.raises(TowerMismatchError, match="expected the same structure on all devices"):
         strategy.call_for_each_tower(tower)
 
 
@@ -320,7 +320,7 @@ def test_what_tensorflow_asks_of_a_strategy(session8: Any) -> None:
         devices = seen.extended.non_slot_devices([variable])
         (ops,) = {len(seen.extended.update_non_slot(devices, tf.no_op, group=False))}
         assert ops == 2
-        with pytest.raises(StrategyError, match="wanted tf.distribute.ReduceOp.SUM or MEAN, got 'max'"):
+        with pytest.raises(StrategyError, match="expected tf.distribute.ReduceOp.SUM or MEAN, got 'max'"):
             seen.extended.reduce_to("max", number, variable)
         assert repr(seen) == repr(strategy)
         return seen.group(added), seen.extended.broadcast_to(seen.extended.read_var(variable), variable)

@@ -65,10 +65,10 @@ def test_a_step_is_abstract_and_knows_its_strategy(graph):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((numbers, None, sgd, mirrored), WrongTypeError, "got loss_fn=None: wanted a function"),
-        ((numbers, loss_fn, lambda: None, mirrored), WrongTypeError, "got optimizer=None: wanted an Optimizer"),
-        ((numbers, loss_fn, sgd, lambda: 3), WrongTypeError, "got distribution=3: wanted a DistributionStrategy"),
-        ((None, loss_fn, sgd, mirrored), WrongTypeError, "got dataset_fn=None: wanted a function"),
+        ((numbers, None, sgd, mirrored), WrongTypeError, "got loss_fn=None: expected a function"),
+        ((numbers, loss_fn, lambda: None, mirrored), WrongTypeError, "got optimizer=None: expected an Optimizer"),
+        ((numbers, loss_fn, sgd, lambda: 3), WrongTypeError, "got distribution=3: expected a DistributionStrategy"),
+        ((None, loss_fn, sgd, mirrored), WrongTypeError, "got dataset_fn=None: expected a function"),
         ((numbers, loss_fn, sgd, mirrored, 0), ConfigError, "got iterations_per_step=0"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_step_of_other_input_is_a_step(graph):
     [
         (tf.no_op, None, "a Monitor runs its steps in a session: give it one"),
         (tf.no_op, 5, "^Monitor got session="),
-        (None, None, "got step_callable=None: wanted a function"),
+        (None, None, "got step_callable=None: expected a function"),
     ],
 )
 def test_arguments_of_a_monitor_are_checked(graph, step, session, message):

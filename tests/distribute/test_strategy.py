@@ -46,7 +46,7 @@ def test_a_scope_in_a_trainer_s_tower_is_an_error(graph):
 def test_only_sums_means_and_first_values_are_reductions(graph, aggregation):
     with in_scope() as strategy:
         for call in (strategy.reduce, lambda a, v: strategy.batch_reduce(a, [(v, None)])):
-            with pytest.raises(ConfigError, match="wanted tf.VariableAggregation.SUM or .* as the aggregation"):
+            with pytest.raises(ConfigError, match="expected tf.VariableAggregation.SUM or .* as the aggregation"):
                 call(aggregation, 1.0)
 
 
@@ -111,7 +111,7 @@ def test_a_strategy_is_of_one_process(graph, given):
 
 
 def test_a_session_config_is_one(graph):
-    with pytest.raises(WrongTypeError, match="MirroredStrategy got session_config=5: wanted a ConfigProto"):
+    with pytest.raises(WrongTypeError, match="MirroredStrategy got session_config=5: expected a ConfigProto"):
         mirrored().configure(5)
 
 
@@ -136,7 +136,7 @@ def test_the_container_of_a_component_is_the_variable(graph):
 
 
 def test_a_function_of_a_dataset_is_one(graph):
-    with pytest.raises(WrongTypeError, match="got dataset_fn=5: wanted a function"):
+    with pytest.raises(WrongTypeError, match="got dataset_fn=5: expected a function"):
         mirrored().distribute_dataset(5)
 
 

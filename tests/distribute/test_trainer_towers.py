@@ -122,7 +122,7 @@ def test_a_tower_that_nobody_placed_meets_alone_and_applies_gradients(session8):
         output = get_tower_context().merge_call(lambda strategy, x: strategy.reduce(SUM, x), variable * 3.0)
         optimizer = DistributedOptimizer(tf.train.GradientDescentOptimizer(0.25))
         train_op = optimizer.minimize(variable**2, tf.train.get_or_create_global_step())
-        with pytest.raises(GraphBuildError, match="wanted a tf.compat.v1.train.Optimizer"):
+        with pytest.raises(GraphBuildError, match="expected a tf.compat.v1.train.Optimizer"):
             get_distribution_strategy().apply_gradients(None, [])
     assert started(session8).run(output) == 3.0
     session8.run(train_op)

@@ -57,7 +57,7 @@ def test_ordered_dicts_stay_ordered_and_others_become_plain_ones():
     [([1, 2], [1]), ([1], (1,)), ([1], 1), ({"a": 1}, {"b": 1}), (Point(1, 2), (1, 2)), ([[1], [2]], [[1], [2, 3]])],
 )
 def test_different_structures_are_an_error_that_shows_both(first, second):
-    with pytest.raises(TowerMismatchError, match="wanted the same structure on all devices: .*CPU:0 has .*CPU:1 has"):
+    with pytest.raises(TowerMismatchError, match="expected the same structure on all devices: .*CPU:0 has .*CPU:1 has"):
         regroup({A: first, B: second})
 
 
@@ -85,7 +85,7 @@ def test_mixed_up_parts_of_variables_are_an_error(graph, mixed):
         "other order": {A: second, B: first},
         "not a part": {A: first, B: "b"},
     }[mixed]
-    with pytest.raises(TowerMismatchError, match="wanted on each device its part of <MirroredVariable 'v'"):
+    with pytest.raises(TowerMismatchError, match="expected on each device its part of <MirroredVariable 'v'"):
         regroup(parts)
 
 
@@ -102,7 +102,7 @@ def test_select_undoes_regroup():
 
 
 def test_values_that_are_not_mirrored_are_refused_where_they_must_be():
-    with pytest.raises(StrategyError, match="wanted values that are mirrored across towers"):
+    with pytest.raises(StrategyError, match="expected values that are mirrored across towers"):
         select_device_mirrored(A, [PerDevice({A: 1})])
 
 

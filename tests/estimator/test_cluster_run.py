@@ -150,7 +150,7 @@ def test_all_end_when_one_is_lost_and_say_who(tmp_path, kind, who, jobs, told):
         (
             ClusterMember({"worker": ("a:1", "b:1")}, "worker"),
             MirroredStrategy,
-            "is of one process, and .*wanted a Coll",
+            "is of one process, and .*expected a Coll",
         ),
         (ClusterMember({"worker": ("a:1",)}, "evaluator"), None, "is for those that train, and .*train_and_evaluate"),
         (ClusterMember({"worker": ("a:1",), "ps": ("b:1",)}, "ps"), None, "is for those that train, and"),

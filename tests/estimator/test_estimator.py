@@ -263,7 +263,7 @@ def test_checkpoints_of_which_none_loads_are_not_trained_over(tmp_path):
 def test_remote_directories_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for directory in ({"model_dir": "gs://bucket/run"}, {"config": RunConfig(model_dir="gs://bucket/run")}):
-        with pytest.raises(ConfigError, match="got model_dir='gs://bucket/run': wanted a path on this machine"):
+        with pytest.raises(ConfigError, match="got model_dir='gs://bucket/run': expected a path on this machine"):
             Estimator(regression, **directory)
     assert Estimator(regression, f"file://{tmp_path}/run").model_dir == str(tmp_path / "run")
     assert not list(tmp_path.iterdir())
@@ -297,12 +297,12 @@ def test_towers_are_on_devices_with_names(given):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda e: e.train(input_fn, hooks=5), "got hooks=5: wanted a list of tf.train.SessionRunHook"),
+        (lambda e: e.train(input_fn, hooks=5), "got hooks=5: expected a list of tf.train.SessionRunHook"),
         (lambda e: e.train(input_fn, steps=1, saving_listeners=5), "got saving_listeners=5"),
         (lambda e: e.train(lambda: None, steps=1), "input_fn returned None"),
-        (lambda e: e.evaluate(input_fn, checkpoint_path=5), "got checkpoint_path=5: wanted a path"),
-        (lambda e: e.evaluate(input_fn, name=5), "got name=5: wanted text"),
-        (lambda e: e.get_variable_value(5), "got name=5: wanted text"),
+        (lambda e: e.evaluate(input_fn, checkpoint_path=5), "got checkpoint_path=5: expected a path"),
+        (lambda e: e.evaluate(input_fn, name=5), "got name=5: expected text"),
+        (lambda e: e.get_variable_value(5), "got name=5: expected text"),
         (lambda e: Estimator(regression, 5), "^Estimator got model_dir="),
     ],
 )

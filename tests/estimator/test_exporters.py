@@ -58,9 +58,9 @@ def test_only_the_last_is_exported(tmp_path):
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(WrongTypeError, match="^FinalExporter got name=None: wanted text"):
+    with pytest.raises(WrongTypeError, match="^FinalExporter got name=None: expected text"):
         FinalExporter(None, receive)
-    with pytest.raises(ConfigError, match="got name='': wanted text that is not empty"):
+    with pytest.raises(ConfigError, match="got name='': expected text that is not empty"):
         FinalExporter("", receive)
     with pytest.raises(ConfigError, match="exports_to_keep must be positive, got 0"):
         LatestExporter("name", receive, exports_to_keep=0)

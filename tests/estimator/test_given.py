@@ -192,7 +192,7 @@ def breaks():
 def test_errors_in_the_middle_are_those_of_the_data(tmp_path):
     estimator = Estimator(linear, str(tmp_path)).train((X, Y), batch_size=6)
     with pytest.raises(
-        DataPointError, match=r"data point 1 of a generator function.*'features'.*\(4, 1\), wanted \(None, 2\)"
+        DataPointError, match=r"data point 1 of a generator function.*'features'.*\(4, 1\), expected \(None, 2\)"
     ):
         estimator.evaluate(different)
     with pytest.raises(InputError, match="raised OSError at data point 1: the disk is gone") as caught:
@@ -215,17 +215,17 @@ def raises():
         ((X, Y), None, ConfigError, "the data are arrays, .* by batch_size"),
         (({"x": X}, Y), None, ConfigError, "the data are arrays, .* by batch_size"),
         (lambda: (X, Y), None, ConfigError, "the data are arrays, .* by batch_size"),
-        ((X, Y), 0, ConfigError, "batch_size=0: wanted an integer of at least 1"),
+        ((X, Y), 0, ConfigError, "batch_size=0: expected an integer of at least 1"),
         ((X, Y), 13, ConfigError, "batch_size=13 and a flow of 12 data points: it would yield nothing"),
         (BatchData(DataFromArrays((X, Y)), 4), 4, ConfigError, "makes batches of 4 itself: leave one of the two out"),
         (lambda: tf.zeros([3]), 4, ConfigError, "batch_size=4 was given, and input_fn returns tensors"),
-        ("data.csv", None, ConfigError, r"the data are 'data.csv': wanted a DataFlow, arrays such as \(x, y\)"),
-        (lambda: 3, None, ConfigError, r"the data are 3: wanted a DataFlow, arrays such as \(x, y\)"),
-        (generate(), None, ConfigError, "an iterator: wanted what makes it, such as a generator function"),
-        (lambda: generate(), None, ConfigError, "an iterator: wanted what makes it, such as a generator function"),
-        ([(1, 2, 3)], 1, DataPointError, r"has 3 components: wanted features, or features and labels.*MapData\(flow"),
-        ([[]], 1, DataPointError, "has 0 components: wanted features"),
-        ([[object()]], 1, DataPointError, "features of the first data point of list is .*object.*: wanted numbers"),
+        ("data.csv", None, ConfigError, r"the data are 'data.csv': expected a DataFlow, arrays such as \(x, y\)"),
+        (lambda: 3, None, ConfigError, r"the data are 3: expected a DataFlow, arrays such as \(x, y\)"),
+        (generate(), None, ConfigError, "an iterator: expected what makes it, such as a generator function"),
+        (lambda: generate(), None, ConfigError, "an iterator: expected what makes it, such as a generator function"),
+        ([(1, 2, 3)], 1, DataPointError, r"has 3 components: expected features, or features and labels.*MapData\(flow"),
+        ([[]], 1, DataPointError, "has 0 components: expected features"),
+        ([[object()]], 1, DataPointError, "features of the first data point of list is .*object.*: expected numbers"),
         ([[[[1], [2, 3]]]], 1, DataPointError, "features of a data point is .*, which makes no array"),
         (none, None, DataExhaustedError, "a generator function has no data point"),
         (raises, None, InputError, "a generator function raised OSError at its first data point: the disk is gone"),

@@ -112,9 +112,9 @@ def test_input_without_an_end_is_warned_of(graph, kind):
 @pytest.mark.parametrize(
     ("input_fn", "message"),
     [
-        (lambda: None, "input_fn returned None: wanted a Dataset"),
-        (lambda: (None, 1), "input_fn returned None as the features: wanted a Dataset"),
-        (5, r"the data are 5: wanted a DataFlow, arrays such as \(x, y\)"),
+        (lambda: None, "input_fn returned None: expected a Dataset"),
+        (lambda: (None, 1), "input_fn returned None as the features: expected a Dataset"),
+        (5, r"the data are 5: expected a DataFlow, arrays such as \(x, y\)"),
     ],
 )
 def test_an_input_fn_that_returns_nothing_is_told_so(graph, input_fn, message):

@@ -162,7 +162,7 @@ def test_replicated_models_are_model_fns_themselves(rng):
 def test_losses_that_are_not_reduced_are_refused(reduction):
     with pytest.raises(ConfigError, match="losses of towers must be reduced in some way, got loss_reduction="):
         replicate_model_fn(regression, reduction)
-    with pytest.raises(ValueError, match="replicate_model_fn got loss_reduction=None: wanted text"):
+    with pytest.raises(ValueError, match="replicate_model_fn got loss_reduction=None: expected text"):
         replicate_model_fn(regression, None)
 
 

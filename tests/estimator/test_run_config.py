@@ -45,15 +45,15 @@ def test_one_process_that_does_everything():
     ("options", "message"),
     [
         ({"save_checkpoints_steps": 1, "save_checkpoints_secs": 2}, "by steps or by seconds, got"),
-        ({"save_summary_steps": -1}, "RunConfig got save_summary_steps=-1: wanted an integer of at least 0"),
+        ({"save_summary_steps": -1}, "RunConfig got save_summary_steps=-1: expected an integer of at least 0"),
         ({"keep_checkpoint_max": -2}, "keep_checkpoint_max"),
-        ({"session_config": {}}, "got session_config=a dict of 0: wanted a ConfigProto"),
+        ({"session_config": {}}, "got session_config=a dict of 0: expected a ConfigProto"),
         ({"train_distribute": 2}, "^RunConfig got train_distribute="),
         ({"eval_distribute": DEFAULT_STRATEGY}, "eval_distribute of a RunConfig must be a strategy with devices"),
         ({"model_dir": 5}, "^RunConfig got model_dir="),
         ({"save_checkpoints_secs": float("nan")}, "got save_checkpoints_secs=nan"),
-        ({"device_fn": "/cpu:0"}, "got device_fn='/cpu:0': wanted a function"),
-        ({"experimental_distribute": 5}, "got experimental_distribute=5: wanted a DistributeConfig"),
+        ({"device_fn": "/cpu:0"}, "got device_fn='/cpu:0': expected a function"),
+        ({"experimental_distribute": 5}, "got experimental_distribute=5: expected a DistributeConfig"),
         ({"experimental_distribute": DistributeConfig(remote_cluster={"worker": ["a:1"]})}, "is of one process"),
         ({"experimental_distribute": DistributeConfig(), "train_distribute": mirrored()}, "strategies are given twice"),
     ],
@@ -94,7 +94,9 @@ def test_strategies_may_come_together():
 
 
 def test_strategies_that_come_together_are_strategies():
-    with pytest.raises(WrongTypeError, match="^DistributeConfig got train_distribute=5: wanted a DistributionStrategy"):
+    with pytest.raises(
+        WrongTypeError, match="^DistributeConfig got train_distribute=5: expected a DistributionStrategy"
+    ):
         DistributeConfig(5)
 
 

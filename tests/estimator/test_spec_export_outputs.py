@@ -39,7 +39,7 @@ def test_signatures(graph):
         (lambda s, c: ClassificationOutput(), "got neither"),
         (lambda s, c: ClassificationOutput(scores=c), "scores of a ClassificationOutput must be a tensor of floats"),
         (lambda s, c: ClassificationOutput(classes=s), "classes of a ClassificationOutput must be a tensor of strings"),
-        (lambda s, c: ClassificationOutput(scores=[0.5]), r"got scores=\[0.5\]: wanted a tensor"),
+        (lambda s, c: ClassificationOutput(scores=[0.5]), r"got scores=\[0.5\]: expected a tensor"),
         (lambda s, c: RegressionOutput(c), "value of a RegressionOutput must be a tensor of floats"),
         (lambda s, c: PredictOutput({}), "at least one tensor"),
         (lambda s, c: PredictOutput({"a": 1}), "'a': 1"),

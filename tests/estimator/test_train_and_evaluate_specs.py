@@ -26,16 +26,16 @@ def test_fields_and_defaults():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TrainSpec(1), "the data are 1: wanted a DataFlow, arrays"),
+        (lambda: TrainSpec(1), "the data are 1: expected a DataFlow, arrays"),
         (lambda: TrainSpec(input_fn, 0), "max_steps of a TrainSpec must be positive, and a whole number, got 0"),
         (lambda: TrainSpec(input_fn, hooks=[1]), r"got hooks\[0\]=1"),
-        (lambda: EvalSpec(None), "the data are None: wanted a DataFlow, arrays"),
-        (lambda: EvalSpec([[1]], batch_size=0), "batch_size=0: wanted an integer of at least 1"),
+        (lambda: EvalSpec(None), "the data are None: expected a DataFlow, arrays"),
+        (lambda: EvalSpec([[1]], batch_size=0), "batch_size=0: expected an integer of at least 1"),
         (lambda: EvalSpec(input_fn, steps=-1), "steps of an EvalSpec must be positive"),
         (lambda: EvalSpec(input_fn, hooks=[1]), r"got hooks\[0\]=1"),
         (
             lambda: EvalSpec(input_fn, throttle_secs=-1),
-            "an EvalSpec got throttle_secs=-1: wanted a number of at least 0",
+            "an EvalSpec got throttle_secs=-1: expected a number of at least 0",
         ),
         (lambda: EvalSpec(input_fn, start_delay_secs=-1), "an EvalSpec got start_delay_secs=-1"),
         (lambda: EvalSpec(input_fn, exporters=[1]), r"^EvalSpec got exporters\[0\]="),

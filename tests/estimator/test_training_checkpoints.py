@@ -101,7 +101,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_what_is_no_listener_is_refused():
-    with pytest.raises(ConfigError, match=r"got saving_listeners\[0\]=1: wanted a CheckpointSaverListener"):
+    with pytest.raises(ConfigError, match=r"got saving_listeners\[0\]=1: expected a CheckpointSaverListener"):
         CheckpointWriter("dir", RunConfig(), [1])
 
 

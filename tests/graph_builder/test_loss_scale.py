@@ -66,12 +66,12 @@ def test_nothing_observed_is_an_error(graph):
     ("options", "message"),
     [
         ({"growth_steps": 0}, "growth_steps must be an integer of at least 1, got 0"),
-        ({"growth_steps": 2.5}, "^LossScaling got growth_steps=2.5: wanted an integer"),
-        ({"growth_steps": True}, "^LossScaling got growth_steps=True: wanted an integer"),
+        ({"growth_steps": 2.5}, "^LossScaling got growth_steps=2.5: expected an integer"),
+        ({"growth_steps": True}, "^LossScaling got growth_steps=True: expected an integer"),
         ({"factor": 1.0}, "factor must be above 1, got 1.0"),
-        ({"initial": 0.5}, "wanted 0 < smallest <= initial <= largest, got 1.0, 0.5"),
-        ({"initial": float("nan")}, "^LossScaling got initial=nan: wanted a number"),
-        ({"largest": float("inf")}, "wanted 0 < smallest <= initial"),
+        ({"initial": 0.5}, "expected 0 < smallest <= initial <= largest, got 1.0, 0.5"),
+        ({"initial": float("nan")}, "^LossScaling got initial=nan: expected a number"),
+        ({"largest": float("inf")}, "expected 0 < smallest <= initial"),
     ],
 )
 def test_numbers_out_of_range_are_errors(options, message):

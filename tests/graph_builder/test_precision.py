@@ -82,9 +82,12 @@ def test_names_stand_for_policies():
     ("make", "message"),
     [
         (lambda: as_precision_policy("half"), "precision must be one of float32, bfloat16, float16, got 'half'"),
-        (lambda: as_precision_policy(None), "compute_dtype=None: wanted text"),
-        (lambda: PrecisionPolicy("float16", 1024.0), "got loss_scaling=1024.0: wanted a LossScaling or None"),
-        (lambda: PrecisionPolicy("float16", uncast_inputs="label"), "got uncast_inputs='label': wanted a list of text"),
+        (lambda: as_precision_policy(None), "compute_dtype=None: expected text"),
+        (lambda: PrecisionPolicy("float16", 1024.0), "got loss_scaling=1024.0: expected a LossScaling or None"),
+        (
+            lambda: PrecisionPolicy("float16", uncast_inputs="label"),
+            "got uncast_inputs='label': expected a list of text",
+        ),
         (
             lambda: PrecisionPolicy("float16", uncast_inputs=("z",)).wrap(print, ["x", "y"]),
             r"uncast_inputs has \['z'\], and the inputs are \['x', 'y'\]",

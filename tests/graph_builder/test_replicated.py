@@ -100,7 +100,7 @@ def test_gradients_are_reduced_by_what_was_measured(graph, tmp_path):
 
 @pytest.mark.parametrize("average", ["no", None, 0])
 def test_what_is_neither_true_nor_false_does_not_average(average):
-    with pytest.raises(ConfigError, match="SyncMultiGPUReplicatedBuilder got average=.*: wanted True or False"):
+    with pytest.raises(ConfigError, match="SyncMultiGPUReplicatedBuilder got average=.*: expected True or False"):
         SyncMultiGPUReplicatedBuilder(2, average)
 
 

@@ -63,5 +63,5 @@ def test_gradients_are_summarised_in_the_main_tower_only(graph):
 
 
 def test_what_is_neither_true_nor_false_does_not_scale():
-    with pytest.raises(ConfigError, match="AsyncMultiGPUBuilder got scale_gradient='x': wanted True or False"):
+    with pytest.raises(ConfigError, match="AsyncMultiGPUBuilder got scale_gradient='x': expected True or False"):
         AsyncMultiGPUBuilder(2, "x")

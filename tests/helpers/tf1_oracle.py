@@ -144,8 +144,8 @@ def assert_same(got: Result, wanted: Result, *, tolerance: float = 1e-6, names: 
         names: also compare the names of outputs and of what is in collections, besides those of variables.
     """
     kinds = got.error[2] if got.error else []
-    assert bool(got.error) == bool(wanted.error), f"got {got.error}, wanted {wanted.error}"
-    assert not wanted.error or wanted.error[0] in kinds, f"got {got.error}, wanted {wanted.error}"
+    assert bool(got.error) == bool(wanted.error), f"got {got.error}, expected {wanted.error}"
+    assert not wanted.error or wanted.error[0] in kinds, f"got {got.error}, expected {wanted.error}"
     assert got.variables == wanted.variables
     assert [output[1:] for output in got.outputs] == [output[1:] for output in wanted.outputs]
     sizes = {key: len(items) for key, items in got.collections.items()}

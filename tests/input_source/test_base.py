@@ -28,9 +28,9 @@ def good():
     ("make", "message"),
     [
         (lambda: good()[:1], "Given gives 1 tensors, the signature wants 2"),
-        (lambda: good()[::-1], r"component 0 \('image'\) has dtype int32, wanted float32"),
-        (lambda: [tf.zeros([3]), tf.constant(1)], r"component 0 \('image'\) has shape \(3,\), wanted \(None, 2\)"),
-        (lambda: [tf.zeros([3, 2]), 1], r"component 1 \('label'\) is 1, wanted a tensor"),
+        (lambda: good()[::-1], r"component 0 \('image'\) has dtype int32, expected float32"),
+        (lambda: [tf.zeros([3]), tf.constant(1)], r"component 0 \('image'\) has shape \(3,\), expected \(None, 2\)"),
+        (lambda: [tf.zeros([3, 2]), 1], r"component 1 \('label'\) is 1, expected a tensor"),
     ],
 )
 def test_tensors_that_do_not_fit_are_an_error(graph, make, message):

@@ -82,7 +82,7 @@ def test_what_was_taken_before_is_not_logged(log_dir):
     ],
 )
 def test_numbers_that_would_become_infinite_are_misfits(dtype, value):
-    with pytest.raises(Misfit, match=rf"component 3 \('x'\) has dtype .*, wanted {dtype.name}, which cannot hold it"):
+    with pytest.raises(Misfit, match=rf"component 3 \('x'\) has dtype .*, expected {dtype.name}, which cannot hold it"):
         component(dtype).check(value)
 
 
@@ -98,24 +98,24 @@ def test_zero_bytes_at_the_end_of_a_string_are_kept():
 @pytest.mark.parametrize(
     ("dtype", "value", "message"),
     [
-        (tf.int32, 1.5, r"dtype float64 \(values from 1.5 to 1.5\), wanted int32"),
-        (tf.int32, [0.0, np.nan], r"dtype float64 \(values from nan to nan\), wanted int32"),
-        (tf.int32, np.inf, r"dtype float64 \(values from inf to inf\), wanted int32"),
-        (tf.int32, 2.0**31, r"dtype float64 \(values from 2147483648.0 .*, wanted int32"),
-        (tf.int64, 2.0**63, r"dtype float64 \(values from 9.2.*, wanted int64"),
-        (tf.uint8, -1.0, r"dtype float64 \(values from -1.0 .*, wanted uint8"),
-        (tf.int32, 2**31, r"dtype int64 \(values from 2147483648 to 2147483648\), wanted int32"),
-        (tf.uint8, np.array([3, -1]), r"values from -1 to 3\), wanted uint8"),
-        (tf.int8, np.array([128], np.uint8), "dtype uint8 .*128.*, wanted int8"),
-        (tf.bool, 2, "dtype int64 .*, wanted bool"),
-        (tf.bool, [0.5], "dtype float64 .*, wanted bool"),
-        (tf.int32, np.datetime64("2020-01-01"), "dtype datetime64.*, wanted int32"),
-        (tf.float32, 1j, "dtype complex128 .*1j.*, wanted float32"),
-        (tf.float32, "1.5", "dtype <U3 .*'1.5'.*, wanted float32"),
-        (tf.float32, None, r"dtype object \(first value None\), wanted float32"),
-        (tf.float32, np.array([1.0], object), "dtype object .*, wanted float32"),
-        (tf.string, 1.5, r"dtype object \(first value 1.5\), wanted string"),
-        (tf.string, np.zeros(2), "dtype float64 .*, wanted string"),
+        (tf.int32, 1.5, r"dtype float64 \(values from 1.5 to 1.5\), expected int32"),
+        (tf.int32, [0.0, np.nan], r"dtype float64 \(values from nan to nan\), expected int32"),
+        (tf.int32, np.inf, r"dtype float64 \(values from inf to inf\), expected int32"),
+        (tf.int32, 2.0**31, r"dtype float64 \(values from 2147483648.0 .*, expected int32"),
+        (tf.int64, 2.0**63, r"dtype float64 \(values from 9.2.*, expected int64"),
+        (tf.uint8, -1.0, r"dtype float64 \(values from -1.0 .*, expected uint8"),
+        (tf.int32, 2**31, r"dtype int64 \(values from 2147483648 to 2147483648\), expected int32"),
+        (tf.uint8, np.array([3, -1]), r"values from -1 to 3\), expected uint8"),
+        (tf.int8, np.array([128], np.uint8), "dtype uint8 .*128.*, expected int8"),
+        (tf.bool, 2, "dtype int64 .*, expected bool"),
+        (tf.bool, [0.5], "dtype float64 .*, expected bool"),
+        (tf.int32, np.datetime64("2020-01-01"), "dtype datetime64.*, expected int32"),
+        (tf.float32, 1j, "dtype complex128 .*1j.*, expected float32"),
+        (tf.float32, "1.5", "dtype <U3 .*'1.5'.*, expected float32"),
+        (tf.float32, None, r"dtype object \(first value None\), expected float32"),
+        (tf.float32, np.array([1.0], object), "dtype object .*, expected float32"),
+        (tf.string, 1.5, r"dtype object \(first value 1.5\), expected string"),
+        (tf.string, np.zeros(2), "dtype float64 .*, expected string"),
         (tf.float32, [[1.0], [1.0, 2.0]], "is a list that makes no array: .*inhomogeneous"),
     ],
 )
@@ -134,9 +134,9 @@ def test_shapes_that_fit_are_taken(shape, came):
 @pytest.mark.parametrize(
     ("shape", "came", "message"),
     [
-        ([], (1,), r"has rank 1 \(shape \(1,\)\), wanted rank 0 \(shape \(\)\)"),
-        ([None, 3], (3,), r"has rank 1 \(shape \(3,\)\), wanted rank 2 \(shape \(None, 3\)\)"),
-        ([None, 3], (3, 2), r"has shape \(3, 2\), wanted \(None, 3\)"),
+        ([], (1,), r"has rank 1 \(shape \(1,\)\), expected rank 0 \(shape \(\)\)"),
+        ([None, 3], (3,), r"has rank 1 \(shape \(3,\)\), expected rank 2 \(shape \(None, 3\)\)"),
+        ([None, 3], (3, 2), r"has shape \(3, 2\), expected \(None, 3\)"),
     ],
 )
 def test_a_wrong_shape_is_a_misfit(shape, came, message):
@@ -155,9 +155,9 @@ def test_check_tensor(graph):
     checked.check_tensor(tf.zeros([2, 3]))
     assert checked.dtype == np.float32
     for tensor, message in [
-        (np.zeros([2, 3], np.float32), "wanted a tensor"),
-        (tf.zeros([2, 3], tf.int32), "has dtype int32, wanted float32"),
-        (tf.zeros([2, 4]), r"has shape \(2, 4\), wanted \(None, 3\)"),
+        (np.zeros([2, 3], np.float32), "expected a tensor"),
+        (tf.zeros([2, 3], tf.int32), "has dtype int32, expected float32"),
+        (tf.zeros([2, 4]), r"has shape \(2, 4\), expected \(None, 3\)"),
     ]:
         with pytest.raises(Misfit, match=message):
             checked.check_tensor(tensor)

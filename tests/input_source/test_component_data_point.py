@@ -25,10 +25,13 @@ def test_components_come_in_the_order_of_the_signature(checker, kind):
 @pytest.mark.parametrize(
     ("data_point", "message"),
     [
-        ([1], r"it has 1 components, wanted 2 components \(image, label\)"),
-        ([1, 2, 3], "it has 3 components, wanted 2"),
-        (np.zeros([2, 2]), "it is a ndarray, wanted a list, tuple or dict of 2 components"),
-        ({"image": 0, "lable": 1}, r"a dict with the keys \['image', 'lable'\], wanted 2 components \(image, label\)"),
+        ([1], r"it has 1 components, expected 2 components \(image, label\)"),
+        ([1, 2, 3], "it has 3 components, expected 2"),
+        (np.zeros([2, 2]), "it is a ndarray, expected a list, tuple or dict of 2 components"),
+        (
+            {"image": 0, "lable": 1},
+            r"a dict with the keys \['image', 'lable'\], expected 2 components \(image, label\)",
+        ),
         ([[1.0], 1], r"component 0 \('image'\) has rank 1"),
         ([[[1.0, 2.0]], 1.5], r"component 1 \('label'\) has dtype float64"),
     ],

@@ -57,8 +57,8 @@ def test_a_single_tensor_is_one_component(graph):
     [
         (lambda image, label: (image,), "gives 1 tensors, the signature wants 2"),
         (lambda image, label: (image, tf.cast(label, tf.int64)), r"component 1 \('label'\) has dtype int64"),
-        (lambda image, label: (image[0], label), r"component 0 \('image'\) has shape \(2,\), wanted \(None, 2\)"),
-        (lambda image, label: ((image, label), label), r"component 0 \('image'\) is .*, wanted a tensor"),
+        (lambda image, label: (image[0], label), r"component 0 \('image'\) has shape \(2,\), expected \(None, 2\)"),
+        (lambda image, label: ((image, label), label), r"component 0 \('image'\) is .*, expected a tensor"),
         (lambda image, label: {"image": image, "x": label}, r"a dict with the keys \['image', 'x'\], wanted"),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_dataset_of_another_graph_is_an_error():
 def test_something_else_is_an_error(graph):
     with pytest.raises(WrongTypeError, match="^TFDatasetInput got dataset="):
         TFDatasetInput([])
-    with pytest.raises(ConfigError, match=r"got a dataset function that returned \[\]: wanted a tf.data.Dataset"):
+    with pytest.raises(ConfigError, match=r"got a dataset function that returned \[\]: expected a tf.data.Dataset"):
         TFDatasetInput(list).setup(SIGNATURE)
 
 
@@ -140,7 +140,7 @@ def test_dataflow_to_dataset_is_one_pass(graph):
 
 
 def test_dataflow_to_dataset_wants_a_dataflow():
-    with pytest.raises(ConfigError, match="dataflow_to_dataset got ds=.*: wanted a DataFlow; as_dataflow makes one"):
+    with pytest.raises(ConfigError, match="dataflow_to_dataset got ds=.*: expected a DataFlow; as_dataflow makes one"):
         TFDatasetInput.dataflow_to_dataset([], [])
 
 

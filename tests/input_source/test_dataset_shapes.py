@@ -39,7 +39,7 @@ def test_the_model_knows_the_shapes_of_the_signature(graph, change):
 @pytest.mark.parametrize("shape", [[3, 4], [2], []])
 def test_an_element_of_a_wrong_shape_is_named(graph, change, shape):
     shown = r"\[" + " ".join(map(str, shape)) + r"\]"
-    message = rf"element 1 of the dataset: component 0 \(image\) has shape {shown}, wanted \(None, 2\)"
+    message = rf"element 1 of the dataset: component 0 \(image\) has shape {shown}, expected \(None, 2\)"
     with running(TFDatasetInput(dataset_of([[3, 2], shape], change))) as run:
         assert run.labels(1) == [0]
         with pytest.raises(InputError, match=message):

@@ -58,5 +58,5 @@ def test_the_end_of_training_ends_the_iteration(graph):
 
 
 def test_something_else_than_a_dataflow_is_an_error():
-    with pytest.raises(ConfigError, match=r"FeedInput got ds=\[\]: wanted a DataFlow; as_dataflow makes one"):
+    with pytest.raises(ConfigError, match=r"FeedInput got ds=\[\]: expected a DataFlow; as_dataflow makes one"):
         FeedInput([])

@@ -32,7 +32,7 @@ def test_the_inner_source_is_reset_once_before_training(graph):
 
 
 def test_something_else_than_a_source_is_an_error():
-    with pytest.raises(ConfigError, match="ProxyInput got input=3: wanted an InputSource; QueueInput"):
+    with pytest.raises(ConfigError, match="ProxyInput got input=3: expected an InputSource; QueueInput"):
         ProxyInput(3)
 
 
@@ -49,7 +49,7 @@ def test_other_inputs_are_placeholders(graph):
 
 def test_names_that_cannot_be_are_errors(graph):
     source = QueueInput(DataFromList([]))
-    with pytest.raises(ConfigError, match=r"remap_input_source got names=\['image', 'image'\]: wanted each once"):
+    with pytest.raises(ConfigError, match=r"remap_input_source got names=\['image', 'image'\]: expected each once"):
         remap_input_source(source, ["image", "image"])
     with pytest.raises(ConfigError, match=r"the signature has no entry \['x'\], only \['image', 'label'\]"):
         remap_input_source(source, ["image", "x"]).setup(SIGNATURE)

@@ -63,7 +63,7 @@ def test_a_queue_of_other_shapes_is_an_error(graph):
     signature = [tf.TensorSpec([None], tf.float32, "x")]
     source.setup(signature)
     source._signature = [tf.TensorSpec([3], tf.float32, "x")]
-    with pytest.raises(DataPointError, match=r"has shape \(4,\), wanted \(3,\)"):
+    with pytest.raises(DataPointError, match=r"has shape \(4,\), expected \(3,\)"):
         source.get_input_tensors()
 
 
@@ -73,7 +73,7 @@ def test_an_empty_signature_is_an_error(graph):
 
 
 def test_something_else_than_a_dataflow_is_an_error():
-    with pytest.raises(ConfigError, match=r"QueueInput got ds=\[\]: wanted a DataFlow; as_dataflow makes one"):
+    with pytest.raises(ConfigError, match=r"QueueInput got ds=\[\]: expected a DataFlow; as_dataflow makes one"):
         QueueInput([])
 
 

@@ -76,5 +76,5 @@ def test_a_signature_that_makes_no_batches_is_an_error(graph, shape, message):
 
 
 def test_a_batch_size_of_zero_is_an_error():
-    with pytest.raises(ConfigError, match="BatchQueueInput got batch_size=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="BatchQueueInput got batch_size=0: expected an integer of at least 1"):
         BatchQueueInput(points(), 0)

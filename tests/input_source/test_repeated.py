@@ -70,11 +70,11 @@ def test_failure_of_the_data_is_told(graph):
     "make", [PlaceholderInput, lambda: remap_input_source(PlaceholderInput(), ["image"]), lambda: 5]
 )
 def test_source_that_nobody_feeds_is_an_error(make):
-    with pytest.raises(WrongTypeError, match="RepeatedBatches got input=.*: wanted a"):
+    with pytest.raises(WrongTypeError, match="RepeatedBatches got input=.*: expected a"):
         RepeatedBatches(make(), 1)
 
 
 @pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (-1, 1)])
 def test_wrong_numbers_are_errors(numbers):
-    with pytest.raises(ConfigError, match="wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="expected an integer of at least 1"):
         RepeatedBatches(FeedInput(points()), *numbers)

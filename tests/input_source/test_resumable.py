@@ -192,9 +192,9 @@ def test_data_that_are_no_dataflow_have_no_position(source, message):
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        (None, r"Position got None: wanted a state that state_dict\(\) returned"),
-        ({}, r"Position got \{\}: wanted a state that state_dict\(\) returned"),
-        ({"flow": "Position"}, r"the state of a Position has the parts \[\]: wanted \['skipped', 'state'\]"),
+        (None, r"Position got None: expected a state that state_dict\(\) returned"),
+        ({}, r"Position got \{\}: expected a state that state_dict\(\) returned"),
+        ({"flow": "Position"}, r"the state of a Position has the parts \[\]: expected \['skipped', 'state'\]"),
         ({"flow": "Other", "state": {}, "skipped": 0}, "Position got the state of a Other"),
     ],
 )

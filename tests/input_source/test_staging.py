@@ -77,9 +77,9 @@ def test_reset_before_the_graph_is_set_up_does_nothing(graph):
 
 def test_bad_arguments_are_errors():
     ds = DataFromList([])
-    with pytest.raises(ConfigError, match="StagingInput got input=a FeedInput: wanted a source that needs no feed"):
+    with pytest.raises(ConfigError, match="StagingInput got input=a FeedInput: expected a source that needs no feed"):
         StagingInput(FeedInput(ds))
-    with pytest.raises(ConfigError, match="StagingInput got nr_stage=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="StagingInput got nr_stage=0: expected an integer of at least 1"):
         StagingInput(QueueInput(ds), nr_stage=0)
     with pytest.raises(ConfigError, match="no device name"):
         StagingInput(QueueInput(ds), device="nowhere:x:y")

@@ -178,5 +178,5 @@ def test_where_batches_of_another_size_are_kept_back_the_data_begin_anew():
 def test_check_dataflow():
     ds = DataFromList([])
     assert check_dataflow(ds, "me") is ds
-    with pytest.raises(ConfigError, match="me got ds=.*: wanted a DataFlow; as_dataflow makes one of a list"):
+    with pytest.raises(ConfigError, match="me got ds=.*: expected a DataFlow; as_dataflow makes one of a list"):
         check_dataflow([], "me")

@@ -30,9 +30,9 @@ def test_size_is_what_was_given():
 
 
 def test_bad_arguments_are_errors():
-    with pytest.raises(ConfigError, match="TensorInput got get_tensor_fn=3: wanted a function"):
+    with pytest.raises(ConfigError, match="TensorInput got get_tensor_fn=3: expected a function"):
         TensorInput(3)
-    with pytest.raises(ConfigError, match="TensorInput got size=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="TensorInput got size=0: expected an integer of at least 1"):
         TensorInput(list, size=0)
 
 
@@ -85,6 +85,6 @@ def test_a_placeholder_is_made_at_the_top_and_reused(graph):
 def test_something_else_of_that_name_is_an_error(graph, make):
     make()
     with pytest.raises(
-        ConfigError, match=r"the graph has a .* 'image' .*, wanted a placeholder of float32 \(None, 2\)"
+        ConfigError, match=r"the graph has a .* 'image' .*, expected a placeholder of float32 \(None, 2\)"
     ):
         build_or_reuse_placeholder(SIGNATURE[0])

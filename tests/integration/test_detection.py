@@ -90,7 +90,7 @@ def test_towers_make_the_same_of_an_image_and_share_their_variables(made, sessio
     ("arguments", "message"),
     [
         (["--eval"], "need a model: give it with --load"),
-        (["--width", "24"], "--width 24: wanted a multiple of 16"),
+        (["--width", "24"], "--width 24: expected a multiple of 16"),
         (["--towers", "0"], "cannot have 0 towers"),
         (["--trainer", "simple", "--towers", "2"], "the trainer simple cannot have 2 towers"),
     ],

@@ -75,5 +75,5 @@ def test_labels_that_the_model_has_no_class_for_are_refused(name, monkeypatch):
     script = importlib.import_module(name)
     monkeypatch.setattr(script, "load_digits", lambda return_X_y: (np.zeros([20, 64]), np.arange(20) % 11))
     load = script.load_data if name == "digits" else lambda: script.make_input_fns(4)
-    with pytest.raises(DataPointError, match="labels from 0 to 10: wanted 0 to 9"):
+    with pytest.raises(DataPointError, match="labels from 0 to 10: expected 0 to 9"):
         load()

@@ -58,14 +58,14 @@ def test_what_cannot_be_fit_is_refused():
         compiled.compile("sgd", LOSS)
     for arguments, message in [
         ((model, (X, Y)), "was not compiled"),
-        ((3, (X, Y)), "wanted a compiled Keras model, a KerasModel or a ModelDesc"),
+        ((3, (X, Y)), "expected a compiled Keras model, a KerasModel or a ModelDesc"),
         ((compiled, X), r"got 1 array\(s\)"),
     ]:
         with pytest.raises(ConfigError, match=message):
             fit(*arguments)
     for wrong in [lambda: fit(compiled, X, Y, epochs=2), lambda: fit(compiled, x=X, y=Y)]:
         with pytest.raises(
-            WrongTypeError, match=r"several arguments: wanted one, .* tpack\.fit\(model, \(x, y\), \.\.\.\)"
+            WrongTypeError, match=r"several arguments: expected one, .* tpack\.fit\(model, \(x, y\), \.\.\.\)"
         ):
             wrong()
 
@@ -77,9 +77,9 @@ class OwnPlateau(keras.callbacks.ReduceLROnPlateau):
 @pytest.mark.parametrize(
     ("callback", "message"),
     [
-        (keras.callbacks.Callback(), "only in eager training: wanted a class that derives from tpack.Callback"),
-        (keras.callbacks.EarlyStopping(), r'wanted EarlyStopping\("validation_total_loss"'),
-        (OwnPlateau(), "such as an OwnPlateau, .* wanted StatMonitorParamSetter"),
+        (keras.callbacks.Callback(), "only in eager training: expected a class that derives from tpack.Callback"),
+        (keras.callbacks.EarlyStopping(), r'expected EarlyStopping\("validation_total_loss"'),
+        (OwnPlateau(), "such as an OwnPlateau, .* expected StatMonitorParamSetter"),
     ],
 )
 def test_callbacks_of_keras_are_refused_with_what_to_use_instead(callback, message):

@@ -211,7 +211,7 @@ def test_older_names_of_arguments_are_known(graph):
         ({"sync_statistics": True, "virtual_batch_size": 2}, "the batches of all towers and of 2 inputs both"),
         ({"virtual_batch_size": 4}, "a virtual_batch_size that divides the batch, got 4"),
         ({"axis": 2}, r"the axis of the channels to be 1 or the last one, got axis=2 for shape \(6, 3\)"),
-        ({"training": "yes"}, "got training='yes': wanted True or False"),
+        ({"training": "yes"}, "got training='yes': expected True or False"),
     ],
 )
 def test_options_that_cannot_work_are_errors(graph, options, message):

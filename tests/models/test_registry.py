@@ -101,9 +101,9 @@ def test_missing_name_shows_how_to_call(graph: Any) -> None:
 
 @pytest.mark.parametrize("inputs", [None, [1.0, 2.0], [], 3])
 def test_input_that_is_no_tensor_is_refused(graph: Any, inputs: Any) -> None:
-    with pytest.raises(ConfigError, match=r"RegistryScale 's' got x=.*: wanted a tensor, or a list of tensors"):
+    with pytest.raises(ConfigError, match=r"RegistryScale 's' got x=.*: expected a tensor, or a list of tensors"):
         RegistryScale("s", inputs)
-    with pytest.raises(ConfigError, match="RegistryShift got x=.*: wanted a tensor"):
+    with pytest.raises(ConfigError, match="RegistryShift got x=.*: expected a tensor"):
         RegistryShift(inputs)
     assert graph.get_operations() == []
 
@@ -199,9 +199,9 @@ def test_whole_numbers_of_outputs_may_be_floats_or_dimensions(graph: Any, count:
         (lambda x: BatchNorm("bn", x, axis="last"), "^BatchNorm got axis="),
         (
             lambda x: Conv2D("conv", x, "four", 3),
-            "^Conv2D got filters=.*: wanted an integer or a num",
+            "^Conv2D got filters=.*: expected an integer or a num",
         ),
-        (lambda x: Conv2D("conv", x, 4, 3, use_bias=1), "got use_bias=1: wanted True or False"),
+        (lambda x: Conv2D("conv", x, 4, 3, use_bias=1), "got use_bias=1: expected True or False"),
     ],
 )
 def test_flags_and_numbers_of_layers_are_checked(graph: Any, make: Any, message: str) -> None:

@@ -62,7 +62,7 @@ def test_no_activation_is_no_step() -> None:
 @pytest.mark.parametrize("wrong", [{"activation": "relu"}, {"activity_regularizer": "l2"}])
 def test_what_is_no_function_is_refused_before_the_layer_is_made(graph: Any, wrong: Any) -> None:
     (name,) = wrong
-    with pytest.raises(WrongTypeError, match=f"FullyConnected got {name}='.*': wanted a function or None"):
+    with pytest.raises(WrongTypeError, match=f"FullyConnected got {name}='.*': expected a function or None"):
         FullyConnected("fc", tf.ones([2, 3]), 4, **wrong)
     assert tf.global_variables() == []
 

@@ -30,5 +30,5 @@ def test_a_partitioned_variable_is_left_out_by_the_name_of_the_whole(session8):
 
 def test_an_average_that_would_never_move_is_refused(graph):
     w = tf.get_variable("w", [2], "bfloat16")
-    with pytest.raises(ConfigError, match=r"beta2=0.999, which is 1 in the bfloat16 of w: wanted .* float32"):
+    with pytest.raises(ConfigError, match=r"beta2=0.999, which is 1 in the bfloat16 of w: expected .* float32"):
         AdamW(0.1).minimize(tf.reduce_sum(w))

@@ -19,12 +19,12 @@ KINDS = (AdamW, LAMB, LARS, Lion)
 @pytest.mark.parametrize("kind", KINDS)
 def test_hyper_parameters_that_cannot_be_are_refused(graph, kind):
     cases = {
-        "learning_rate=-0.1: wanted a number of at least 0": {"learning_rate": -0.1},
+        "learning_rate=-0.1: expected a number of at least 0": {"learning_rate": -0.1},
         "learning_rate of shape": {"learning_rate": tf.zeros([2])},
         "weight_decay of shape": {"weight_decay": np.zeros([2])},
         "weight_decay=-1": {"weight_decay": -1},
-        r"no_decay='\(': wanted a regular expression": {"no_decay": ["b$", "("]},
-        "learning_rate=a Cosine: wanted a number or a tensor": {"learning_rate": Cosine(0.1, 0, 10)},
+        r"no_decay='\(': expected a regular expression": {"no_decay": ["b$", "("]},
+        "learning_rate=a Cosine: expected a number or a tensor": {"learning_rate": Cosine(0.1, 0, 10)},
         "cannot be called without arguments.*ScheduledHyperParamSetter": {"learning_rate": lambda step: 0.1 * step},
         ("momentum" if kind is LARS else "beta1") + "=1.5": {"momentum" if kind is LARS else "beta1": 1.5},
     }

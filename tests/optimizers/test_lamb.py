@@ -14,5 +14,5 @@ def test_the_norm_of_a_part_is_refused(graph):
 
 def test_an_average_that_would_never_move_is_refused(graph):
     w = tf.get_variable("w", [2], "bfloat16")
-    with pytest.raises(ConfigError, match=r"beta2=0.999, which is 1 in the bfloat16 of w: wanted .* float32"):
+    with pytest.raises(ConfigError, match=r"beta2=0.999, which is 1 in the bfloat16 of w: expected .* float32"):
         LAMB(0.1).minimize(tf.reduce_sum(w))

@@ -84,7 +84,7 @@ def test_one_that_does_not_fit_does_not_spoil_its_batch(towers):
         errors = [future.exception(WAIT_SECS) for future in futures]
     assert first.result() == [3.0]
     assert [type(error) for error in errors] == [type(None), DataPointError, DataPointError, DataPointError, type(None)]
-    assert "shape (1, 4), wanted (None, 3)" in str(errors[2])
+    assert "shape (1, 4), expected (None, 3)" in str(errors[2])
     assert "takes 1 inputs (image), got 2" in str(errors[3])
     assert (futures[0].result(), futures[4].result()) == ([3.0], [0.0])
 
@@ -164,10 +164,10 @@ def test_an_output_without_rows_is_an_error(towers):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"predictors": []}, "predictors with 0 entries: wanted at least 1"),
-        ({"predictors": [3]}, r"predictors\[0\]=3: wanted an OnlinePredictor"),
-        ({"batch_size": 0}, "batch_size=0: wanted an integer of at least 1"),
-        ({"batch_size": True}, "batch_size=True: wanted an integer"),
+        ({"predictors": []}, "predictors with 0 entries: expected at least 1"),
+        ({"predictors": [3]}, r"predictors\[0\]=3: expected an OnlinePredictor"),
+        ({"batch_size": 0}, "batch_size=0: expected an integer of at least 1"),
+        ({"batch_size": True}, "batch_size=True: expected an integer"),
     ],
 )
 def test_what_cannot_work_is_refused(towers, options, message):

@@ -61,22 +61,22 @@ def test_the_graph_is_a_new_one_or_the_default_one(graph):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "wanted a model, a TowerFunc, or a function"),
-        ({"tower_func": identity}, "wanted a model, a TowerFunc, or a function"),
-        ({"model": 3}, "PredictConfig got model=3: wanted a ModelDescBase"),
+        ({}, "expected a model, a TowerFunc, or a function"),
+        ({"tower_func": identity}, "expected a model, a TowerFunc, or a function"),
+        ({"model": 3}, "PredictConfig got model=3: expected a ModelDescBase"),
         ({"model": Line(), "tower_func": identity}, "tower function and signature in one"),
         (
             {"tower_func": TowerFunc(identity, SIGNATURE), "input_signature": SIGNATURE[:1]},
             "has a signature already, and another was given",
         ),
-        ({"model": Line(), "output_names": None}, "output_names=None: wanted a list of tensor names"),
-        ({"model": Line(), "output_names": []}, "output_names with 0 entries: wanted at least 1"),
+        ({"model": Line(), "output_names": None}, "output_names=None: expected a list of tensor names"),
+        ({"model": Line(), "output_names": []}, "output_names with 0 entries: expected at least 1"),
         ({"model": Line(), "output_names": "cost"}, "^PredictConfig got output_names="),
         ({"model": Line(), "input_names": [1]}, r"^PredictConfig got input_names\[0\]="),
         ({"model": Line(), "precision": "int8"}, "precision must be one of float32, bfloat16, float16, got 'int8'"),
         ({"model": Line(), "session_init": "model.npz"}, "^PredictConfig got session_init="),
-        ({"model": Line(), "session_creator": 5}, "session_creator=5: wanted an object with create_session"),
-        ({"model": Line(), "return_input": "no"}, "return_input='no': wanted True or False"),
+        ({"model": Line(), "session_creator": 5}, "session_creator=5: expected an object with create_session"),
+        ({"model": Line(), "return_input": "no"}, "return_input='no': expected True or False"),
     ],
 )
 def test_what_cannot_work_is_refused(arguments, message):

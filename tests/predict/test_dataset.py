@@ -39,7 +39,7 @@ def test_a_data_point_that_does_not_fit_ends_it():
 
 
 def test_what_cannot_work_is_refused():
-    with pytest.raises(ConfigError, match="SimpleDatasetPredictor got config=3: wanted a PredictConfig"):
+    with pytest.raises(ConfigError, match="SimpleDatasetPredictor got config=3: expected a PredictConfig"):
         SimpleDatasetPredictor(3, DataFromList(POINTS))
     with pytest.raises(WrongTypeError, match="^SimpleDatasetPredictor got dataset="):
         SimpleDatasetPredictor(make_config(), [])

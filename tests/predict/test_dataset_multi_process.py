@@ -61,7 +61,7 @@ def test_unordered_results_are_the_same_in_any_order_and_errors_name_the_data_po
     results = MultiProcessDatasetPredictor(config, DataFromList(points, shuffle=False), 1, ordered=False).get_result()
     found = [next(results)[0].tobytes() for _ in POINTS]
     assert sorted(found) == sorted((image * np.float32(0.5)).tobytes() for image, _ in POINTS)
-    with pytest.raises(WorkerError, match=r"1 of 1 .* failed on value 7: .*DataPointError: .*wanted \(None, 3\)"):
+    with pytest.raises(WorkerError, match=r"1 of 1 .* failed on value 7: .*DataPointError: .*expected \(None, 3\)"):
         next(results)
 
 

@@ -79,8 +79,8 @@ def test_a_source_that_cannot_start_leaves_nothing_behind():
 @pytest.mark.parametrize(
     ("config", "source", "error", "message"),
     [
-        (lambda: None, SOURCES["queue"], ConfigError, "FeedfreePredictor got config=None: wanted a PredictConfig"),
-        (make_config, flow, ConfigError, "input_source=a DataFromList: wanted an InputSource"),
+        (lambda: None, SOURCES["queue"], ConfigError, "FeedfreePredictor got config=None: expected a PredictConfig"),
+        (make_config, flow, ConfigError, "input_source=a DataFromList: expected an InputSource"),
         (lambda: make_config(return_input=True), SOURCES["queue"], ConfigError, "never sees its input"),
         (lambda: make_config(output_names=["score"]), SOURCES["queue"], TowerError, "near names: scores"),
     ],

@@ -99,5 +99,5 @@ def test_weights_that_do_not_fit_are_an_error():
 
 
 def test_only_a_config_will_do():
-    with pytest.raises(ConfigError, match="OfflinePredictor got config=a Line: wanted a PredictConfig"):
+    with pytest.raises(ConfigError, match="OfflinePredictor got config=a Line: expected a PredictConfig"):
         OfflinePredictor(type("Line", (), {"__repr__": lambda self: "Line"})())

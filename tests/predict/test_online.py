@@ -62,8 +62,8 @@ def test_no_session_is_an_error(tensors):
     ("dp", "message"),
     [
         (([[1, 2]],), r"OnlinePredictor takes 2 inputs \(x, y\), got 1"),
-        (([1, 2], 3), r"OnlinePredictor: input 0 \('x'\) has rank 1 .*, wanted rank 2"),
-        (([[1, 2]], 3.5), r"OnlinePredictor: input 1 \('y'\) has dtype float64 .*, wanted int32"),
+        (([1, 2], 3), r"OnlinePredictor: input 0 \('x'\) has rank 1 .*, expected rank 2"),
+        (([[1, 2]], 3.5), r"OnlinePredictor: input 1 \('y'\) has dtype float64 .*, expected int32"),
     ],
 )
 def test_inputs_that_do_not_fit_are_errors(tensors, dp, message):
@@ -75,7 +75,7 @@ def test_only_tensors_can_be_used(tensors):
     inputs, outputs = tensors
     with pytest.raises(WrongTypeError, match=r"^OnlinePredictor got input_tensors\[0\]="):
         OnlinePredictor(["x"], outputs)
-    with pytest.raises(ConfigError, match=r"output_tensors\[\d\]=.*: wanted a tensor"):
+    with pytest.raises(ConfigError, match=r"output_tensors\[\d\]=.*: expected a tensor"):
         OnlinePredictor(inputs, [outputs[0].op])
 
 

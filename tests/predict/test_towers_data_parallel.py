@@ -50,7 +50,7 @@ def test_the_input_can_be_returned():
     ("dp", "message"),
     [
         ((np.ones([2, 3]),), r"DataParallelOfflinePredictor takes 2 inputs \(image, factor\), got 1"),
-        ((np.ones([2, 4]), 1.0), r"input 0 \('image'\) has shape \(2, 4\), wanted \(None, 3\)"),
+        ((np.ones([2, 4]), 1.0), r"input 0 \('image'\) has shape \(2, 4\), expected \(None, 3\)"),
     ],
 )
 def test_inputs_that_do_not_fit_are_errors(predictor, dp, message):
@@ -120,5 +120,5 @@ def test_models_that_cannot_be_split_are_refused(options, message):
 
 
 def test_only_a_config_will_do():
-    with pytest.raises(ConfigError, match="DataParallelOfflinePredictor got config=None: wanted a PredictConfig"):
+    with pytest.raises(ConfigError, match="DataParallelOfflinePredictor got config=None: expected a PredictConfig"):
         DataParallelOfflinePredictor(None, 2)

@@ -136,7 +136,7 @@ def test_a_variable_of_a_reduction_is_saved_and_not_trained(session8: Any) -> No
     ("variables", "message"),
     [
         ([("error", [None])], "shape of the variable 'error' must be fully defined"),
-        ([("error", []), ("error", [])], "has a variable 'keeping/error': wanted another name"),
+        ([("error", []), ("error", [])], "has a variable 'keeping/error': expected another name"),
     ],
 )
 def test_a_variable_needs_a_shape_and_a_name(graph: Any, variables: Any, message: str) -> None:

@@ -97,7 +97,7 @@ def test_allreduce_grads_naive_returns_one_list(devices: Any, average: bool, rng
 
 @pytest.mark.parametrize("devices", [[], "/cpu:0"])
 def test_allreduce_grads_naive_wants_a_list_of_devices(devices: Any, graph: Any) -> None:
-    with pytest.raises((ReductionError, WrongTypeError), match="wanted a list of"):
+    with pytest.raises((ReductionError, WrongTypeError), match="expected a list of"):
         allreduce_grads_naive(dense_towers([[np.float32(1)]] * 2), devices)
 
 

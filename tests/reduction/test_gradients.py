@@ -36,7 +36,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "lengths": (lambda: [[tf.constant(1.0)], []], "tower 1 has 0 gradients and tower 0 has 1"),
     "None": (lambda: [[tf.constant(1.0), tf.constant(1.0)], [tf.constant(1.0), None]], "gradient 1 of tower 1 is None"),
     "None in one tower": (lambda: [[None]], "gradient 0 of tower 0 is None"),
-    "array": (lambda: [[np.zeros(2)], [np.zeros(2)]], r"gradient 0 of tower 0 is array.*wanted a tensor"),
+    "array": (lambda: [[np.zeros(2)], [np.zeros(2)]], r"gradient 0 of tower 0 is array.*expected a tensor"),
     "kind": (
         lambda: [[tf.ones([2, 1], name="a")], [slices([[1.0]], [0], "")]],
         r"gradient 0 of tower 1 .*kind IndexedSlices, .*a:0\) have kind dense",
@@ -82,7 +82,7 @@ def test_check_columns_refuses(case: str, graph: Any) -> None:
 
 
 def test_check_columns_refuses_an_operation_it_does_not_know(graph: Any) -> None:
-    with pytest.raises(ReductionError, match="wanted ReduceOp.SUM or ReduceOp.MEAN, got 'mean'"):
+    with pytest.raises(ReductionError, match="expected ReduceOp.SUM or ReduceOp.MEAN, got 'mean'"):
         check_columns([[tf.constant(1.0)]], "mean")  # type: ignore[arg-type]
 
 

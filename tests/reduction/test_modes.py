@@ -111,7 +111,7 @@ def test_a_reducer_is_taken_as_it_is() -> None:
 
 
 def test_unknown_modes_and_numbers_are_refused() -> None:
-    with pytest.raises(ConfigError, match="wanted one of auto, cpu, gpu, one_device, .*, xring, .*got 'NCCL'"):
+    with pytest.raises(ConfigError, match="expected one of auto, cpu, gpu, one_device, .*, xring, .*got 'NCCL'"):
         reducer_for_mode("NCCL", cpu_devices(2))
     with pytest.raises(ReductionError, match="even number from 2 up, got 3"):
         reducer_for_mode("hierarchical", cpu_devices(3))

@@ -81,13 +81,13 @@ def test_results_do_not_depend_on_the_shards(name: str, num_shards: int | None, 
 
 @pytest.mark.parametrize("name", ["ring", "", "xring/", "/xring", "nccl/xring/pscpu", "XRING"])
 def test_unknown_names_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="wanted one of one_device, round_robin, "):
+    with pytest.raises(ConfigError, match="expected one of one_device, round_robin, "):
         make_reducer(name, cpu_devices(2))
 
 
 @pytest.mark.parametrize("name", [None, 3])
 def test_what_is_no_name_is_refused(name: Any) -> None:
-    with pytest.raises(ConfigError, match=f"make_reducer got name={name}: wanted text"):
+    with pytest.raises(ConfigError, match=f"make_reducer got name={name}: expected text"):
         make_reducer(name, cpu_devices(2))
 
 

@@ -38,8 +38,8 @@ def test_specs_are_read_from_tuples_and_text(spec: Any, wanted: tuple[AllReduceS
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ([], "wanted one entry or more"),
-        ("", "entry 0 .*wanted one of one_device, .*got ''"),
+        ([], "expected one entry or more"),
+        ("", "entry 0 .*expected one of one_device, .*got ''"),
         (3, "^parse_all_reduce_spec got spec="),
         ((), "^parse_all_reduce_spec got spec="),
         ([("xring", 1, 8), "psgpu"], r"^parse_all_reduce_spec got spec\[0\]="),
@@ -51,8 +51,8 @@ def test_specs_are_read_from_tuples_and_text(spec: Any, wanted: tuple[AllReduceS
         ),
         ([("xring", "2", 8), ("psgpu", 1, -1)], r"^parse_all_reduce_spec got spec\[0\]="),
         ([("xring", True, 8), ("psgpu", 1, -1)], r"^parse_all_reduce_spec got spec\[0\]="),
-        ([("xring", 1, 0), ("psgpu", 1, -1)], "entry 0 .*wanted a byte_limit of 1 or more, or -1 for none, got 0"),
-        ([("xring", 1, -2)], "entry 0 .*wanted a byte_limit of 1 or more, or -1 for none, got -2"),
+        ([("xring", 1, 0), ("psgpu", 1, -1)], "entry 0 .*expected a byte_limit of 1 or more, or -1 for none, got 0"),
+        ([("xring", 1, -2)], "entry 0 .*expected a byte_limit of 1 or more, or -1 for none, got -2"),
         ([("xring", 1, 1.5)], r"^parse_all_reduce_spec got spec\[0\]="),
         (
             [("xring", 1, 64), ("psgpu", 1, 8), ("nccl", 1, -1)],
@@ -61,7 +61,7 @@ def test_specs_are_read_from_tuples_and_text(spec: Any, wanted: tuple[AllReduceS
         ([("xring", 1, -1), ("psgpu", 1, -1)], "entry 0 has no limit"),
         ([("xring", 1, 64)], "entry 0, the last, has the limit 64 bytes"),
         ("xring:64", "entry 0, the last, has the limit 64 bytes"),
-        ("xring:64k:psgpu", "entry 0 of the all-reduce spec has '64k' as its limit: wanted a whole number"),
+        ("xring:64k:psgpu", "entry 0 of the all-reduce spec has '64k' as its limit: expected a whole number"),
         ("xring:64:psgpu#", "entry 1 of the all-reduce spec has '' as its number of shards"),
     ],
 )

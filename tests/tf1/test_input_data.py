@@ -100,11 +100,11 @@ def small():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: small().next_batch(4), ConfigError, r"batch_size=4: wanted an integer from 0 to 3"),
+        (lambda: small().next_batch(4), ConfigError, r"batch_size=4: expected an integer from 0 to 3"),
         (lambda: small().next_batch(1, fake_data=True), ConfigError, "made with fake_data=True"),
-        (lambda: input_data.DataSet(np.zeros([3, 4]), np.zeros(3)), ConfigError, r"\(3, 4\): wanted \(N, H, W, 1\)"),
-        (lambda: input_data.DataSet(np.zeros([3, 2, 2, 1]), np.zeros(2)), ConfigError, "wanted as many"),
-        (lambda: input_data.DataSet([], [], dtype=tf.int32), ConfigError, "wanted tf.uint8 or tf.float32"),
+        (lambda: input_data.DataSet(np.zeros([3, 4]), np.zeros(3)), ConfigError, r"\(3, 4\): expected \(N, H, W, 1\)"),
+        (lambda: input_data.DataSet(np.zeros([3, 2, 2, 1]), np.zeros(2)), ConfigError, "expected as many"),
+        (lambda: input_data.DataSet([], [], dtype=tf.int32), ConfigError, "expected tf.uint8 or tf.float32"),
         (lambda: input_data.read_data_sets("x", one_hot=3), WrongTypeError, "one_hot"),
     ],
 )
@@ -115,7 +115,7 @@ def test_what_cannot_work_is_refused(call, error, message):
 
 def test_files_that_are_missing_or_too_small_are_told(files, tmp_path):
     folder, _ = files
-    with pytest.raises(ConfigError, match=r"read_data_sets got validation_size=11: wanted an integer from 0 to 10"):
+    with pytest.raises(ConfigError, match=r"read_data_sets got validation_size=11: expected an integer from 0 to 10"):
         input_data.read_data_sets(folder, validation_size=11)
     with pytest.raises(InputError, match="has no train-images-idx3-ubyte.gz or .* nothing is downloaded"):
         input_data.read_data_sets(tmp_path / "empty")

@@ -160,7 +160,7 @@ def test_a_module_that_cannot_be_loaded_is_an_error() -> None:
 
     with pytest.raises(ConfigError, match="cannot load layers: no Keras"):
         enable_argscope_for_module(Unloadable("layers"))
-    with pytest.raises(ConfigError, match="enable_argscope_for_module got module='layers': wanted"):
+    with pytest.raises(ConfigError, match="enable_argscope_for_module got module='layers': expected"):
         enable_argscope_for_module("layers")  # type: ignore[arg-type]
 
 

@@ -125,9 +125,9 @@ def test_names_that_do_not_exist_list_near_ones(tmp_path: Any) -> None:
 
 def test_a_directory_with_content_is_left_alone(tmp_path: Any) -> None:
     (tmp_path / "other").write_text("mine")
-    with pytest.raises(ConfigError, match="wanted a new directory to export a model to"):
+    with pytest.raises(ConfigError, match="expected a new directory to export a model to"):
         ModelExporter(config()).export_serving(tmp_path)
-    with pytest.raises(ConfigError, match="wanted a new directory"):
+    with pytest.raises(ConfigError, match="expected a new directory"):
         ModelExporter(config()).export_serving(tmp_path / "other")
     assert (tmp_path / "other").read_text() == "mine"
 
@@ -174,6 +174,6 @@ def test_toco_compatible_wants_optimize(tmp_path: Any) -> None:
 def test_remote_places_are_refused_and_no_directory_is_made(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for export in (ModelExporter(config()).export_serving, ModelExporter(config()).export_compact):
-        with pytest.raises(ConfigError, match="got filename='gs://bucket/model': wanted a path on this machine"):
+        with pytest.raises(ConfigError, match="got filename='gs://bucket/model': expected a path on this machine"):
             export("gs://bucket/model")
     assert not list(tmp_path.iterdir())

@@ -59,9 +59,9 @@ def test_global_norm_counts_sparse_gradients(session8: Any) -> None:
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        (0, "wanted a limit above 0 for the gradients' global norm, got 0"),
-        (-1, "wanted a limit above 0 for the gradients' global norm, got -1"),
-        (float("nan"), "GlobalNormClip got global_norm=nan: wanted a number"),
+        (0, "expected a limit above 0 for the gradients' global norm, got 0"),
+        (-1, "expected a limit above 0 for the gradients' global norm, got -1"),
+        (float("nan"), "GlobalNormClip got global_norm=nan: expected a number"),
     ],
 )
 def test_global_norm_must_be_above_zero(limit: float, message: str) -> None:
@@ -131,11 +131,11 @@ def test_scale_by_zero_drops_the_gradient(session8: Any, logged: list[str]) -> N
 @pytest.mark.parametrize(
     ("multipliers", "message"),
     [
-        ([3], r"got multipliers\[0\]=3: wanted a tuple of 2"),
-        ([(".*",)], r"got multipliers\[0\]=\('\.\*',\): wanted a tuple of 2"),
-        ([(".*", "x")], r"got multipliers\[0\]\[1\]='x': wanted a number"),
-        ([("(", 1.0)], "wanted a pair of a regular expression and a number, got"),
-        (3, "got multipliers=3: wanted a tuple of 2 or a list of a tuple of 2"),
+        ([3], r"got multipliers\[0\]=3: expected a tuple of 2"),
+        ([(".*",)], r"got multipliers\[0\]=\('\.\*',\): expected a tuple of 2"),
+        ([(".*", "x")], r"got multipliers\[0\]\[1\]='x': expected a number"),
+        ([("(", 1.0)], "expected a pair of a regular expression and a number, got"),
+        (3, "got multipliers=3: expected a tuple of 2 or a list of a tuple of 2"),
     ],
 )
 def test_scale_rejects_what_is_no_pair(multipliers: Any, message: str) -> None:

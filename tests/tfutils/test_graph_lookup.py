@@ -36,7 +36,7 @@ def test_names_that_are_not_there_list_near_ones(graph: Any) -> None:
 
 
 def test_a_single_string_is_no_list(graph: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a list of names, got the single string 'cost'"):
+    with pytest.raises(ConfigError, match="expected a list of names, got the single string 'cost'"):
         get_tensors_by_names("cost")
 
 

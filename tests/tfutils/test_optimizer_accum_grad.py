@@ -214,11 +214,11 @@ def test_one_step_is_no_accumulation(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("niter", "message"),
     [
-        (0, "AccumGradOptimizer got niter=0: wanted an integer of at least 1"),
-        (-1, "AccumGradOptimizer got niter=-1: wanted an integer of at least 1"),
-        (1.5, "AccumGradOptimizer got niter=1.5: wanted an integer"),
-        (True, "AccumGradOptimizer got niter=True: wanted an integer"),
-        ("2", "AccumGradOptimizer got niter='2': wanted an integer"),
+        (0, "AccumGradOptimizer got niter=0: expected an integer of at least 1"),
+        (-1, "AccumGradOptimizer got niter=-1: expected an integer of at least 1"),
+        (1.5, "AccumGradOptimizer got niter=1.5: expected an integer"),
+        (True, "AccumGradOptimizer got niter=True: expected an integer"),
+        ("2", "AccumGradOptimizer got niter='2': expected an integer"),
     ],
 )
 def test_other_numbers_of_steps_are_refused(niter: Any, message: str) -> None:

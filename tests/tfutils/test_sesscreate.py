@@ -213,15 +213,17 @@ def test_default_config_places_softly_and_lets_memory_grow() -> None:
 
 @pytest.mark.parametrize("fraction", [0, -0.5, 1.01])
 def test_default_config_rejects_fractions_outside_of_0_to_1(fraction: float) -> None:
-    with pytest.raises(ConfigError, match=r"mem_fraction=.*: wanted a number greater than 0 and of at most 1"):
+    with pytest.raises(ConfigError, match=r"mem_fraction=.*: expected a number greater than 0 and of at most 1"):
         get_default_sess_config(fraction)
 
 
 @pytest.mark.parametrize("wrong", [5, None, "session", NewSessionCreator])
 def test_what_makes_no_sessions_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigError, match="SessionCreatorAdapter got session_creator=.*: wanted an object with create"):
+    with pytest.raises(
+        ConfigError, match="SessionCreatorAdapter got session_creator=.*: expected an object with create"
+    ):
         SessionCreatorAdapter(wrong, id)
-    with pytest.raises(ConfigError, match="SessionCreatorAdapter got func=5: wanted a function"):
+    with pytest.raises(ConfigError, match="SessionCreatorAdapter got func=5: expected a function"):
         SessionCreatorAdapter(NewSessionCreator(), 5)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="ReuseSessionCreator got sess=5: wanted a Session"):
+    with pytest.raises(ConfigError, match="ReuseSessionCreator got sess=5: expected a Session"):
         ReuseSessionCreator(5)

@@ -45,5 +45,5 @@ def test_chain_with_a_failing_member_changes_nothing() -> None:
 
 
 def test_chain_rejects_other_members() -> None:
-    with pytest.raises(ConfigError, match="ChainInit got sess_inits.0.='model.npz': wanted a SessionInit"):
+    with pytest.raises(ConfigError, match="ChainInit got sess_inits.0.='model.npz': expected a SessionInit"):
         ChainInit(["model.npz"])  # type: ignore[list-item]

@@ -138,9 +138,9 @@ def test_dict_restore_into_a_graph_without_variables_says_none(session8: Any) ->
 @pytest.mark.parametrize(
     ("obj", "message"),
     [
-        ([W], "got variable_dict=a list of 1: wanted a dict"),
-        ({1: W}, "got variable_dict=a dict of 1: wanted a dict from variable names to values"),
-        ("W", "got variable_dict='W': wanted a dict"),
+        ([W], "got variable_dict=a list of 1: expected a dict"),
+        ({1: W}, "got variable_dict=a dict of 1: expected a dict from variable names to values"),
+        ("W", "got variable_dict='W': expected a dict"),
     ],
 )
 def test_dict_restore_rejects_other_things(obj: Any, message: str) -> None:
@@ -170,10 +170,10 @@ def test_what_only_another_training_needs_is_counted(tmp_path: Any, session8: An
     ("make", "message"),
     [
         (lambda: SaverRestore(None), "^SaverRestore got model_path="),
-        (lambda: SaverRestore(""), "SaverRestore got model_path='': wanted a path that is not empty"),
+        (lambda: SaverRestore(""), "SaverRestore got model_path='': expected a path that is not empty"),
         (lambda: SaverRestore(5), "^SaverRestore got model_path="),
-        (lambda: DictRestore([1, 2]), r"DictRestore got variable_dict=\[1, 2\]: wanted a dict"),
-        (lambda: DictRestore({}, ignore_mismatch="no"), "DictRestore got ignore_mismatch='no': wanted True or False"),
+        (lambda: DictRestore([1, 2]), r"DictRestore got variable_dict=\[1, 2\]: expected a dict"),
+        (lambda: DictRestore({}, ignore_mismatch="no"), "DictRestore got ignore_mismatch='no': expected True or False"),
     ],
 )
 def test_arguments_that_cannot_be_are_named(make, message):

@@ -75,9 +75,9 @@ def test_list_is_a_chain_whose_last_member_counts(tmp_path: Path, session8: Any)
 @pytest.mark.parametrize(
     ("obj", "message"),
     [
-        (3, "obj=3: wanted a SessionInit or a dict or a path"),
-        ({1, 2}, "obj=a set of 2: wanted a SessionInit or a dict or a path"),
-        (np.zeros(2), r"obj=an array of shape \(2,\) and dtype float64: wanted the path of a checkpoint"),
+        (3, "obj=3: expected a SessionInit or a dict or a path"),
+        ({1, 2}, "obj=a set of 2: expected a SessionInit or a dict or a path"),
+        (np.zeros(2), r"obj=an array of shape \(2,\) and dtype float64: expected the path of a checkpoint"),
     ],
 )
 def test_other_things_are_rejected(obj: Any, message: str) -> None:

@@ -68,5 +68,5 @@ def test_decoder_gives_the_image_back(rng: Any, size: tuple[int, int], channels:
     ],
 )
 def test_other_arrays_are_rejected(image: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted an uint8 image"):
+    with pytest.raises(ConfigError, match="expected an uint8 image"):
         encode_png(image)

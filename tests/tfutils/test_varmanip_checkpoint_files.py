@@ -65,7 +65,7 @@ def test_objects_are_not_written(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("dic", [{"a": 1, "a:0": 2}, {3: 1}])
 def test_names_must_be_names_and_differ(tmp_path: Any, dic: Any) -> None:
-    with pytest.raises(ConfigError, match="wanted a dict of values by variable name, with no name twice"):
+    with pytest.raises(ConfigError, match="expected a dict of values by variable name, with no name twice"):
         save_checkpoint_vars(dic, tmp_path / "values.npz")
 
 
@@ -87,7 +87,7 @@ def test_remote_files_that_cannot_be_written_are_errors_in_words(tmp_path: Any, 
         CheckpointError, match="cannot write checkpoint nowhere://b/model: File system scheme 'nowhere' not"
     ):
         save_checkpoint_vars({"W": np.arange(3)}, "nowhere://b/model")
-    with pytest.raises(ConfigError, match="wanted a path on this machine"):
+    with pytest.raises(ConfigError, match="expected a path on this machine"):
         save_checkpoint_vars({"W": np.arange(3)}, "gs://b/model.npz")
     assert not list(tmp_path.iterdir())
 

@@ -51,7 +51,7 @@ def test_freeze_takes_back_what_was_added_also_on_an_error(graph):
 
 @pytest.mark.parametrize("function", [backup_collection, lambda key: freeze_collection(key).__enter__()])
 def test_a_single_string_is_an_error(graph, function):
-    with pytest.raises(ConfigError, match="got keys='losses': wanted an iterable of text"):
+    with pytest.raises(ConfigError, match="got keys='losses': expected an iterable of text"):
         function("losses")
 
 

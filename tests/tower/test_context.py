@@ -57,7 +57,7 @@ def make_towers(num_towers, *, own_variables):
     [
         (2, 2, "tower index 2 is not one of 2 towers"),
         (-1, 1, "tower index -1 is not one of 1 towers"),
-        (0, 0, "TowerContext got total=0: wanted an integer of at least 1"),
+        (0, 0, "TowerContext got total=0: expected an integer of at least 1"),
     ],
 )
 def test_an_index_that_is_not_below_the_total_is_an_error(index, total, message):

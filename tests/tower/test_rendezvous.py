@@ -114,7 +114,7 @@ def test_two_builds_give_the_same_graph():
 
 def test_a_list_of_towers_that_is_not_complete_is_an_error(graph):
     for towers in ([], make_towers(2, own_variables=True)[:1], make_towers(2, own_variables=True)[::-1]):
-        with pytest.raises(ConfigError, match="wanted all towers in the order of their indices"):
+        with pytest.raises(ConfigError, match="expected all towers in the order of their indices"):
             call_in_towers(towers, index)
 
 

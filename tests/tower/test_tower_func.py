@@ -94,7 +94,7 @@ def test_a_call_that_fails_adds_no_handle(graph):
 
 
 def test_what_is_no_function_is_an_error():
-    with pytest.raises(ConfigError, match="TowerFunc got tower_fn=3: wanted a function"):
+    with pytest.raises(ConfigError, match="TowerFunc got tower_fn=3: expected a function"):
         TowerFunc(3, SIGNATURE)
 
 

@@ -104,7 +104,7 @@ def test_get_collection_is_the_tower_s_own(towers):
 
 @pytest.mark.parametrize("arguments", [{}, {"key": "a", "name": "a"}])
 def test_get_collection_wants_one_key(towers, arguments):
-    with pytest.raises(TowerError, match="wanted the key of one collection"):
+    with pytest.raises(TowerError, match="expected the key of one collection"):
         towers[0].get_collection(**arguments)
 
 

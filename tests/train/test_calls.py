@@ -297,7 +297,7 @@ def test_callbacks_that_see_each_step_are_named(make_data, callbacks, names):
 @pytest.mark.parametrize(
     ("make_trainer", "steps_per_call", "message"),
     [
-        (SimpleTrainer, 0, "steps_per_call=0: wanted an integer of at least 1"),
+        (SimpleTrainer, 0, "steps_per_call=0: expected an integer of at least 1"),
         (NoOpTrainer, 2, "NoOpTrainer has a run_step of its own, which is called for each step"),
     ],
 )

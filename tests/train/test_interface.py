@@ -78,13 +78,13 @@ def test_batches_are_staged_on_several_gpus_only():
 
 def test_wrong_arguments_are_errors():
     config = TrainConfig(model=Line(), data=line_input())
-    with pytest.raises(ConfigError, match="trainer=a Trainer: wanted a SingleCostTrainer"):
+    with pytest.raises(ConfigError, match="trainer=a Trainer: expected a SingleCostTrainer"):
         launch_train_with_config(config, Trainer())
-    with pytest.raises(ConfigError, match="config=3: wanted a TrainConfig"):
+    with pytest.raises(ConfigError, match="config=3: expected a TrainConfig"):
         launch_train_with_config(3, SimpleTrainer())
-    with pytest.raises(ConfigError, match="config.model=None: wanted a ModelDesc"):
+    with pytest.raises(ConfigError, match="config.model=None: expected a ModelDesc"):
         launch_train_with_config(TrainConfig(data=line_input()), SimpleTrainer())
-    with pytest.raises(ConfigError, match="config.model=a ModelDescBase: wanted a ModelDesc"):
+    with pytest.raises(ConfigError, match="config.model=a ModelDescBase: expected a ModelDesc"):
         launch_train_with_config(TrainConfig(model=ModelDescBase(), data=line_input()), SimpleTrainer())
 
 
@@ -104,9 +104,12 @@ class Odd(Line):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (None, r"Odd.inputs\(\) returned None: wanted a list of tf.TensorSpec"),
-        (tf.TensorSpec([], tf.float32, "x"), r"Odd.inputs\(\) returned a TensorSpec: wanted a list"),
-        ([tf.TensorSpec([], tf.float32, "my x!"), tf.TensorSpec([], tf.float32, "y")], "has the name 'my x!': wanted"),
+        (None, r"Odd.inputs\(\) returned None: expected a list of tf.TensorSpec"),
+        (tf.TensorSpec([], tf.float32, "x"), r"Odd.inputs\(\) returned a TensorSpec: expected a list"),
+        (
+            [tf.TensorSpec([], tf.float32, "my x!"), tf.TensorSpec([], tf.float32, "y")],
+            "has the name 'my x!': expected",
+        ),
         ([tf.TensorSpec([], tf.float32, "x")], r"1 inputs \(x\), and the function .*build_graph takes .*argument: 'y'"),
     ],
 )
@@ -120,7 +123,7 @@ def test_inputs_that_cannot_be_are_errors_before_anything_is_built(inputs, messa
 @pytest.mark.parametrize("rate", [None, "0.1", float("nan"), float("inf"), -0.1, True, [0.1]])
 def test_a_learning_rate_that_cannot_be_is_an_error(rate):
     config = TrainConfig(model=Odd(rate=rate), data=line_input(), monitors=[], max_epoch=1, steps_per_epoch=1)
-    with pytest.raises(ConfigError, match="MomentumOptimizer got learning_rate=.*: wanted a number of at least 0"):
+    with pytest.raises(ConfigError, match="MomentumOptimizer got learning_rate=.*: expected a number of at least 0"):
         launch_train_with_config(config, SimpleTrainer())
 
 

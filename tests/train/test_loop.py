@@ -28,11 +28,11 @@ def test_an_epoch_is_finished_after_its_steps():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 1, 1), "steps_per_epoch=0: wanted an integer of at least 1"),
-        ((1.0, 1, 1), "steps_per_epoch=1.0: wanted an integer of at least 1"),
-        ((1, 0, 1), "starting_epoch=0: wanted an integer of at least 1"),
-        ((1, 1, -1), "max_epoch=-1: wanted an integer of at least 0"),
-        ((1, 1, True), "max_epoch=True: wanted an integer"),
+        ((0, 1, 1), "steps_per_epoch=0: expected an integer of at least 1"),
+        ((1.0, 1, 1), "steps_per_epoch=1.0: expected an integer of at least 1"),
+        ((1, 0, 1), "starting_epoch=0: expected an integer of at least 1"),
+        ((1, 1, -1), "max_epoch=-1: expected an integer of at least 0"),
+        ((1, 1, True), "max_epoch=True: expected an integer"),
     ],
 )
 def test_numbers_that_are_too_small_are_errors(arguments, message):
@@ -41,5 +41,5 @@ def test_numbers_that_are_too_small_are_errors(arguments, message):
 
 
 def test_a_negative_starting_step_is_an_error():
-    with pytest.raises(ConfigError, match="starting_step=-1: wanted"):
+    with pytest.raises(ConfigError, match="starting_step=-1: expected"):
         TrainLoop().config(1, 1, 1, starting_step=-1)

@@ -172,8 +172,8 @@ def test_a_worker_that_others_wait_for_in_a_step_is_named_on_all(tmp_path):
     [
         (lambda: WaitLimits(heartbeat_secs=0), "heartbeat_secs"),
         (lambda: WaitLimits(heartbeat_secs=5, straggler_secs=1), "straggler_secs"),
-        (lambda: MultiWorkerTrainerReplicated(1, wire_dtype="int8"), "wanted float16 or bfloat16 as the wire_dtype"),
-        (lambda: MultiWorkerTrainerReplicated(0), "wanted at least one tower"),
+        (lambda: MultiWorkerTrainerReplicated(1, wire_dtype="int8"), "expected float16 or bfloat16 as the wire_dtype"),
+        (lambda: MultiWorkerTrainerReplicated(0), "expected at least one tower"),
         (
             lambda: MultiWorkerTrainerReplicated(1, cluster=ClusterTask({"worker": ["a:1"], "ps": ["b:1"]}, "ps", 0)),
             "MultiWorkerTrainerReplicated is for those that train, and this process is ps 0",

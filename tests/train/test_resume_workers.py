@@ -252,7 +252,7 @@ def test_positions_that_are_none_are_damaged(log_dir):
     saved(log_dir, {"workers": [3]}, 5)
     with pytest.raises(CheckpointError, match="does not hold the positions of workers"):
         AutoResumeTrainConfig(model=Labels(), dataflow=ShardData(points()))
-    with pytest.raises(InputError, match="wanted a list of states"):
+    with pytest.raises(InputError, match="expected a list of states"):
         states_of_workers({"workers": []})
     assert states_of_workers({"flow": "Position"}) == [{"flow": "Position"}]
 

@@ -123,16 +123,16 @@ def test_the_cost_is_scaled_in_float16_and_computed_in_float32():
 
 
 def test_wrong_arguments_are_errors():
-    with pytest.raises(ConfigError, match="builder=3: wanted a GraphBuilder"):
+    with pytest.raises(ConfigError, match="builder=3: expected a GraphBuilder"):
         BuilderTrainer(3)
     trainer = SimpleTrainer()
-    with pytest.raises(ConfigError, match="input=4: wanted an InputSource"):
+    with pytest.raises(ConfigError, match="input=4: expected an InputSource"):
         trainer.setup_graph([], 4, lambda: None, lambda: None)
-    with pytest.raises(ConfigError, match="TowerFunc got tower_fn=5: wanted a function"):
+    with pytest.raises(ConfigError, match="TowerFunc got tower_fn=5: expected a function"):
         BuilderTrainer(SimpleBuilder(), precision="float16").setup_graph([], line_input(), 5, lambda: None)
-    with pytest.raises(ConfigError, match="get_opt_fn=.*: wanted a function that returns the optimizer"):
+    with pytest.raises(ConfigError, match="get_opt_fn=.*: expected a function that returns the optimizer"):
         trainer.setup_graph([], line_input(), lambda: None, tf.train.GradientDescentOptimizer(0.1))
-    with pytest.raises(GraphBuildError, match="wanted a tf.compat.v1.train.Optimizer"):
+    with pytest.raises(GraphBuildError, match="expected a tf.compat.v1.train.Optimizer"):
         launch_with_optimizer(BuilderTrainer(SimpleBuilder(), precision="float16"), lambda: 3)
     assert trainer.graph.get_operations() == []
     assert isinstance(trainer, SingleCostTrainer)

@@ -241,6 +241,6 @@ def test_a_sync_op_that_does_not_say_when_is_refused(graph: Any) -> None:
         with pytest.raises(GraphBuildError, match="every_steps of a SyncOp must be an integer of at least 1"):
             SyncOp(op, wrong)
     for wrong in (2.0, True, "3"):
-        with pytest.raises(WrongTypeError, match="^SyncOp got every_steps=.*: wanted an integer or None"):
+        with pytest.raises(WrongTypeError, match="^SyncOp got every_steps=.*: expected an integer or None"):
             SyncOp(op, wrong)
     assert BuildResult(op, ()).sync_ops == ()

@@ -77,7 +77,7 @@ def test_a_trainer_without_a_tower_function_says_so():
     trainer = TowerTrainer()
     with pytest.raises(TowerError, match="has no tower function yet"):
         assert trainer.towers
-    with pytest.raises(ConfigError, match="tower_func=3: wanted a TowerFunc"):
+    with pytest.raises(ConfigError, match="tower_func=3: expected a TowerFunc"):
         trainer.tower_func = 3
 
 

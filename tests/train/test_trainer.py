@@ -168,7 +168,7 @@ def test_a_trainer_with_nothing_to_run_is_an_error():
 
 def test_callbacks_are_checked():
     trainer = Counting()
-    with pytest.raises(CallbackError, match="wanted a Callback, got 3"):
+    with pytest.raises(CallbackError, match="expected a Callback, got 3"):
         trainer.register_callback(3)
     with pytest.raises(CallbackError, match="is a monitor"):
         trainer.setup_callbacks([JSONWriter()], [])
@@ -200,7 +200,7 @@ def test_callbacks_for_the_chief_are_left_out_elsewhere():
     ("kwargs", "message"),
     [
         ({"steps_per_epoch": None}, "steps_per_epoch must be given"),
-        ({"session_init": 3}, "session_init=3: wanted a SessionInit"),
+        ({"session_init": 3}, "session_init=3: expected a SessionInit"),
     ],
 )
 def test_bad_arguments_are_errors(kwargs, message):
@@ -257,7 +257,7 @@ def test_every_executor_counts_every_step(executor):
 def test_numbers_are_checked_before_anything_is_done():
     trainer = Counting()
     recorder = Recorder()
-    with pytest.raises(ConfigError, match="steps_per_epoch=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="steps_per_epoch=0: expected an integer of at least 1"):
         run(trainer, [recorder], steps_per_epoch=0)
     assert recorder.calls == []
     assert trainer.sess is None

@@ -87,7 +87,7 @@ def test_the_mode_of_the_replicated_trainer_is_text_or_a_reducer():
     assert isinstance(default.builder.reducer, RoundRobinReducer)
     assert default.reduction.startswith("round_robin (copies between CPU devices share memory")
     assert isinstance(SyncMultiGPUTrainerReplicated(1).builder.reducer, RoundRobinReducer)
-    with pytest.raises(ConfigError, match="wanted one of auto, cpu, .*got 'ring-a-ding'"):
+    with pytest.raises(ConfigError, match="expected one of auto, cpu, .*got 'ring-a-ding'"):
         SyncMultiGPUTrainerReplicated(2, mode="ring-a-ding")
     with pytest.raises(WrongTypeError, match="^SyncMultiGPUTrainerReplicated got mode="):
         SyncMultiGPUTrainerReplicated(2, mode=3)
@@ -107,5 +107,5 @@ def test_towers_that_cannot_be_understood_are_errors(gpus):
 
 @pytest.mark.parametrize("gpus", ["8", None, 2.5])
 def test_parameter_server_checks_its_towers_too(gpus):
-    with pytest.raises(ConfigError, match="got gpus=.*: wanted an integer or a list of integers"):
+    with pytest.raises(ConfigError, match="got gpus=.*: expected an integer or a list of integers"):
         SyncMultiGPUTrainerParameterServer(gpus)

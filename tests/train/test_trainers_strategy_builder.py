@@ -138,7 +138,7 @@ def test_moving_averages_are_the_mean_over_towers(name: str) -> None:
 
 def test_other_optimizers_are_refused(graph: Any) -> None:
     builder = StrategyBuilder(MirroredStrategy(cpu_devices(2)))
-    with pytest.raises(GraphBuildError, match="wanted a tf.compat.v1.train.Optimizer, got"):
+    with pytest.raises(GraphBuildError, match="expected a tf.compat.v1.train.Optimizer, got"):
         builder.build(lambda: [(tf.ones([]), tf.get_variable("w", []))], lambda: "adam")
 
 
@@ -151,10 +151,10 @@ def test_another_strategy_around_is_an_error(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (3, "StrategyBuilder got strategy=3: wanted a DistributionStrategy"),
-        (None, "StrategyBuilder got strategy=None: wanted a DistributionStrategy"),
-        (DEFAULT_STRATEGY, "wanted a DistributionStrategy with devices, got <DefaultStrategy>"),
-        (MirroredStrategy, "StrategyBuilder got strategy=the class MirroredStrategy: wanted a DistributionStrategy"),
+        (3, "StrategyBuilder got strategy=3: expected a DistributionStrategy"),
+        (None, "StrategyBuilder got strategy=None: expected a DistributionStrategy"),
+        (DEFAULT_STRATEGY, "expected a DistributionStrategy with devices, got <DefaultStrategy>"),
+        (MirroredStrategy, "StrategyBuilder got strategy=the class MirroredStrategy: expected a DistributionStrategy"),
     ],
     ids=["a number", "nothing", "the default one", "a class"],
 )

@@ -101,7 +101,7 @@ def test_what_cannot_be_is_refused_and_other_errors_are_raised():
         find_batch_size(maker(3), smallest=4)
     with pytest.raises(Exception, match="no memory for 2 examples"):
         find_batch_size(maker(1, error=ValueError), smallest=2)
-    with pytest.raises(WrongTypeError, match="got None from make: wanted a TrainConfig and a trainer"):
+    with pytest.raises(WrongTypeError, match="got None from make: expected a TrainConfig and a trainer"):
         find_batch_size(lambda size: None)
 
 

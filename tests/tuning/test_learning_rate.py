@@ -67,7 +67,7 @@ def test_a_cost_that_never_falls_has_no_suggestion():
 def test_what_cannot_be_is_refused():
     for wrong, message in [
         ({"smallest": 0.0}, "smallest"),
-        ({"smallest": 1.0, "largest": 0.5}, "wanted a larger largest"),
+        ({"smallest": 1.0, "largest": 0.5}, "expected a larger largest"),
         ({"num_steps": 3}, "num_steps"),
     ]:
         with tf.Graph().as_default(), pytest.raises(ConfigError, match=message):

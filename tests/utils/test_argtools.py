@@ -117,7 +117,7 @@ def test_data_format_is_translated_both_ways(name):
 
 
 def test_unknown_data_format_raises():
-    with pytest.raises(ConfigError, match="data_format='HWC': wanted one of NCHW, NHWC"):
+    with pytest.raises(ConfigError, match="data_format='HWC': expected one of NCHW, NHWC"):
         get_data_format("HWC")
 
 
@@ -138,5 +138,5 @@ def test_message_is_logged_once_at_the_callers_place(func, mark, capsys):
 
 
 def test_unknown_level_raises():
-    with pytest.raises(ConfigError, match="func='shout': wanted one of debug, info"):
+    with pytest.raises(ConfigError, match="func='shout': expected one of debug, info"):
         log_once("a", "shout")

@@ -176,7 +176,7 @@ def test_threads_and_whatever_else_starts_are_started_too():
 def test_nothing_is_started_when_one_cannot_be(wrong):
     ran = []
     thread = threading.Thread(target=lambda: ran.append(1))
-    with pytest.raises(ConfigError, match=r"start_proc_mask_signal got proc=.*wanted what has start\(\)"):
+    with pytest.raises(ConfigError, match=r"start_proc_mask_signal got proc=.*expected what has start\(\)"):
         start_proc_mask_signal([thread, wrong])
     with pytest.raises(ConfigError, match="start_proc_mask_signal got proc="):
         start_proc_mask_signal(wrong)

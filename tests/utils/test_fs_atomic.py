@@ -74,7 +74,7 @@ def test_directory_is_not_synced_where_it_cannot_be(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mode", ["a", "r", "w+"])
 def test_other_modes_are_refused(tmp_path, mode):
-    with pytest.raises(ConfigError, match="wanted 'w' or 'wb'"), atomic_write(tmp_path / "file", mode):
+    with pytest.raises(ConfigError, match="expected 'w' or 'wb'"), atomic_write(tmp_path / "file", mode):
         pass
 
 
@@ -154,7 +154,7 @@ def test_what_a_killed_process_left_tells_whose_it_is(tmp_path):
 def test_remote_path_is_refused_and_a_file_url_is_its_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with (
-        pytest.raises(ConfigError, match="got path='s3://bucket/file': wanted a path on this machine"),
+        pytest.raises(ConfigError, match="got path='s3://bucket/file': expected a path on this machine"),
         atomic_write("s3://bucket/file"),
     ):
         pytest.fail("it was opened")

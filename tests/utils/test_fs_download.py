@@ -58,8 +58,8 @@ def test_file_may_have_another_name(server, tmp_path):
 @pytest.mark.parametrize(
     ("path", "size", "message"),
     [
-        ("short/a", None, r"incompletely from .*: wanted 10,000 bytes, and it has 9,999"),
-        ("whole/a", 10, r"was downloaded from .*: wanted 10 bytes, and it has 10,000"),
+        ("short/a", None, r"incompletely from .*: expected 10,000 bytes, and it has 9,999"),
+        ("whole/a", 10, r"was downloaded from .*: expected 10 bytes, and it has 10,000"),
         ("missing/a", None, "cannot be downloaded: HTTP Error 404"),
     ],
 )
@@ -71,7 +71,7 @@ def test_what_is_not_right_leaves_nothing(server, tmp_path, path, size, message)
 
 def test_file_of_another_size_is_left_alone(tmp_path):
     (tmp_path / "a.bin").write_bytes(b"mine")
-    with pytest.raises(InputError, match="is there already: wanted 5 bytes, and it has 4"):
+    with pytest.raises(InputError, match="is there already: expected 5 bytes, and it has 4"):
         download("http://127.0.0.1:1/a.bin", tmp_path, expect_size=5)
     assert download("http://127.0.0.1:1/a.bin", tmp_path) == str(tmp_path / "a.bin")
     assert (tmp_path / "a.bin").read_bytes() == b"mine"
@@ -86,7 +86,7 @@ def test_files_of_this_machine_can_be_downloaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("url", "message"), [("data:text/plain,x", "wanted the URL of a file"), ("http://a/", "no file")]
+    ("url", "message"), [("data:text/plain,x", "expected the URL of a file"), ("http://a/", "no file")]
 )
 def test_other_urls_are_refused(tmp_path, url, message):
     with pytest.raises(ConfigError, match=message):

@@ -94,13 +94,13 @@ def test_refuse_raises_and_touches_nothing(used, action):
 
 def test_unknown_action_raises(used):
     with pytest.raises(
-        ConfigError, match="action='x' for an existing log directory is unknown: wanted one of None, 'b'"
+        ConfigError, match="action='x' for an existing log directory is unknown: expected one of None, 'b'"
     ):
         prepare_log_dir(str(used), "x")
 
 
 def test_file_in_the_way_raises(used):
-    with pytest.raises(ConfigError, match="is a file: wanted a directory"):
+    with pytest.raises(ConfigError, match="is a file: expected a directory"):
         prepare_log_dir(str(used / "old"))
 
 

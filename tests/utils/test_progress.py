@@ -71,7 +71,7 @@ def test_variable_sets_the_interval(monkeypatch):
 @pytest.mark.parametrize("text", ["often", "0", "-1", "nan", ""])
 def test_bad_variable_raises(text, monkeypatch):
     monkeypatch.setenv("TPACK_PROGRESS_REFRESH", text)
-    with pytest.raises(ConfigError, match="wanted a positive number of seconds"):
+    with pytest.raises(ConfigError, match="expected a positive number of seconds"):
         get_tqdm_kwargs()
 
 

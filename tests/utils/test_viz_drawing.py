@@ -61,7 +61,7 @@ def test_text_stays_inside(image, pos):
 @pytest.mark.parametrize(
     ("boxes", "labels", "message"),
     [
-        ([1, 2, 3, 4], None, r"wanted boxes of shape \(N, 4\), got \(4,\)"),
+        ([1, 2, 3, 4], None, r"expected boxes of shape \(N, 4\), got \(4,\)"),
         ([[0, 0, 5, 5]], [], "got 0 labels for 1 boxes"),
         (
             [[5, 0, 5, 5]],
@@ -78,7 +78,7 @@ def test_boxes_that_cannot_be_drawn_are_refused(image, boxes, labels, message):
 
 
 def test_images_of_other_shapes_are_refused():
-    with pytest.raises(ConfigError, match="wanted an image of shape"):
+    with pytest.raises(ConfigError, match="expected an image of shape"):
         draw_text(np.zeros((3, 3, 2)), (0, 0), "a", (0, 0, 0))
 
 

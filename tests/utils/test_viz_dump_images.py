@@ -65,5 +65,5 @@ def test_grids_are_written_in_place_of_images(tmp_path):
 
 
 def test_a_directory_is_wanted():
-    with pytest.raises(ConfigError, match="wanted an output_dir"):
+    with pytest.raises(ConfigError, match="expected an output_dir"):
         dump_dataflow_images(batches())

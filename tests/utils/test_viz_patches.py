@@ -58,11 +58,11 @@ def test_grids_are_as_large_as_fits():
 @pytest.mark.parametrize(
     ("images", "options", "message"),
     [
-        ([], {}, "wanted at least one image"),
+        ([], {}, "expected at least one image"),
         ([flat(0)] * 3, {}, "3 images do not fit into 1 x 2 places"),
         ([flat(0), flat(0, 3)], {}, "different sizes"),
         ([flat(0), flat(0, channels=3)], {"pad": True}, "one number of channels"),
-        ([np.zeros(3)], {}, r"wanted images of shape \(H, W\)"),
+        ([np.zeros(3)], {}, r"expected images of shape \(H, W\)"),
         ([flat(0)], {"viz": True}, "opens no window"),
         ([flat(0)], {"lclick_cb": print}, "opens no window"),
     ],

@@ -74,9 +74,9 @@ def test_an_opencv_without_windows_is_named(opencv):
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"key_cb_ab": print}, "has no argument 'key_cb_ab': wanted key_cb_a for the key 'a'"),
+        ({"key_cb_ab": print}, "has no argument 'key_cb_ab': expected key_cb_a for the key 'a'"),
         ({"a": print}, "has no argument 'a'"),
-        ({"key_cb_a": 5}, "interactive_imshow got key_cb_a=5: wanted a function"),
+        ({"key_cb_a": 5}, "interactive_imshow got key_cb_a=5: expected a function"),
     ],
 )
 def test_keywords_that_name_no_key_are_refused(opencv, keywords, message):

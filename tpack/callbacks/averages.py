@@ -22,8 +22,7 @@ from tpack.tfutils.summary import (
 from tpack.tfutils.variable_values import assign_values
 from tpack.tower.names import op_and_tensor_name
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments

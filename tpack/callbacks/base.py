@@ -17,7 +17,7 @@ from tpack.errors import CallbackError
 from tpack.tower.names import op_and_tensor_name, value_if_variable, values_by_name
 from tpack.tower.tower_func import TowerHandle, TowerHandles
 from tpack.types import Trainer
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 Self = TypeVar("Self", bound="Callback")
 _STEP_HOOKS = ("before_run", "after_run", "trigger_step")

@@ -20,7 +20,7 @@ from tpack.errors import NumericsError
 from tpack.tfutils.dependency import ancestors
 from tpack.types import Counters
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 MAX_NAMED = 5
 """How many of the tensors that are not finite the error names."""

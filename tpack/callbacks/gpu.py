@@ -12,10 +12,9 @@ from contextlib import ExitStack
 from tpack.callbacks.base import Callback
 from tpack.errors import DependencyError, DeviceError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.concurrency import StoppableThread
 from tpack.utils.gpu import NvidiaDevice, NVMLContext
+from tpack.utils.validation import check_arguments, check_count
 
 INTERVAL_SECS = 1.0
 """How often the GPUs are asked."""
@@ -61,7 +60,7 @@ class _GPUWatch(Callback):
 def _choose(visible: list[NvidiaDevice], wanted: Sequence[int]) -> dict[int, NvidiaDevice]:
     missing = [index for index in wanted if not 0 <= index < len(visible)]
     if missing:
-        raise DeviceError(f"wanted the GPUs {list(wanted)}, and {len(visible)} are visible to this process")
+        raise DeviceError(f"expected the GPUs {list(wanted)}, and {len(visible)} are visible to this process")
     return {index: visible[index] for index in wanted}
 
 

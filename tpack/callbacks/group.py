@@ -24,9 +24,8 @@ from tpack.callbacks.hooks import CallbackToHook
 from tpack.errors import CallbackError, CheckpointError, StopTraining, TpackError
 from tpack.types import Trainer
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instances
 from tpack.utils.timer import humanize_time_delta
+from tpack.utils.validation import check_arguments, check_instances
 
 SLOW_TRIGGER_SECS = 3.0
 """An epoch's callbacks together may take this long before their times are logged."""

@@ -28,8 +28,7 @@ from tpack.tower.names import op_and_tensor_name
 from tpack.tower.recorder import pair_variables
 from tpack.types import Trainer
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instance, shown
+from tpack.utils.validation import check_arguments, check_count, check_instance, shown
 
 
 class HyperParam(ABC):
@@ -140,7 +139,7 @@ class GraphVarParam(HyperParam):
         if variable is None:
             raise CallbackError(f"the graph has no variable {self._name!r} to be set; {_hint(self._name, known)}")
         if not variable.shape.is_compatible_with(self._shape):
-            raise CallbackError(f"variable {self._name!r} has shape {variable.shape}, wanted {self._shape}")
+            raise CallbackError(f"variable {self._name!r} has shape {variable.shape}, expected {self._shape}")
         return variable
 
     def _make_assignment(self, variables: Sequence[tf.Variable]) -> None:
@@ -249,7 +248,7 @@ class ScaleWithWorkers(Callback):
         check_instance(self, "param", self._inner, HyperParam, "a HyperParam or the name of a variable")
         function = rule if callable(rule) else _RULES.get(rule)
         if function is None:
-            raise ConfigError(f"ScaleWithWorkers got rule={shown(rule)}: wanted 'linear', 'sqrt' or a function")
+            raise ConfigError(f"ScaleWithWorkers got rule={shown(rule)}: expected 'linear', 'sqrt' or a function")
         self._rule = function
         self._base_workers = check_count(self, "base_workers", base_workers)
         self.param: HyperParam = _ScaledParam(self)
@@ -285,7 +284,7 @@ class ScaleWithWorkers(Callback):
         ratio = (1 if peers is None else peers.size) / self._base_workers
         scale = self._rule(ratio)
         if not isinstance(scale, Real) or isinstance(scale, bool) or not 0 < scale < math.inf:
-            raise ConfigError(f"the rule of {self} returned {shown(scale)} for {ratio:g}: wanted a positive number")
+            raise ConfigError(f"the rule of {self} returned {shown(scale)} for {ratio:g}: expected a positive number")
         return float(scale)
 
     def _setup_graph(self) -> None:

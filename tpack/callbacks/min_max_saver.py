@@ -27,10 +27,9 @@ from tpack.tfutils.saving.best import (
     write_kept,
 )
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_text
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import remove_leftovers, why_not_written
+from tpack.utils.validation import check_arguments, check_count, check_text
 
 
 @check_arguments

@@ -22,8 +22,8 @@ from tpack.callbacks.statistics import Direction, StatisticReader, former_values
 from tpack.errors import CallbackError, ConfigError, WrongTypeError
 from tpack.schedules import Schedule
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import (
+from tpack.utils.validation import (
+    check_arguments,
     check_choice,
     check_count,
     check_function,

@@ -16,10 +16,9 @@ from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tower.names import op_and_tensor_name
 from tpack.types import Counters
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number
 from tpack.utils.progress import JOB_REFRESH_SECS, get_tqdm, get_tqdm_kwargs, launcher_line
 from tpack.utils.timer import humanize_time_delta
+from tpack.utils.validation import check_arguments, check_count, check_number
 
 
 @check_arguments

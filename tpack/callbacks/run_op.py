@@ -16,7 +16,7 @@ from tpack.callbacks.hyper_param import copies_in_towers
 from tpack.errors import CallbackError
 from tpack.tfutils.dependency import ancestors
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 Runnable: TypeAlias = tf.Operation | tf.Tensor | tf.Variable
 

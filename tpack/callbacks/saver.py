@@ -26,14 +26,13 @@ from tpack.tfutils.train_state import (
 )
 from tpack.types import Peers
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_local_path, check_number
 from tpack.utils.dir_lock import DirectoryClaim
 from tpack.utils.fs import why_not_written
 from tpack.utils.remote.directories import open_directory
 from tpack.utils.remote.store import is_remote
 from tpack.utils.renames import on_unknown_name
 from tpack.utils.serialize import dumps
+from tpack.utils.validation import check_arguments, check_count, check_local_path, check_number
 
 __getattr__ = on_unknown_name(__name__)
 

@@ -16,8 +16,7 @@ from typing import Any
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_number
+from tpack.utils.validation import check_arguments, check_number
 
 
 @check_arguments

@@ -12,9 +12,9 @@ from typing import TypeAlias
 from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError, WorkerError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.child_process import cause_of_death
 from tpack.utils.concurrency import start_proc_mask_signal
+from tpack.utils.validation import check_arguments
 
 Startable: TypeAlias = mp.process.BaseProcess | threading.Thread
 

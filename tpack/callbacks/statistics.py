@@ -14,7 +14,7 @@ from tpack.callbacks.monitors.json_writer import JSONWriter
 from tpack.errors import CallbackError, ConfigError
 from tpack.types import Trainer
 from tpack.utils import logger
-from tpack.utils.checks import owner_name
+from tpack.utils.validation import owner_name
 
 _LARGER = (
     "acc accuracy auc auroc auprc f1 fscore precision recall sensitivity specificity map ap miou iou dice jaccard psnr "

@@ -10,8 +10,7 @@ import time
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.statistics import Direction, StatisticReader, former_values
 from tpack.errors import ConfigError, StopTraining
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice, check_count, check_number, check_text
+from tpack.utils.validation import check_arguments, check_choice, check_count, check_number, check_text
 
 MODES = ("min", "max")
 
@@ -149,7 +148,7 @@ def _seconds(limit: str | float | datetime.timedelta) -> float:
     if isinstance(limit, str):
         parts = re.fullmatch(r"(?:(\d+)-)?(\d+):([0-5]?\d):([0-5]?\d)", limit.strip())
         if parts is None:
-            raise ConfigError(f"MaxTime got limit={limit!r}: wanted 'hours:minutes:seconds', such as '11:30:00'")
+            raise ConfigError(f"MaxTime got limit={limit!r}: expected 'hours:minutes:seconds', such as '11:30:00'")
         days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
         limit = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     secs = limit.total_seconds() if isinstance(limit, datetime.timedelta) else limit

@@ -9,9 +9,8 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.tfutils.summary import STATE_SUMMARIES_KEY
 from tpack.types import Counters
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.renames import on_unknown_name
+from tpack.utils.validation import check_arguments, check_count
 
 __getattr__ = on_unknown_name(__name__)
 

@@ -13,9 +13,8 @@ from tpack.callbacks.base import Callback
 from tpack.errors import CallbackError
 from tpack.tfutils.summary import encode_png
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_number, check_text
 from tpack.utils.fs import atomic_write
+from tpack.utils.validation import check_arguments, check_number, check_text
 
 
 @check_arguments

@@ -11,8 +11,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.callbacks.group import ProxyCallback
 from tpack.errors import CallbackError, ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments

@@ -21,9 +21,8 @@ from tpack.errors import CallbackError, ConfigError, StepTimeoutError
 from tpack.tfutils.dependency import ancestors
 from tpack.types import Interruption
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.process_exit import exit_now
+from tpack.utils.validation import check_arguments, check_count
 
 _EXIT_CODE = 70
 """What `sysexits.h` calls an internal software error."""

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> str:
     varmanip = importlib.import_module("tpack.tfutils.varmanip")
     prefixes = [checkpoint.resolve_checkpoint(path) for path in options.checkpoints]
     if len(set(prefixes)) < max(2, len(prefixes)):
-        raise ConfigError(f"got checkpoints={', '.join(prefixes)}: wanted at least two, none of them twice")
+        raise ConfigError(f"got checkpoints={', '.join(prefixes)}: expected at least two, none of them twice")
     readers = [checkpoint.CheckpointReader(prefix) for prefix in prefixes]
     shapes = [_shapes_to_average(reader, varmanip.is_training_name) for reader in readers]
     for prefix, others in zip(prefixes[1:], shapes[1:], strict=True):
@@ -65,7 +65,7 @@ def _check_same(first: dict[str, list[int]], other: dict[str, list[int]], prefix
         if first.get(name) != other.get(name):
             here, there = first.get(name, "nothing"), other.get(name, "nothing")
             raise CheckpointError(
-                f"wanted checkpoints of one model: {name} is of shape {here} in {prefixes[0]} and {there} in "
+                f"expected checkpoints of one model: {name} is of shape {here} in {prefixes[0]} and {there} in "
                 f"{prefixes[1]}"
             )
 

@@ -73,7 +73,7 @@ def load_flow(text: str) -> DataFlow:
     """
     place, _, name = text.rpartition(":")
     if not place or not name.isidentifier():
-        raise ConfigError(f"got {text!r}: wanted SCRIPT:FLOW, such as train.py:make_flow")
+        raise ConfigError(f"got {text!r}: expected SCRIPT:FLOW, such as train.py:make_flow")
     found = _load(place)
     if not hasattr(found, name):
         flows = sorted(key for key, value in vars(found).items() if isinstance(value, DataFlow))

@@ -49,7 +49,7 @@ def gradients_of_script(command: str, *, timeout_secs: float) -> ScriptGradients
     """
     words = shlex.split(command)
     if not words or not os.path.isfile(words[0]):
-        raise ConfigError(f"wanted a Python script and its arguments in --script, got {command!r}")
+        raise ConfigError(f"expected a Python script and its arguments in --script, got {command!r}")
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "gradients.json")
         worker = [sys.executable, "-m", "tpack.cli.gradient_shapes", path, *words]

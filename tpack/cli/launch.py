@@ -116,14 +116,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> Job:
     if not options.module and not os.path.isfile(options.script):
-        raise ConfigError(f"there is no script {options.script!r}: wanted a file of Python, or -m and a module")
+        raise ConfigError(f"there is no script {options.script!r}: expected a file of Python, or -m and a module")
     if not shlex.split(options.ssh):
-        raise ConfigError("--ssh is empty: wanted a command")
+        raise ConfigError("--ssh is empty: expected a command")
     environment = {name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON)}
     for entry in options.env:
         name, is_given, value = entry.partition("=")
         if not name or (not is_given and name not in os.environ):
-            raise ConfigError(f"--env has {entry!r}: wanted NAME=VALUE, or the name of a variable that is set here")
+            raise ConfigError(f"--env has {entry!r}: expected NAME=VALUE, or the name of a variable that is set here")
         environment[name] = value if is_given else os.environ[name]
     # What gives no secret is given one, by which workers on several machines trust each other.
     environment.setdefault(SECRET_VARIABLE, secrets.token_hex(32))
@@ -144,7 +144,7 @@ def _strayed(options: argparse.Namespace) -> str | None:
 
 def _check_restarts(options: argparse.Namespace, num_workers: int) -> None:
     if options.min_workers is not None and not options.restarts:
-        raise ConfigError("--min-workers says with how many workers to start anew: wanted --restarts too")
+        raise ConfigError("--min-workers says with how many workers to start anew: expected --restarts too")
     if options.min_workers is not None and options.min_workers > num_workers:
         raise ConfigError(f"--min-workers {options.min_workers} is more than the {num_workers} workers that there are")
 
@@ -153,10 +153,10 @@ def _check_ray(options: argparse.Namespace) -> None:
     """Refuse what cannot be on Ray, before anything is made."""
     if options.on is None:
         if options.resources is not None:
-            raise ConfigError("--resources says what each worker needs of Ray: wanted --on ray too")
+            raise ConfigError("--resources says what each worker needs of Ray: expected --on ray too")
         return
     if options.hosts:
-        raise ConfigError("--hosts names machines, and --on ray leaves them to Ray: wanted one of the two")
+        raise ConfigError("--hosts names machines, and --on ray leaves them to Ray: expected one of the two")
     check_resources("--resources", parse_resources(options.resources or _RESOURCES))
     import_optional("ray", "ray")
 
@@ -187,13 +187,13 @@ def _belongs_to(process: psutil.Process, job: Job) -> bool:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > 5:
-        raise argparse.ArgumentTypeError(f"wanted a number, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
     return int(text)
 
 
 def _count(text: str) -> int:
     if not _number(text):
-        raise argparse.ArgumentTypeError("wanted a number of at least 1, got '0'")
+        raise argparse.ArgumentTypeError("expected a number of at least 1, got '0'")
     return int(text)
 
 
@@ -203,5 +203,5 @@ def _secs(text: str) -> float:
     except ValueError:
         secs = -1.0
     if not 0 <= secs < 1e6:
-        raise argparse.ArgumentTypeError(f"wanted a number of seconds, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}")
     return secs

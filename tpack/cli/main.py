@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     # By hand: what checks the arguments of other functions needs numpy, which help does not.
     if arguments is not None and not _are_texts(arguments):
-        raise WrongTypeError(f"main got arguments of type {type(arguments).__name__}: wanted a sequence of texts")
+        raise WrongTypeError(f"main got arguments of type {type(arguments).__name__}: expected a sequence of texts")
     options = _parser().parse_args(arguments)
     is_quiet = getattr(options, "loads_tensorflow", False)
     try:

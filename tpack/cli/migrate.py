@@ -70,7 +70,7 @@ def _files(paths: list[str]) -> list[str]:
     for path in paths:
         if not os.path.isdir(path):
             if not os.path.isfile(path) or not path.endswith(".py"):
-                raise ConfigError(f"got the path {path}: wanted a Python file (.py) or a directory")
+                raise ConfigError(f"got the path {path}: expected a Python file (.py) or a directory")
             found[os.path.normpath(path)] = None
             continue
         before = len(found)

@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> str:
     check_format(options.out)
     if bool(options.directories) == bool(options.schedule):
         raise ConfigError(
-            "wanted directories of runs, or --schedule; got " + ("both" if options.schedule else "neither")
+            "expected directories of runs, or --schedule; got " + ("both" if options.schedule else "neither")
         )
     if options.schedule:
         runs, stats, told = _schedules(options.schedule, options.axis), [_SCHEDULE], "schedule(s)"
@@ -109,7 +109,7 @@ def _write_page(options: argparse.Namespace) -> str:
         raise ConfigError("--html wants directories of runs, and no --schedule")
     out = options.out or "curves.html"
     if not out.lower().endswith((".html", ".htm")):
-        raise ConfigError(f"wanted a file that ends in .html, got {out!r}")
+        raise ConfigError(f"expected a file that ends in .html, got {out!r}")
     with run_directories(options.directories, is_shown) as directories:
         runs = _read_runs(options.directories, directories)
         stats = _choose_stats(runs, options.stats)
@@ -127,7 +127,7 @@ def check_format(path: str) -> str:
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in _FORMATS:
-        raise ConfigError(f"wanted a file that ends in one of {', '.join(_FORMATS)}, got {path!r}")
+        raise ConfigError(f"expected a file that ends in one of {', '.join(_FORMATS)}, got {path!r}")
     return suffix[1:]
 
 
@@ -190,7 +190,7 @@ def _read_runs(given: Sequence[str], directories: RunDirectories) -> list[_Run]:
         entries = stats_file.read_entries(directory)
         if not entries:
             raise ConfigError(
-                f"wanted the directory of a run, with statistics in {stats_file.FILENAME}: {path} has none"
+                f"expected the directory of a run, with statistics in {stats_file.FILENAME}: {path} has none"
             )
         runs.append(_Run(label, entries, directory))
     return runs

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         SystemExit: The script has ended so.
     """
     if not os.path.isfile(options.script):
-        raise ConfigError(f"wanted a script to run, and {options.script!r} is no file")
+        raise ConfigError(f"expected a script to run, and {options.script!r} is no file")
     # TensorFlow is loaded only here: help is there at once without it.
     profiling = importlib.import_module("tpack.callbacks.profiling.profile")
     adding = importlib.import_module("tpack.train.added_callbacks")

@@ -150,7 +150,7 @@ def run_new(options: argparse.Namespace) -> str:
     """
     directory = options.directory
     if os.path.exists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
-        raise ConfigError(f"{directory!r} is there and not empty: wanted a new directory")
+        raise ConfigError(f"{directory!r} is there and not empty: expected a new directory")
     os.makedirs(directory, exist_ok=True)
     for name, text in _FILES.items():
         with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
@@ -215,7 +215,7 @@ def load_project(path: str, function: str, returned: str) -> dict[str, Any]:
     names = runpy.run_path(path)
     if not isinstance(names.get("CONFIG"), dict) or not callable(names.get(function)):
         raise ConfigError(
-            f"{path!r} is no project for this: wanted a dict CONFIG, and a function {function}(config) that returns "
+            f"{path!r} is no project for this: expected a dict CONFIG, and a function {function}(config) that returns "
             f"{returned}"
         )
     return names
@@ -284,7 +284,7 @@ def with_settings(config: dict[str, Any], settings: Sequence[str]) -> dict[str, 
         for name in groups:
             group = group.get(name) if isinstance(group, dict) else None
         if not equals or not isinstance(group, dict) or last not in group or isinstance(group[last], dict):
-            raise ConfigError(f"--set {setting}: wanted one of {', '.join(_names_in(config))}, with = and a value")
+            raise ConfigError(f"--set {setting}: expected one of {', '.join(_names_in(config))}, with = and a value")
         group[last] = _read(setting, text, group[last])
     return changed
 
@@ -307,5 +307,5 @@ def _read(setting: str, text: str, old: Any) -> Any:
     if isinstance(old, float) and type(value) is int:
         return float(value)
     if old is not None and type(value) is not type(old):
-        raise ConfigError(f"--set {setting}: wanted a value of the kind of {old!r}")
+        raise ConfigError(f"--set {setting}: expected a value of the kind of {old!r}")
     return value

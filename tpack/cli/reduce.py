@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> str:
     measure = importlib.import_module("tpack.reduction.choose.measure")
     devices = importlib.import_module("tpack.tower.devices").resolve_devices(options.towers)
     if len(devices) < 2:
-        raise ConfigError("wanted two towers or more: the gradients of one tower need no reduction")
+        raise ConfigError("expected two towers or more: the gradients of one tower need no reduction")
     _check_reducers(options.reducer)
     shapes, dtypes, note = _gradients(options)
     candidates = (*options.candidates, *options.reducer)
@@ -146,7 +146,7 @@ def _towers(text: str) -> int | list[int]:
         numbers = [int(number) for number in text.split(",")]
     except ValueError as error:
         raise argparse.ArgumentTypeError(
-            f"wanted a number such as 8, or numbers such as 0,2,5, got {text!r}"
+            f"expected a number such as 8, or numbers such as 0,2,5, got {text!r}"
         ) from error
     return numbers if "," in text else numbers[0]
 
@@ -158,7 +158,7 @@ def _shapes(text: str) -> tuple[_Shape, ...]:
     except ValueError:
         shapes = ((-1,),)
     if any(size < 0 for shape in shapes for size in shape):
-        raise argparse.ArgumentTypeError(f"wanted shapes such as 784x10,10, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected shapes such as 784x10,10, got {text!r}")
     return shapes
 
 

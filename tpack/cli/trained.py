@@ -132,7 +132,7 @@ def _newest_checkpoint(options: argparse.Namespace, directory: str) -> str:
 def _arrays_for(config: Any, path: str) -> list[np.ndarray]:
     """Return what a file has for each input of the model, as the model takes it."""
     if not path.endswith((".npy", ".npz")):
-        raise ConfigError(f"wanted data in an .npz or .npy file, got {path!r}")
+        raise ConfigError(f"expected data in an .npz or .npy file, got {path!r}")
     if not os.path.isfile(path):
         raise ConfigError(f"there is no file {path!r}")
     inputs = [name.removesuffix(":0") for name in config.input_names]
@@ -140,13 +140,13 @@ def _arrays_for(config: Any, path: str) -> list[np.ndarray]:
     missing = [name for name in inputs if name not in given]
     if missing:
         raise ConfigError(
-            f"{path} has {', '.join(given) or 'nothing'}: wanted an array for {', '.join(missing)} as well"
+            f"{path} has {', '.join(given) or 'nothing'}: expected an array for {', '.join(missing)} as well"
         )
     specs = {spec.name: spec for spec in config.input_signature}
     arrays = [_as_taken(name, given[name], specs.get(name)) for name in inputs]
     lengths = {name: len(array) if array.ndim else None for name, array in zip(inputs, arrays, strict=True)}
     if len(set(lengths.values())) != 1 or lengths[inputs[0]] in (None, 0):
-        raise ConfigError(f"wanted as many examples for each input, at least one, got {lengths} in {path}")
+        raise ConfigError(f"expected as many examples for each input, at least one, got {lengths} in {path}")
     return arrays
 
 
@@ -155,7 +155,7 @@ def _read_data(path: str, inputs: Sequence[str]) -> Mapping[str, np.ndarray]:
         if path.endswith(".npz"):
             return read_npz(path)
         if len(inputs) > 1:
-            raise ConfigError(f"{path} has one array, and the model takes {', '.join(inputs)}: wanted an .npz file")
+            raise ConfigError(f"{path} has one array, and the model takes {', '.join(inputs)}: expected an .npz file")
         return {inputs[0]: np.load(path, allow_pickle=False)}
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
@@ -181,7 +181,7 @@ def _checked(config: Any, outputs: Sequence[np.ndarray], num_examples: int) -> S
     for name, value in zip(config.output_names, outputs, strict=True):
         if np.shape(value)[:1] != (num_examples,):
             raise ConfigError(
-                f"the output {name} has the shape {list(np.shape(value))} for {num_examples} example(s): wanted a "
+                f"the output {name} has the shape {list(np.shape(value))} for {num_examples} example(s): expected a "
                 "value for each"
             )
     return outputs

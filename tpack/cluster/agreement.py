@@ -17,7 +17,7 @@ from typing import Any
 from tpack.cluster.hub import workers
 from tpack.cluster.peers import Peers
 from tpack.errors import ClusterError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 from tpack.version import __version__
 
 _MOST_LINES = 20
@@ -49,7 +49,7 @@ def check_agreement(peers: Peers, fields: Mapping[str, Any]) -> None:
     lines = [line for name in sorted(set().union(*told)) if (line := _difference(name, told))]
     shown = "".join(f"\n    {line}" for line in lines[:_MOST_LINES])
     more = f"\n    and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
-    raise ClusterError(f"the workers do not agree; wanted the same in all of them:{shown}{more}")
+    raise ClusterError(f"the workers do not agree; expected the same in all of them:{shown}{more}")
 
 
 def program() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from socket import gethostname
 
 from tpack.cluster.peers import Peers
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 # It is the same in all containers of a machine, which may have different names.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -21,7 +21,7 @@ from tpack.cluster.member import ClusterRank, ClusterTask
 from tpack.cluster.ports import LOOPBACK, join_address, parse_address, port_made_from
 from tpack.cluster.slurm import OWN_GPUS_VARIABLE, expand_hosts, has_own_gpus
 from tpack.errors import ConfigError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 _EXAMPLE = '{"cluster": {"worker": ["host:port"]}, "task": {"type": "worker", "index": 0}}'
 # What starts the processes of MPICH, Intel MPI and Open MPI on each machine.
@@ -85,14 +85,14 @@ def _from_tf_config(environment: Mapping[str, str]) -> Found | None:
     except (ValueError, TypeError, AttributeError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"TF_CONFIG cannot be read: wanted JSON such as {_EXAMPLE}") from error
+        raise ConfigError(f"TF_CONFIG cannot be read: expected JSON such as {_EXAMPLE}") from error
     if not any(cluster.values()):
         return None
     if kind is None and sum(map(len, cluster.values())) == 1:
         kind = next(job for job, addresses in cluster.items() if addresses)
     if not isinstance(kind, str) or isinstance(index, bool) or not re.fullmatch(r"\d+", str(index), re.ASCII):
         raise ConfigError(
-            f"TF_CONFIG cannot be read: its task's type is {shown(kind)} and its index {shown(index)}; wanted JSON "
+            f"TF_CONFIG cannot be read: its task's type is {shown(kind)} and its index {shown(index)}; expected JSON "
             f"such as {_EXAMPLE}"
         )
     try:
@@ -110,7 +110,7 @@ def _addresses(job: str, told: Any) -> list[Any]:
     numbers = sorted(int(number) for number in told)
     if numbers != list(range(len(told))):
         raise ConfigError(
-            f"TF_CONFIG cannot be read: cluster.{job} has the numbers {numbers[:10]}: wanted all from 0 on"
+            f"TF_CONFIG cannot be read: cluster.{job} has the numbers {numbers[:10]}: expected all from 0 on"
         )
     return [told[str(number)] for number in numbers]
 
@@ -188,12 +188,12 @@ def _slurm_local_size(environment: Mapping[str, str], hosts: tuple[str, ...]) ->
     for entry in text.split(","):
         found = re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,5})\))?", entry, re.ASCII)
         if found is None:
-            raise ConfigError(f"{name} is {text[:100]!r}: wanted numbers of tasks such as 2(x3),1")
+            raise ConfigError(f"{name} is {text[:100]!r}: expected numbers of tasks such as 2(x3),1")
         counts += [int(found[1])] * int(found[2] or 1)
     node = _number(environment, "SLURM_NODEID", 0, len(counts) - 1)
     if hosts and len(hosts) != len(counts):
         raise ConfigError(
-            f"{name} is {text[:100]!r} and SLURM_STEP_NODELIST names {len(hosts)} machines: wanted as many"
+            f"{name} is {text[:100]!r} and SLURM_STEP_NODELIST names {len(hosts)} machines: expected as many"
         )
     return counts[node]
 
@@ -266,7 +266,7 @@ def _number(environment: Mapping[str, str], name: str, low: int, high: int | Non
     text = environment[name].strip()
     limits = f"of at least {low}" if high is None else f"from {low} to {high}"
     if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or int(text) < low or (high is not None and int(text) > high):
-        raise ConfigError(f"{name} is {environment[name][:40]!r}: wanted a number of processes, or of one, {limits}")
+        raise ConfigError(f"{name} is {environment[name][:40]!r}: expected a number of processes, or of one, {limits}")
     return int(text)
 
 
@@ -304,7 +304,7 @@ def _check_tf_config_has_rank(task: Found | None, ranked: Found | None) -> None:
     if ranked.place.size not in sizes or (place.rank != ranked.place.rank and not is_evaluator):
         raise ConfigError(
             f"TF_CONFIG says that this is {place.job} {place.index}, process {place.rank} of {place.size}, and RANK "
-            f"and WORLD_SIZE say {ranked.place.rank} of {ranked.place.size}: wanted the same, or one of the two unset"
+            f"and WORLD_SIZE say {ranked.place.rank} of {ranked.place.size}: expected the same, or one of the two unset"
         )
 
 
@@ -315,7 +315,7 @@ def _check_same_rank(found: list[Found]) -> None:
         if (first.rank, first.size) != (second.rank, second.size):
             raise ConfigError(
                 f"{one.source} says that this is process {first.rank} of {first.size}, and {other.source} that it is "
-                f"{second.rank} of {second.size}: wanted the same; start it without the wrong one, "
+                f"{second.rank} of {second.size}: expected the same; start it without the wrong one, "
                 f"by env -u {one.variable} or env -u {other.variable}"
             )
 
@@ -323,7 +323,7 @@ def _check_same_rank(found: list[Found]) -> None:
 def _incomplete(environment: Mapping[str, str]) -> str:
     """Say what a launcher has left out, if the one half that it set says that there are several processes."""
     if environment.get("WORLD_SIZE", "1").strip() not in ("", "1") and "RANK" not in environment:
-        return f"WORLD_SIZE is {environment['WORLD_SIZE'][:40]!r} and RANK is missing: wanted both"
+        return f"WORLD_SIZE is {environment['WORLD_SIZE'][:40]!r} and RANK is missing: expected both"
     if environment.get("RANK", "0").strip() not in ("", "0") and "WORLD_SIZE" not in environment:
-        return f"RANK is {environment['RANK'][:40]!r} and WORLD_SIZE is missing: wanted both"
+        return f"RANK is {environment['RANK'][:40]!r} and WORLD_SIZE is missing: expected both"
     return ""

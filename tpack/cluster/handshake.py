@@ -64,7 +64,8 @@ class MeetingPoint:
     def __post_init__(self) -> None:
         if self.secret is not None and len(self.secret) < SHORTEST_SECRET:
             raise ConfigError(
-                f"{SECRET_VARIABLE} has {len(self.secret)} characters: wanted at least {SHORTEST_SECRET}, such as what "
+                f"{SECRET_VARIABLE} has {len(self.secret)} characters: expected at least {SHORTEST_SECRET}, "
+                "such as what "
                 "`openssl rand -hex 32` prints"
             )
 
@@ -192,7 +193,7 @@ def check_newcomer(connection: socket.socket, point: MeetingPoint, told: dict[st
     # Parameter servers are numbered after the workers.
     is_worker = said["rank"] in range(point.size)
     if is_worker == (said["for"] == "watch") or said["rank"] < 0:
-        raise Refusal(f"its rank is {said['rank']!r}: wanted 0 to {point.size - 1}")
+        raise Refusal(f"its rank is {said['rank']!r}: expected 0 to {point.size - 1}")
     return dict(said)
 
 
@@ -230,7 +231,7 @@ def _read_challenge(connection: socket.socket, point: MeetingPoint, rank: int) -
     peer, here = connection.getpeername()[0], connection.getsockname()[0]
     if has_secret != (point.secret is not None):
         who, other = ("worker 0", f"worker {rank}") if has_secret else (f"worker {rank}", "worker 0")
-        raise ClusterError(f"{who} has a {SECRET_VARIABLE} and {other} has none: wanted the same in all")
+        raise ClusterError(f"{who} has a {SECRET_VARIABLE} and {other} has none: expected the same in all")
     if point.secret is None and not is_on_this_machine(peer, here):
         raise ClusterError(
             f"worker {rank} is not on the machine of worker 0, {point.master}, and there is no {SECRET_VARIABLE}: set "

@@ -377,7 +377,8 @@ class Hub:
         if ended:
             self._fail(
                 f"{workers(ended)} ended after step {self._workers[ended[0]].ended_at_step}, and "
-                f"{workers(exchange.values)} wait in {exchange.topic!r}: wanted the same number of steps and the same "
+                f"{workers(exchange.values)} wait in {exchange.topic!r}: expected the same number of steps and "
+                "the same "
                 "calls in all"
             )
         elif now > exchange.deadline:
@@ -398,7 +399,7 @@ class Hub:
             ahead = [rank for rank, worker in here.items() if worker.step > (ended[short[0]] or 0)]
             self._fail(
                 f"worker {short[0]} ended after step {ended[short[0]]}, and {workers(ahead)} went on to step "
-                f"{furthest}: wanted the same number of steps in all"
+                f"{furthest}: expected the same number of steps in all"
             )
             return
         late = now - self._limits.straggler_secs

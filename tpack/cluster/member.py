@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from tpack.cluster.handshake import MeetingPoint
 from tpack.cluster.ports import PortReservation, parse_address
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 JOBS = ("chief", "worker", "ps", "evaluator")
 """The jobs of a cluster, in the order in which their tasks are numbered over all of them."""
@@ -48,14 +47,14 @@ class ClusterTask:
         cluster = _checked_cluster(self.cluster)
         job = "chief" if self.job == "master" else self.job
         if job not in JOBS:
-            raise ConfigError(f"the task's type is {shown(self.job)}: wanted one of {', '.join(JOBS)}")
+            raise ConfigError(f"the task's type is {shown(self.job)}: expected one of {', '.join(JOBS)}")
         number = check_count("a cluster's task", "index", self.index, 0)
         count = len(cluster.get(job, ())) or int(job == "evaluator")
         if not count:
             raise ConfigError(f"the task's type is {job!r}, and the cluster has only {', '.join(cluster)}")
         if number >= count:
             wanted = "0" if count == 1 else f"0 to {count - 1}"
-            raise ConfigError(f"the task's index is {number}: wanted {wanted}, since there are {count} of {job!r}")
+            raise ConfigError(f"the task's index is {number}: expected {wanted}, since there are {count} of {job!r}")
         # The class is frozen, so that what was checked stays so.
         for name, value in (("cluster", cluster), ("job", job), ("index", number)):
             object.__setattr__(self, name, value)
@@ -208,15 +207,15 @@ class ClusterMember:
 def _checked_cluster(cluster: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return a cluster with its jobs in order, each address once."""
     if "chief" in cluster and "master" in cluster:
-        raise ConfigError("the cluster has a chief and a master, which are the same: wanted one of the two")
+        raise ConfigError("the cluster has a chief and a master, which are the same: expected one of the two")
     named = {"chief" if job == "master" else job: addresses for job, addresses in cluster.items()}
     unknown = [job for job in named if job not in JOBS]
     if unknown:
-        raise ConfigError(f"cluster.{unknown[0]} is no job that is known: wanted {', '.join(JOBS)}")
+        raise ConfigError(f"cluster.{unknown[0]} is no job that is known: expected {', '.join(JOBS)}")
     found = {job: _checked_addresses(job, named[job]) for job in JOBS if job in named and len(named[job])}
     for job in ("chief", "evaluator"):
         if len(found.get(job, ())) > 1:
-            raise ConfigError(f"cluster.{job} has {len(found[job])} addresses: wanted one")
+            raise ConfigError(f"cluster.{job} has {len(found[job])} addresses: expected one")
     if not any(job in found for job in _WORKING):
         raise ConfigError(f"the cluster has no worker, only {', '.join(found) or 'nothing'}")
     _check_no_address_twice(found)
@@ -225,7 +224,7 @@ def _checked_cluster(cluster: Mapping[str, Sequence[str]]) -> dict[str, tuple[st
 
 def _checked_addresses(job: str, addresses: Sequence[str]) -> tuple[str, ...]:
     if isinstance(addresses, str):
-        raise WrongTypeError(f"cluster.{job} is {shown(addresses)}: wanted a list of addresses")
+        raise WrongTypeError(f"cluster.{job} is {shown(addresses)}: expected a list of addresses")
     for index, address in enumerate(addresses):
         parse_address(address, f"cluster.{job}[{index}]")
     return tuple(addresses)
@@ -237,5 +236,5 @@ def _check_no_address_twice(cluster: Mapping[str, tuple[str, ...]]) -> None:
         for index, address in enumerate(addresses):
             name = f"cluster.{job}[{index}]"
             if address in owners:
-                raise ConfigError(f"{owners[address]} and {name} are both {address}: wanted an address for each task")
+                raise ConfigError(f"{owners[address]} and {name} are both {address}: expected an address for each task")
             owners[address] = name

@@ -26,8 +26,7 @@ from tpack.cluster.line import Line
 from tpack.cluster.member import ClusterMember
 from tpack.errors import ClusterError, ConfigError, PeerLostError
 from tpack.utils import serialize
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number, check_text
+from tpack.utils.validation import check_arguments, check_count, check_number, check_text
 
 LARGEST_VALUE_BYTES = 1 << 28
 """The most bytes that one worker may give to one exchange."""
@@ -230,7 +229,7 @@ class Peers:
             check_number("Peers.gather", "timeout_secs", timeout_secs, 0, is_low_allowed=False)
         if len(data) > LARGEST_VALUE_BYTES:
             raise ConfigError(
-                f"the value for {topic!r} has {len(data)} bytes: wanted at most {LARGEST_VALUE_BYTES}; tensors of a "
+                f"the value for {topic!r} has {len(data)} bytes: expected at most {LARGEST_VALUE_BYTES}; tensors of a "
                 "step go through TensorFlow, and files through a file system"
             )
         if self._line is None:
@@ -290,7 +289,7 @@ def connect_peers(
     if size == 1 and not member.cluster.get("ps"):
         return Peers(None, 0, 1, limits)
     if point is None:
-        raise ConfigError(f"nothing says where worker 0 listens: wanted a member that resolve_cluster made; {member}")
+        raise ConfigError(f"nothing says where worker 0 listens: expected a member that resolve_cluster made; {member}")
     peers = _connected(point, rank, limits)
     try:
         peers.wait_until_complete()

@@ -12,7 +12,7 @@ import sys
 import zlib
 
 from tpack.errors import ConfigError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 LOOPBACK = "127.0.0.1"
 
@@ -67,7 +67,9 @@ def parse_address(address: object, name: str) -> tuple[str, int]:
     bare = host[1:-1] if is_bracketed else host
     is_host = bool(bare) and not any(letter.isspace() or letter in "/,[]" for letter in bare)
     if not colon or not is_host or (":" in bare) != is_bracketed or not _is_port(port):
-        raise ConfigError(f"{name} is {shown(address)}: wanted an address such as node1:5000, with a port up to 65535")
+        raise ConfigError(
+            f"{name} is {shown(address)}: expected an address such as node1:5000, with a port up to 65535"
+        )
     return bare, int(port)
 
 

@@ -10,8 +10,7 @@ from tpack.cluster.ports import parse_address
 from tpack.cluster.rendezvous import meet
 from tpack.errors import ConfigError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_number
+from tpack.utils.validation import check_arguments, check_number
 
 
 @check_arguments
@@ -121,7 +120,7 @@ def _met(place: ClusterRank, found: Found, secret: str | None, timeout_secs: flo
     if place.master is None:
         raise ConfigError(
             f"{found.source} say that this is worker {place.rank} of {place.size}, and nothing says where worker 0 is: "
-            "MASTER_ADDR or MASTER_PORT is missing; wanted the host of worker 0 and a port that is free there"
+            "MASTER_ADDR or MASTER_PORT is missing; expected the host of worker 0 and a port that is free there"
         )
     point = MeetingPoint(place.master, place.size, place.token, secret, timeout_secs)
     meeting = meet(point, place.rank)

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_text
+from tpack.utils.validation import check_arguments, check_text
 
 _MOST_HOSTS = 65536
 # A part in brackets, or what stands outside of them.
@@ -91,4 +90,4 @@ def _numbers(text: str, nodelist: str, name: str) -> Iterator[str]:
 
 
 def _unreadable(name: str, nodelist: str, wanted: str) -> ConfigError:
-    return ConfigError(f"{name} is {nodelist[:100]!r}: wanted {wanted}, as in n[001-003,7],gpu1")
+    return ConfigError(f"{name} is {nodelist[:100]!r}: expected {wanted}, as in n[001-003,7],gpu1")

@@ -13,8 +13,8 @@ from tpack.cluster.exit_codes import exit_code, last_words
 from tpack.cluster.peers import Peers
 from tpack.errors import ClusterError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.process_exit import ExitTimer, exit_now
+from tpack.utils.validation import check_arguments
 
 GRACE_SECS = 5.0
 """How long a step has to return when its session was closed."""

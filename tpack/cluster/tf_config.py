@@ -11,7 +11,7 @@ from typing import Any
 
 from tpack.cluster.member import ClusterMember, ClusterTask
 from tpack.errors import ConfigError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 _CHIEFS = ("chief", "master")
 _ORDER = ("chief", "master", "worker", "ps")
@@ -154,7 +154,7 @@ def _read(text: str) -> dict[str, Any]:
         raise ConfigError(f"TF_CONFIG cannot be read, it is no JSON: {error}") from error
     for name, value in [("", config), *((name, config.get(name) or {}) for name in _PARTS if isinstance(config, dict))]:
         if not isinstance(value, dict):
-            raise ConfigError(f"TF_CONFIG cannot be read: {name or 'it'} is {shown(value)}, wanted a JSON object")
+            raise ConfigError(f"TF_CONFIG cannot be read: {name or 'it'} is {shown(value)}, expected a JSON object")
     return dict(config)
 
 
@@ -164,7 +164,7 @@ _PARTS = ("cluster", "task")
 def _alone(task: Mapping[str, Any], told: dict[str, Any]) -> ClusterPlace:
     kind = task.get("type", "worker")
     if kind != "worker":
-        raise ConfigError(f"TF_CONFIG has no cluster, and its task's type is {shown(kind)}: wanted worker")
+        raise ConfigError(f"TF_CONFIG has no cluster, and its task's type is {shown(kind)}: expected worker")
     return ClusterPlace(**told)
 
 

@@ -22,8 +22,8 @@ from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.renames import say
+from tpack.utils.validation import check_arguments
 
 __all__ = ["KerasModel", "KerasPhaseCallback", "setup_keras_trainer"]
 

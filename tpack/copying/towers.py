@@ -25,8 +25,7 @@ from tpack.errors import GraphBuildError
 from tpack.tower.context import TowerContext, get_current_tower_context, is_in_control_flow
 from tpack.tower.rendezvous import call_in_towers
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice
+from tpack.utils.validation import check_arguments, check_choice
 
 T = TypeVar("T")
 

@@ -20,8 +20,7 @@ from tpack.dataflow.sources import DataFromGenerator
 from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
 from tpack.errors import ConfigError, DataPointError, InputError, WrongTypeError
 from tpack.utils import serialize
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 _DICT, _LIST, _TUPLE, _TENSOR, _PLAIN = "dict", "list", "tuple", "tensor", "plain"
 
@@ -157,10 +156,10 @@ def _check_readable(owner: str, name: str, iterable: object) -> None:
     """Refuse what cannot be read as data points, again and again."""
     is_readable = hasattr(iterable, "__iter__") or _is_indexed(iterable)
     if not is_readable or isinstance(iterable, (str, bytes, Mapping, type)):
-        raise WrongTypeError(f"{owner} got {name}={shown(iterable)}: wanted an iterable of data points")
+        raise WrongTypeError(f"{owner} got {name}={shown(iterable)}: expected an iterable of data points")
     if isinstance(iterable, Iterator):
         raise ConfigError(
-            f"{owner} got {name}={shown(iterable)}, an iterator: wanted what makes it, such as "
+            f"{owner} got {name}={shown(iterable)}, an iterator: expected what makes it, such as "
             "a generator function without its parentheses"
         )
 

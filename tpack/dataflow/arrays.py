@@ -8,8 +8,7 @@ import numpy as np
 
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 # What looks like an array and has no rows by number, by a method that it has, and what to give in its place.
 _NO_ROWS = {
@@ -76,7 +75,7 @@ def _columns(arrays: object) -> list[Any]:
     values = list(columns.values()) if isinstance(columns, Mapping) else columns
     if not isinstance(values, Sequence) or not values or not all(map(is_array, values)):
         raise WrongTypeError(
-            f"DataFromArrays got arrays={shown(arrays)}: wanted an array, or a list or dict of arrays, such as (x, y)"
+            f"DataFromArrays got arrays={shown(arrays)}: expected an array, or a list or dict of arrays, such as (x, y)"
         )
     for value in values:
         if ways := [way for method, way in _NO_ROWS.items() if hasattr(value, method)]:
@@ -86,7 +85,7 @@ def _columns(arrays: object) -> list[Any]:
     lengths = [len(value) for value in values]
     if len(set(lengths)) > 1:
         shapes = ", ".join(str(tuple(value.shape)) for value in values)
-        raise ConfigError(f"DataFromArrays got arrays of the shapes {shapes}: wanted one length, the first dimension")
+        raise ConfigError(f"DataFromArrays got arrays of the shapes {shapes}: expected one length, the first dimension")
     return list(values)
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from tpack.dataflow.state import StatelessError, StateReader, make_state
 from tpack.errors import InputError
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.renames import FLOW_METHODS, on_subclass
 from tpack.utils.rng import get_rng
+from tpack.utils.validation import check_arguments
 
 
 class DataFlowTerminated(InputError):
@@ -212,7 +212,7 @@ class DataFlowReentrantGuard:
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
-            raise InputError(f"{self._owner} is being iterated already: wanted one iteration at a time")
+            raise InputError(f"{self._owner} is being iterated already: expected one iteration at a time")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

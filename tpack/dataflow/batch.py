@@ -19,8 +19,7 @@ import numpy as np
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, length_or_none
 from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import ConfigError, DataPointError, InputError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 # The types that Python's own numbers get. Strings stay Python objects, since numpy's cut zero bytes off.
 _DTYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
@@ -227,7 +226,7 @@ class BatchDataByShape(ProxyDataFlow):
     def _shape_of(self, point: Any, name: str) -> tuple[int, ...]:
         """Return the shape that a point is grouped by."""
         if not isinstance(point, (list, tuple, Mapping)):
-            raise DataPointError(f"{name} is a {type(point).__name__}: wanted a list, a tuple or a dict")
+            raise DataPointError(f"{name} is a {type(point).__name__}: expected a list, a tuple or a dict")
         try:
             return np.shape(point[self.idx])  # type: ignore[index]
         except (LookupError, TypeError, ValueError) as error:
@@ -263,7 +262,7 @@ def aggregate(
         DataPointError: The points have unlike components, or one that no array can be made of.
     """
     if not points:
-        raise ConfigError("a batch of 0 data points cannot be made: wanted at least one")
+        raise ConfigError("a batch of 0 data points cannot be made: expected at least one")
     if isinstance(points[0], Mapping):
         keys: list[Hashable] = list(points[0])
         _check_keys(points, first_index)
@@ -353,7 +352,7 @@ def _check_lengths(points: Sequence[Any], first_index: int) -> None:
     """Refuse points that are no lists or tuples with as many components as the first."""
     for index, point in enumerate(points, first_index):
         if not isinstance(point, (list, tuple)):
-            raise DataPointError(f"data point {index} is a {type(point).__name__}: wanted a list, a tuple or a dict")
+            raise DataPointError(f"data point {index} is a {type(point).__name__}: expected a list, a tuple or a dict")
         if len(point) != len(points[0]):
             raise DataPointError(
                 f"data point {index} has {len(point)} components, and data point {first_index} has {len(points[0])}"

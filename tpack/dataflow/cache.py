@@ -9,7 +9,7 @@ import numpy as np
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
 from tpack.dataflow.state import Pass, Passes, StatelessError, StateReader, close_iterator, make_state, skip
 from tpack.errors import InputError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

@@ -9,8 +9,7 @@ import numpy as np
 from tpack.dataflow.base import DataFlow, RNGDataFlow
 from tpack.dataflow.state import Passes, StatelessError, StateReader, close_iterator, make_state, rng_state
 from tpack.errors import ConfigError, DataExhaustedError, DataPointError, InputError, WrongTypeError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instances, check_number, shown
+from tpack.utils.validation import check_arguments, check_instances, check_number, shown
 
 _WANTED = "a list of DataFlows; as_dataflow makes one of a list, an array or a loader"
 
@@ -26,7 +25,7 @@ class FlowList(DataFlow):
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        flows: list[DataFlow] = check_instances(self, "df_lists", df_lists, DataFlow, least=1, wanted=_WANTED)
+        flows: list[DataFlow] = check_instances(self, "df_lists", df_lists, DataFlow, least=1, expected=_WANTED)
         self.df_lists = flows
 
     def reset_state(self) -> None:
@@ -68,7 +67,7 @@ class FlowList(DataFlow):
             if seen & inside:
                 raise StatelessError(
                     f"{type(self).__name__} cannot tell its position: one flow stands in its list more than once, "
-                    "maybe inside others; wanted flows of their own"
+                    "maybe inside others; expected flows of their own"
                 )
             seen |= inside
         return [ds.state_dict() for ds in self.df_lists]
@@ -234,7 +233,7 @@ class RandomChooseData(FlowList, RNGDataFlow):
         super().__init__(flows)
         if abs(sum(probabilities) - 1) > 1e-6:
             raise ConfigError(
-                f"RandomChooseData got df_lists with probabilities that are {sum(probabilities):g} together: wanted 1"
+                f"RandomChooseData got df_lists with probabilities that are {sum(probabilities):g} together: expected 1"
             )
         # Divided by the sum, so that no draw lies behind the last.
         self._bounds = np.cumsum(probabilities) / np.sum(probabilities)
@@ -381,7 +380,9 @@ def _join(parts: Sequence[Any], number: int) -> list[Any] | dict[Any, Any]:
         return [component for part in parts for component in part]
     if not all(isinstance(part, Mapping) for part in parts):
         kinds = [type(part).__name__ for part in parts]
-        raise DataPointError(f"data points {number} of the flows are {kinds}: wanted lists and tuples, or dicts alone")
+        raise DataPointError(
+            f"data points {number} of the flows are {kinds}: expected lists and tuples, or dicts alone"
+        )
     joined = {key: component for part in parts for key, component in part.items()}
     if len(joined) < sum(map(len, parts)):
         raise DataPointError(f"data points {number} of the flows have keys in common: {[list(part) for part in parts]}")
@@ -391,14 +392,14 @@ def _join(parts: Sequence[Any], number: int) -> list[Any] | dict[Any, Any]:
 def _split(df_lists: object) -> tuple[list[Any], list[float]]:
     """Return flows and their probabilities; what is neither a flow nor a pair is taken for a flow."""
     if not isinstance(df_lists, (list, tuple)):
-        raise WrongTypeError(f"RandomChooseData got df_lists={shown(df_lists)}: wanted {_WANTED}")
+        raise WrongTypeError(f"RandomChooseData got df_lists={shown(df_lists)}: expected {_WANTED}")
     if not df_lists:
-        raise ConfigError("RandomChooseData got df_lists with 0 entries: wanted at least 1")
+        raise ConfigError("RandomChooseData got df_lists with 0 entries: expected at least 1")
     pairs = [entry for entry in df_lists if isinstance(entry, (list, tuple)) and len(entry) == 2]
     if not pairs:
         return list(df_lists), [1 / len(df_lists)] * len(df_lists)
     if len(pairs) < len(df_lists):
-        raise ConfigError("RandomChooseData got df_lists with and without probabilities: wanted them for all or none")
+        raise ConfigError("RandomChooseData got df_lists with and without probabilities: expected them for all or none")
     names = [f"df_lists[{k}][1]" for k in range(len(pairs))]
     probabilities = [
         check_number("RandomChooseData", name, pair[1], 0, 1) for name, pair in zip(names, pairs, strict=True)

@@ -21,7 +21,7 @@ from tpack.dataflow.repeat import FixedSizeData, RepeatedData
 from tpack.dataflow.shard import ShardData, shards_in
 from tpack.dataflow.state import StatelessError, close_iterator, make_state
 from tpack.utils import logger, serialize
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 # Above the share these keep no point back that one worker has and the others do not.
 _PASSING_ON = (
@@ -57,7 +57,7 @@ def deal_anew(ds: DataFlow, positions: Sequence[Position], rank: int, size: int)
     if len(shards) != 1:
         raise StatelessError(
             f"{len(positions)} workers had read {type(ds).__name__}, and their rest cannot be dealt out to {size}: it "
-            f"has {len(shards)} ShardData in it, wanted one"
+            f"has {len(shards)} ShardData in it, expected one"
         )
     (shard,) = shards
     chain = _without_reading_ahead(ds, lambda flow: isinstance(flow, ShardData))

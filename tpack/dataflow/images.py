@@ -22,8 +22,7 @@ from tpack.dataflow.sources import IndexedDataFlow
 from tpack.dataflow.state import StateReader, make_state
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice, check_path
+from tpack.utils.validation import check_arguments, check_choice, check_path
 
 _Augmentors: TypeAlias = Sequence[ImageAugmentor] | ImageAugmentor
 
@@ -56,7 +55,7 @@ class ImageFromFile(IndexedDataFlow):
         shuffle: bool = False,
     ) -> None:
         if len(files) == 0:
-            raise ConfigError("ImageFromFile got files=[]: wanted a list of at least one path")
+            raise ConfigError("ImageFromFile got files=[]: expected a list of at least one path")
         super().__init__(shuffle)
         self.files = [check_path(self, f"files[{k}]", file) for k, file in enumerate(files)]
         self.channel = check_choice(self, "channel", channel, (1, 3))
@@ -214,7 +213,7 @@ class AugmentImageComponents(_AugmentingDataFlow):
         self.index = _as_tuple(index)
         self.coords_index = _as_tuple(coords_index)
         if not self.index:
-            raise ConfigError("AugmentImageComponents got index=(): wanted at least one component that is an image")
+            raise ConfigError("AugmentImageComponents got index=(): expected at least one component that is an image")
 
     def _augment(self, point: Point) -> list[Any] | dict[Any, Any]:
         first, *others = self.index

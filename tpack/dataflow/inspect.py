@@ -10,10 +10,9 @@ from tpack.dataflow.base import DataFlow, ProxyDataFlow
 from tpack.dataflow.state import StateReader, close_iterator, make_state
 from tpack.errors import DataExhaustedError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.progress import get_tqdm
 from tpack.utils.timer import Timer
+from tpack.utils.validation import check_arguments, check_count
 
 _MAX_TEXT = 60
 

@@ -10,8 +10,7 @@ from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow,
 from tpack.dataflow.repeat import RepeatedData
 from tpack.dataflow.state import StateReader, freeze_points, make_state, rng_state
 from tpack.errors import InputError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments
@@ -142,6 +141,6 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         is_order = places.dtype == np.int64 and places.ndim == 1 and np.all((places >= 0) & (places < len(points)))
         if not is_order or len(places) > self.buffer_size:
             raise InputError(
-                f"{type(self).__name__} got a state with another buffer: wanted up to {self.buffer_size} points"
+                f"{type(self).__name__} got a state with another buffer: expected up to {self.buffer_size} points"
             )
         return deque(points[k] for k in places.tolist())

@@ -8,8 +8,7 @@ from typing import Any
 from tpack.dataflow.base import DataFlow, ProxyDataFlow, UnknownLengthError
 from tpack.dataflow.state import Passes, StateReader, close_iterator, freeze_points, make_state, skip
 from tpack.errors import ConfigError, DataPointError, InputError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 
 @check_arguments
@@ -89,7 +88,7 @@ class FlatMapData(ProxyDataFlow):
         made = self.func(point)
         if not isinstance(made, Iterable):
             raise InputError(
-                f"FlatMapData got a function that returned {shown(made)}: wanted an iterable of data points"
+                f"FlatMapData got a function that returned {shown(made)}: expected an iterable of data points"
             )
         return iter(made)
 
@@ -124,7 +123,7 @@ class FlatMapData(ProxyDataFlow):
         saved = StateReader(self, state, "ds", "points", "taken")
         taken, points = saved.count("taken"), saved.points("points")
         if len(points) > 1:
-            raise InputError(f"the state of a FlatMapData holds {len(points)} data points: wanted one at most")
+            raise InputError(f"the state of a FlatMapData holds {len(points)} data points: expected one at most")
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to((taken, points))
 
@@ -182,7 +181,7 @@ def SelectComponent(ds: DataFlow, idxs: Sequence[int | str]) -> DataFlow:  # noq
         SelectComponent(ds, [1, 0])  # of [image, label] to [label, image]
     """
     if len(idxs) == 0:
-        raise ConfigError("SelectComponent got idxs=[]: wanted a list of at least one place")
+        raise ConfigError("SelectComponent got idxs=[]: expected a list of at least one place")
     return MapData(ds, partial(_select, list(idxs)))
 
 
@@ -209,7 +208,7 @@ class Point:
     def __init__(self, number: int, components: object) -> None:
         if not isinstance(components, (list, tuple, Mapping)):
             kind = type(components).__name__
-            raise DataPointError(f"data point {number} is a {kind}: wanted a list, a tuple or a dict")
+            raise DataPointError(f"data point {number} is a {kind}: expected a list, a tuple or a dict")
         self._number = number
         self._components: Any = components
 

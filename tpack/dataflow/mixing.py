@@ -16,8 +16,7 @@ from tpack.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
 from tpack.dataflow.mapping import Point
 from tpack.dataflow.state import StateReader, make_state, rng_state
 from tpack.errors import ConfigError, DataPointError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number
+from tpack.utils.validation import check_arguments, check_count, check_number
 
 
 class MixedBatches(ProxyDataFlow, RNGDataFlow):
@@ -48,7 +47,7 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
         self.alpha = check_number(self, "alpha", alpha, 0, is_low_allowed=False)
         self.num_classes = None if num_classes is None else check_count(self, "num_classes", num_classes)
         if image == label:
-            raise ConfigError(f"{type(self).__name__} got image={image!r} and label={label!r}: wanted two components")
+            raise ConfigError(f"{type(self).__name__} got image={image!r} and label={label!r}: expected two components")
         self.image = image
         self.label = label
 
@@ -96,7 +95,7 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
         if is_list and (self.image - self.label) % len(point) == 0:  # type: ignore[operator]
             raise DataPointError(
                 f"{type(self).__name__} has image={self.image} and label={self.label}, which are one component of "
-                f"data point {number}, a {type(point).__name__} of {len(point)}: wanted two"
+                f"data point {number}, a {type(point).__name__} of {len(point)}: expected two"
             )
         weight, order = self.rng.beta(self.alpha, self.alpha), self.rng.permutation(len(images))
         mixed, own = self.mix_images(images, order, weight)
@@ -107,7 +106,7 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
         if isinstance(images, np.ndarray) and images.ndim >= 2 and _can_be_mixed(images):
             return images
         raise DataPointError(
-            f"{type(self).__name__} got {_told(images)} as component {self.image!r} of data point {number}: wanted a "
+            f"{type(self).__name__} got {_told(images)} as component {self.image!r} of data point {number}: expected a "
             "batch of images, an array of uint8 or floats; put BatchData before it"
         )
 
@@ -119,13 +118,13 @@ class MixedBatches(ProxyDataFlow, RNGDataFlow):
             if array.ndim == 2 and len(array) == size and array.dtype.kind == "f":
                 return array
             raise DataPointError(
-                f"{told}: wanted soft labels, floats of [{size}, classes]; or give num_classes=, if they are numbers"
+                f"{told}: expected soft labels, floats of [{size}, classes]; or give num_classes=, if they are numbers"
             )
         if array.shape != (size,) or array.dtype.kind not in "iu":
-            raise DataPointError(f"{told}: wanted {size} class numbers, integers, since num_classes was given")
+            raise DataPointError(f"{told}: expected {size} class numbers, integers, since num_classes was given")
         if array.size and not 0 <= array.min() <= array.max() < self.num_classes:
             raise DataPointError(
-                f"{told}, from {array.min()} to {array.max()}: wanted class numbers from 0 to {self.num_classes - 1}"
+                f"{told}, from {array.min()} to {array.max()}: expected class numbers from 0 to {self.num_classes - 1}"
             )
         soft = np.zeros((size, self.num_classes), np.float32)
         soft[np.arange(size), array] = 1
@@ -224,7 +223,8 @@ class CutMix(MixedBatches):
         """
         if images.ndim not in (3, 4) or 0 in images.shape:
             raise DataPointError(
-                f"CutMix got images of shape {list(images.shape)}: wanted [B, H, W] or [B, H, W, C], and none of them 0"
+                f"CutMix got images of shape {list(images.shape)}: expected [B, H, W] or [B, H, W, C], and none "
+                "of them 0"
             )
         height, width = images.shape[1:3]
         (top, bottom), (left, right) = (self._draw_side(size, weight) for size in (height, width))

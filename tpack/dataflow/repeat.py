@@ -6,8 +6,7 @@ from typing import Any
 from tpack.dataflow.base import DataFlow, DataFlowReentrantGuard, ProxyDataFlow, UnknownLengthError
 from tpack.dataflow.state import Passes, StateReader, freeze_points, make_state
 from tpack.errors import DataExhaustedError, InputError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments
@@ -148,7 +147,7 @@ class RepeatedDataPoint(ProxyDataFlow):
         saved = StateReader(self, state, "ds", "points", "done")
         done, points = saved.count("done", at_most=self.num), saved.points("points")
         if len(points) > 1:
-            raise InputError(f"the state of a RepeatedDataPoint holds {len(points)} data points: wanted one at most")
+            raise InputError(f"the state of a RepeatedDataPoint holds {len(points)} data points: expected one at most")
         self.ds.load_state_dict(saved["ds"])
         self._passes.go_to((done, points))
 
@@ -253,4 +252,6 @@ class FixedSizeData(ProxyDataFlow):
         for point in points:
             self._points = points
             return point
-        raise DataExhaustedError(f"{type(self.ds).__name__} yielded nothing: FixedSizeData wanted {self._size} points")
+        raise DataExhaustedError(
+            f"{type(self.ds).__name__} yielded nothing: FixedSizeData expected {self._size} points"
+        )

@@ -18,9 +18,8 @@ from tpack.dataflow.base import DataFlow, ProxyDataFlow, flows_in, length_or_non
 from tpack.dataflow.sources import DataFromList, IndexedDataFlow
 from tpack.dataflow.state import Passes, StateReader, make_state
 from tpack.errors import ConfigError, InputError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice, check_count, check_path
 from tpack.utils.rng import same_in_all_processes
+from tpack.utils.validation import check_arguments, check_choice, check_count, check_path
 
 REMAINDERS = ("wrap", "drop", "keep", "error")
 Reader = Callable[[], object]
@@ -72,7 +71,7 @@ class ShardData(ProxyDataFlow):
         self.remainder = check_choice(self, "remainder", remainder, REMAINDERS)
         self.seed = check_count(self, "seed", seed, 0)
         if (rank is None) != (size is None):
-            raise ConfigError(f"ShardData got rank={rank} and size={size}: wanted both or none")
+            raise ConfigError(f"ShardData got rank={rank} and size={size}: expected both or none")
         self.is_given = rank is not None
         self._place: tuple[int, int] | None = None
         # Whether only the end of the pass is left.
@@ -197,7 +196,7 @@ class ShardData(ProxyDataFlow):
             return None
         if self.remainder == "error":
             raise InputError(
-                f"{len(dealt)} data points are left at the end of a pass, too few for {size} workers: wanted a "
+                f"{len(dealt)} data points are left at the end of a pass, too few for {size} workers: expected a "
                 "multiple of their number, or remainder='wrap' or 'drop'"
             )
         if self.remainder == "keep":
@@ -241,7 +240,9 @@ def shard_files(
     names = sorted(check_path("shard_files", f"files[{k}]", file) for k, file in enumerate(files))
     if not names or len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})[:3]
-        raise ConfigError(f"shard_files got {f'{twice} more than once' if names else 'no file'}: wanted names of files")
+        raise ConfigError(
+            f"shard_files got {f'{twice} more than once' if names else 'no file'}: expected names of files"
+        )
     return ShardData(DataFromList([[name] for name in names], shuffle), rank, size, remainder=remainder, seed=seed)
 
 

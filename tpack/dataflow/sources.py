@@ -13,8 +13,7 @@ import numpy as np
 from tpack.dataflow.base import DataFlow, RNGDataFlow, UnknownLengthError
 from tpack.dataflow.state import Passes, StateReader, close_iterator, make_state, skip
 from tpack.errors import ConfigError, DataExhaustedError, InputError, WrongTypeError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -180,7 +179,7 @@ class DataFromIterable(DataFlow):
         self._passes.end(one)
         if one.value == 0 and was_begun and self._is_iterator():
             raise DataExhaustedError(
-                f"{type(self).__name__} got an iterator and an earlier pass has used it up: wanted what can be "
+                f"{type(self).__name__} got an iterator and an earlier pass has used it up: expected what can be "
                 "iterated again, such as a list, or a generator function for DataFromGenerator"
             )
 
@@ -276,12 +275,12 @@ class DataFromGenerator(DataFlow):
         returned = gen()
         if not isinstance(returned, Iterable):
             raise InputError(
-                f"DataFromGenerator got a function that returned {shown(returned)}: wanted an iterable of data points"
+                f"DataFromGenerator got a function that returned {shown(returned)}: expected an iterable of data points"
             )
         if returned is self._returned:
             raise DataExhaustedError(
                 "DataFromGenerator got a function that returned the same iterator as before, which an earlier pass has "
-                "used: wanted a new one for each pass"
+                "used: expected a new one for each pass"
             )
         self._returned = returned if isinstance(returned, Iterator) else None
         return iter(returned)
@@ -334,7 +333,7 @@ class DataFromQueue(DataFlow):
 
     def __init__(self, queue: Any) -> None:
         if not callable(getattr(queue, "get", None)):
-            raise WrongTypeError(f"DataFromQueue got queue={shown(queue)}: wanted a queue, with a method get()")
+            raise WrongTypeError(f"DataFromQueue got queue={shown(queue)}: expected a queue, with a method get()")
         self.queue = queue
 
     def __iter__(self) -> Iterator[Any]:
@@ -374,7 +373,7 @@ class FakeData(RNGDataFlow):
         domains: Sequence[Any] = [domain] * count if is_pair else domain
         for name, values in (("dtype", dtypes), ("domain", domains)):
             if len(values) != count:
-                raise ConfigError(f"FakeData got {count} shapes and {len(values)} of {name}: wanted one for each")
+                raise ConfigError(f"FakeData got {count} shapes and {len(values)} of {name}: expected one for each")
         self._components = [_make(k, *spec) for k, spec in enumerate(zip(shapes, dtypes, domains, strict=True))]
         self._passes: Passes[int] = Passes(0)
 
@@ -438,15 +437,16 @@ def _make(index: int, shape: Sequence[int], dtype: DTypeLike, domain: Sequence[f
     """Check and gather what is known of one component."""
     if dtype is None:
         # numpy would take it for float64.
-        raise ConfigError(f"FakeData component {index}: dtype=None: wanted a dtype")
+        raise ConfigError(f"FakeData component {index}: dtype=None: expected a dtype")
     try:
         component = _Component(tuple(map(int, shape)), np.dtype(dtype), (float(domain[0]), float(domain[1])))
     except (TypeError, ValueError, IndexError) as error:
         told = f"shapes[{index}]={shown(shape)}, dtype={shown(dtype)} and domain={shown(domain)}"
-        raise ConfigError(f"FakeData got {told}: wanted sizes, a dtype and a range (low, high)") from error
+        raise ConfigError(f"FakeData got {told}: expected sizes, a dtype and a range (low, high)") from error
     if min(component.shape, default=0) < 0 or not component.domain[0] <= component.domain[1]:
         raise ConfigError(
-            f"FakeData got shapes[{index}]={shown(shape)} and domain={shown(domain)}: wanted sizes of at least 0 and a "
+            f"FakeData got shapes[{index}]={shown(shape)} and domain={shown(domain)}: expected sizes of at "
+            "least 0 and a "
             "range (low, high)"
         )
     return component

@@ -15,8 +15,7 @@ from tpack.dataflow.mapping import MapData
 from tpack.dataflow.repeat import RepeatedDataPoint
 from tpack.dataflow.state import close_iterator
 from tpack.errors import DataExhaustedError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_number
+from tpack.utils.validation import check_arguments, check_number
 
 _WARMUP = 0.25
 """For which part of the time points are taken before the clock starts; at most eight times that to empty a buffer."""

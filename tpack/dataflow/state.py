@@ -17,7 +17,7 @@ import numpy as np
 
 from tpack.errors import DataPointError, InputError
 from tpack.utils import serialize
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 _FLOW = "flow"
 # How many numbers a Mersenne Twister holds.
@@ -57,14 +57,14 @@ class StateReader:
     def __init__(self, owner: object, state: object, *names: str) -> None:
         self._kind = kind = type(owner).__name__
         if not isinstance(state, Mapping) or _FLOW not in state:
-            raise InputError(f"{kind} got {state!r:.100}: wanted a state that state_dict() returned")
+            raise InputError(f"{kind} got {state!r:.100}: expected a state that state_dict() returned")
         if state[_FLOW] != kind:
             raise InputError(
                 f"{kind} got the state of a {state[_FLOW]}: the dataflow must be built as in the run that saved it"
             )
         found = sorted(set(state) - {_FLOW})
         if found != sorted(names):
-            raise InputError(f"the state of a {kind} has the parts {found}: wanted {sorted(names)}")
+            raise InputError(f"the state of a {kind} has the parts {found}: expected {sorted(names)}")
         self._parts = state
 
     def __getitem__(self, name: str) -> Any:
@@ -77,14 +77,14 @@ class StateReader:
         is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if not is_number or value < 0 or (at_most is not None and value > at_most):
             wanted = "at least 0" if at_most is None else f"0 to {at_most}"
-            raise InputError(f"the state of a {self._kind} has {name}={value!r:.100}: wanted an integer, {wanted}")
+            raise InputError(f"the state of a {self._kind} has {name}={value!r:.100}: expected an integer, {wanted}")
         return int(value)
 
     def flag(self, name: str) -> bool:
         """Return a part that is true or false; refuse what is neither."""
         value = self._parts[name]
         if not isinstance(value, (bool, np.bool_)):
-            raise InputError(f"the state of a {self._kind} has {name}={value!r:.100}: wanted True or False")
+            raise InputError(f"the state of a {self._kind} has {name}={value!r:.100}: expected True or False")
         return bool(value)
 
     def generator(self, name: str) -> np.random.RandomState:
@@ -144,7 +144,7 @@ def rng_from_state(state: Any) -> np.random.RandomState:
     # numpy believes the numbers, and reads behind the end of its array where the position is too large.
     if not _is_rng_state(state):
         raise InputError(
-            f"{shown(state)} is no state of a generator of random numbers: wanted 'MT19937', {_NUM_KEYS} keys of "
+            f"{shown(state)} is no state of a generator of random numbers: expected 'MT19937', {_NUM_KEYS} keys of "
             f"uint32, a position of 0 to {_NUM_KEYS}, 0 or 1, and a finite number"
         )
     rng = np.random.RandomState()

@@ -15,8 +15,7 @@ from tpack.distribute.values import Aggregation, Destinations, DistributedValues
 from tpack.errors import ConfigError
 from tpack.multi_worker.exchange import Exchange, WorkerGroup, all_reduce_between_workers
 from tpack.tower.per_graph import PerGraph
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_text, shown
+from tpack.utils.validation import check_arguments, check_count, check_text, shown
 
 
 @check_arguments
@@ -135,7 +134,7 @@ class BetweenWorkers(DistributionStrategy):
         elsewhere = [device for device in self.worker_devices if tf.DeviceSpec.from_string(device).job is not None]
         if elsewhere:
             raise ConfigError(
-                f"{type(self).__name__} has towers on {', '.join(elsewhere)}, and each worker builds its own: wanted "
+                f"{type(self).__name__} has towers on {', '.join(elsewhere)}, and each worker builds its own: expected "
                 "devices of this process, without job and task"
             )
         self._join(member, check_text(self, "run", run))
@@ -178,7 +177,9 @@ def member_of(cluster_spec: Any, task_type: str | None, task_id: int | None) -> 
     """
     if not cluster_spec:
         if task_type or task_id:
-            raise ConfigError(f"there is a task, {shown(task_type)} {shown(task_id)}, and no cluster_spec: wanted both")
+            raise ConfigError(
+                f"there is a task, {shown(task_type)} {shown(task_id)}, and no cluster_spec: expected both"
+            )
         return None
     jobs = cluster_spec if isinstance(cluster_spec, dict) else tf.train.ClusterSpec(cluster_spec).as_dict()
     task = ClusterTask(jobs, task_type or "", check_count("configure", "task_id", task_id, 0))

@@ -32,8 +32,7 @@ from tpack.reduction.gradients import check_columns
 from tpack.reduction.sums import concat_slices, divide, on_device, sum_column, sum_tensors
 from tpack.tower.devices import device_key, resolve_device, resolve_together
 from tpack.tower.grads import ReduceOp, gradient_parts, is_sparse, map_gradient_parts
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_text
+from tpack.utils.validation import check_arguments, check_text
 
 AccumulationFn: TypeAlias = Callable[[Sequence[tf.Tensor]], tf.Tensor]
 
@@ -100,11 +99,11 @@ class CrossTowerOps(abc.ABC):
         """
         reduce_op_of(aggregation)
         if not isinstance(value_destination_pairs, list | tuple):
-            raise ConfigError(f"wanted a list or tuple of (value, destinations), got {value_destination_pairs!r}")
+            raise ConfigError(f"expected a list or tuple of (value, destinations), got {value_destination_pairs!r}")
         pairs = []
         for pair in value_destination_pairs:
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise ConfigError(f"wanted (value, destinations) as each element, got {pair!r}")
+                raise ConfigError(f"expected (value, destinations) as each element, got {pair!r}")
             pairs.append((_as_values(pair[0]), pair[1]))
             validate_destinations(pair[1])
         return self._batch_reduce(aggregation, pairs)
@@ -126,7 +125,9 @@ class CrossTowerOps(abc.ABC):
             The seed's method of this name.
         """
         if isinstance(tensor, DistributedValues):
-            raise ConfigError(f"wanted one tensor to broadcast, got {tensor!r}, which has one for each of its devices")
+            raise ConfigError(
+                f"expected one tensor to broadcast, got {tensor!r}, which has one for each of its devices"
+            )
         validate_destinations(destinations)
         return self._broadcast(tensor, destinations)
 
@@ -256,7 +257,7 @@ def validate_destinations(destinations: Destinations) -> None:
         isinstance(name, str) for name in names
     ):
         raise ConfigError(
-            "wanted a device, a list of devices, a variable, a tensor or a value of several devices as the "
+            "expected a device, a list of devices, a variable, a tensor or a value of several devices as the "
             f"destinations, got {destinations!r}"
         )
     if not check_destinations(destinations):
@@ -335,7 +336,7 @@ def gather_contributions(value: DistributedValues) -> Contributions:
             num_values += len(parts)
             by_device[device_key(device)] = _sum_on_device(parts, device_key(device))
     if not by_device:
-        raise ConfigError(f"wanted a value to reduce, got {value!r}, which is empty on every device")
+        raise ConfigError(f"expected a value to reduce, got {value!r}, which is empty on every device")
     return Contributions(by_device, num_values)
 
 
@@ -370,14 +371,14 @@ def as_dense_or_slices(value: PlainValue) -> TensorOrSlices:
     try:
         return _of_tensors(value) if is_sparse(value) else tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"wanted a tensor, IndexedSlices, a variable or a number, got {value!r}") from error
+        raise ConfigError(f"expected a tensor, IndexedSlices, a variable or a number, got {value!r}") from error
 
 
 def _as_values(value: Value) -> DistributedValues:
     """Return a value of several devices as it is, and a tensor as that of its device."""
     if isinstance(value, DistributedValues):
         return value
-    wanted = "wanted a value of several devices or a tensor to reduce, got"
+    wanted = "expected a value of several devices or a tensor to reduce, got"
     if isinstance(value, list | tuple):
         raise ConfigError(f"{wanted} the {type(value).__name__} {value!r}")
     device = getattr(value, "device", None)

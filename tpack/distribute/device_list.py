@@ -34,7 +34,7 @@ from tpack.errors import ConfigError, StrategyError
 from tpack.reduction.gradients import check_columns
 from tpack.tower.devices import resolve_device, resolve_devices, resolve_together
 from tpack.tower.grads import ReduceOp, map_gradient_values
-from tpack.utils.checks import check_count, check_instance, check_instances, shown
+from tpack.utils.validation import check_count, check_instance, check_instances, shown
 
 
 class DeviceListStrategy(DistributionStrategy):
@@ -131,9 +131,11 @@ class DeviceListStrategy(DistributionStrategy):
         if isinstance(value, PerDevice):
             return self.cross_tower_ops.reduce(aggregation, value, value if destinations is None else destinations)
         if isinstance(value, list | tuple | dict | MapOutput):
-            raise ConfigError(f"wanted one value to reduce, got the {type(value).__name__} {value!r}")
+            raise ConfigError(f"expected one value to reduce, got the {type(value).__name__} {value!r}")
         if isinstance(value, DistributedValues):
-            raise StrategyError(f"wanted a value that differs between towers to reduce, got {value!r}: it is mirrored")
+            raise StrategyError(
+                f"expected a value that differs between towers to reduce, got {value!r}: it is mirrored"
+            )
         is_sum = not takes_first_tower(aggregation) and reduce_op_of(aggregation) is ReduceOp.SUM
         total = _summed(value, self.num_towers) if is_sum else value
         return self.cross_tower_ops.broadcast(total, self._or_workers(destinations))
@@ -179,7 +181,7 @@ def worker_devices_of(num_gpus_per_worker: int, devices: Sequence[str] | None) -
     """
     if devices is not None and num_gpus_per_worker:
         given = f"{shown(devices)} and {shown(num_gpus_per_worker)}"
-        raise ConfigError(f"wanted devices or num_gpus_per_worker, got both: {given}")
+        raise ConfigError(f"expected devices or num_gpus_per_worker, got both: {given}")
     if devices is not None:
         return different_devices(devices)
     check_count("a strategy", "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
@@ -200,9 +202,9 @@ def different_devices(devices: Sequence[str]) -> list[str]:
         DeviceError: There are GPUs, and not one that is asked for.
     """
     wanted = "a list of one or more different devices"
-    names = resolve_together(check_instances("a strategy", "devices", devices, str, least=1, wanted=wanted))
+    names = resolve_together(check_instances("a strategy", "devices", devices, str, least=1, expected=wanted))
     if len(set(names)) < len(names):
-        raise ConfigError(f"wanted a list of one or more different devices, got {shown(list(devices))}")
+        raise ConfigError(f"expected a list of one or more different devices, got {shown(list(devices))}")
     return names
 
 

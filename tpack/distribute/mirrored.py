@@ -35,8 +35,7 @@ from tpack.tower.collections import SUMMARY_KEYS, freeze_collection
 from tpack.tower.devices import list_gpus, resolve_device
 from tpack.tower.names import join_scope
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments
@@ -81,7 +80,7 @@ class MirroredStrategy(DeviceListStrategy):
         super().__init__(cross_tower_ops, prefetch_on_device=prefetch_on_device, tower_building=tower_building)
         if num_gpus is not None and num_gpus_per_worker is not None:
             raise ConfigError(
-                f"wanted num_gpus or num_gpus_per_worker, got both: {num_gpus!r} and {num_gpus_per_worker!r}"
+                f"expected num_gpus or num_gpus_per_worker, got both: {num_gpus!r} and {num_gpus_per_worker!r}"
             )
         if num_gpus is not None:
             check_count(self, "num_gpus", num_gpus, 0)
@@ -343,7 +342,7 @@ def _without_replica(path: str, number: int) -> str:
 
 def _resolved(devices: Sequence[str] | None, num_gpus: int | None) -> list[str]:
     if devices is not None and num_gpus is not None:
-        raise ConfigError(f"wanted devices or num_gpus, got both: {devices!r} and {num_gpus!r}")
+        raise ConfigError(f"expected devices or num_gpus, got both: {devices!r} and {num_gpus!r}")
     if num_gpus is not None:
         return worker_devices_of(num_gpus, None)
     if devices is None:

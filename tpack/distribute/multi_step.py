@@ -13,7 +13,7 @@ from tpack.distribute.contexts import tower_context_of
 from tpack.distribute.values import Aggregation, DistributedValues, PerDevice, Structure, Value
 from tpack.errors import ConfigError, TowerMismatchError
 from tpack.tower.context import current_frame
-from tpack.utils.checks import check_count, check_function, check_text, shown
+from tpack.utils.validation import check_count, check_function, check_text, shown
 
 _HOST = "/device:CPU:0"
 _NONE = tf.VariableAggregation.NONE
@@ -150,7 +150,7 @@ def _same(strategy: Any, brought: Value) -> Any:
     """Return what all towers brought, which has to be the same."""
     first, *others = strategy.unwrap(brought)
     if any(other != first for other in others):
-        raise TowerMismatchError(f"wanted the same name and aggregation in all towers, got {shown([first, *others])}")
+        raise TowerMismatchError(f"expected the same name and aggregation in all towers, got {shown([first, *others])}")
     return first
 
 
@@ -171,6 +171,6 @@ def _check_outputs(outputs: Mapping[str, Sequence[object]], start: Mapping[str, 
     wanted = {name: len(parts) for name, parts in start.items()}
     if given != wanted:
         raise ConfigError(
-            f"wanted initial_loop_values for each value that a step gives out, by name and with as many parts: steps "
+            f"expected initial_loop_values for each value that a step gives out, by name and with as many parts: steps "
             f"give out {given or 'none'}, and there are {wanted or 'none'}"
         )

@@ -9,8 +9,7 @@ from tpack.distribute.device_list import DeviceListStrategy
 from tpack.distribute.strategy import VariableCreator
 from tpack.distribute.values import Aggregation, Destinations, MapOutput, Mirrored, PerDevice, Value, Variable
 from tpack.tower.devices import device_key, resolve_device
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_text
+from tpack.utils.validation import check_arguments, check_text
 
 
 @check_arguments

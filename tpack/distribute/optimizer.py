@@ -16,8 +16,7 @@ from tpack.distribute.variables.mirrored import MirroredVariable
 from tpack.errors import ConfigError, StrategyError, WrongTypeError
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tfutils.scope_utils import whole_variable
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 
 @check_arguments
@@ -93,7 +92,7 @@ def increment_var(v: Variable, amount: PlainValue = 1) -> tf.Operation:
         The function of the same name in the seed ``distribute``.
     """
     if not hasattr(v, "assign_add"):
-        raise WrongTypeError(f"increment_var got v={shown(v)}: wanted a variable")
+        raise WrongTypeError(f"increment_var got v={shown(v)}: expected a variable")
     context = get_tower_context()
     if context is None:
         raise StrategyError("increment_var is called in a tower; in a cross-tower context, use update()")
@@ -167,7 +166,7 @@ class DistributedMovingAverage(tf.train.ExponentialMovingAverage):
             return self._apply(averaged)
         tensors = [value for value in averaged if tf.is_tensor(value) and not hasattr(value, "initializer")]
         if tensors:
-            raise ConfigError(f"wanted variables to average in a tower, got {tensors!r}")
+            raise ConfigError(f"expected variables to average in a tower, got {tensors!r}")
         return context.merge_call(lambda strategy, merged: self._apply(merged), averaged)
 
     def _apply(self, averaged: Sequence[Variable | tf.Tensor]) -> tf.Operation:

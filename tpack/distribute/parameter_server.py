@@ -22,7 +22,7 @@ from tpack.errors import ConfigError
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.per_graph import PerGraph
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _CPU = "/device:CPU:0"
 

@@ -17,8 +17,7 @@ from tpack.distribute.values import Structure, regroup
 from tpack.errors import StrategyError
 from tpack.reduction.sums import on_device
 from tpack.tower.devices import resolve_together
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instances
+from tpack.utils.validation import check_arguments, check_count, check_instances
 
 _HOST = "/device:CPU:0"
 _USUAL_PREFETCH = 2
@@ -52,7 +51,7 @@ class PerDeviceDataset:
         self._dataset = dataset
         names = [devices] if isinstance(devices, str) else devices
         wanted = "a list of names of devices"
-        names = check_instances(self, "devices", names, str, least=1, wanted=wanted)
+        names = check_instances(self, "devices", names, str, least=1, expected=wanted)
         self._devices = list(dict.fromkeys(resolve_together(names)))
         if prefetch_on_device is None:
             kinds = {tf.DeviceSpec.from_string(device).device_type for device in self._devices}

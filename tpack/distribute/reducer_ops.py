@@ -39,8 +39,7 @@ from tpack.reduction.wrappers.packers import AggregateSmallTensorPackingReducer,
 from tpack.tower.devices import canonical_device
 from tpack.tower.grads import ReduceOp
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instances, shown
+from tpack.utils.validation import check_arguments, check_count, check_instances, shown
 
 _SEED_NAMES = {"hierarchical_copy": "hierarchical"}
 DEFAULT_SPEC = ("pscpu/pscpu", 2, -1)
@@ -182,7 +181,7 @@ class CollectiveAllReduce(ReducerCrossTowerOps):
         collective_keys: CollectiveKeys | None = None,
     ) -> None:
         if num_workers != 1:
-            raise ConfigError(f"CollectiveAllReduce reduces in one process: wanted num_workers=1, got {num_workers}")
+            raise ConfigError(f"CollectiveAllReduce reduces in one process: expected num_workers=1, got {num_workers}")
         check_count(self, "num_gpus_per_worker", num_gpus_per_worker, minimum=0)
         check_count(self, "all_reduce_merge_scope", all_reduce_merge_scope)
         super().__init__(CollectiveReducer(keys=PROCESS_KEYS if collective_keys is None else collective_keys))
@@ -244,15 +243,15 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
         agg_small_grads_max_group: int = 10,
     ) -> None:
         wanted = "a list of the devices of different workers"
-        names = check_instances(self, "worker_devices", worker_devices, str, least=1, wanted=wanted)
+        names = check_instances(self, "worker_devices", worker_devices, str, least=1, expected=wanted)
         workers = [_task_of(device) for device in names]
         if len(set(workers)) < len(workers):
-            raise ConfigError(f"wanted {wanted}, got {shown(names)}")
+            raise ConfigError(f"expected {wanted}, got {shown(names)}")
         each = num_gpus_per_worker
         numbers = [each] * len(workers) if isinstance(each, int) else list(each)
         if len(numbers) != len(workers):
             raise ConfigError(
-                f"MultiWorkerAllReduce got num_gpus_per_worker={shown(numbers)}: wanted a number for each of "
+                f"MultiWorkerAllReduce got num_gpus_per_worker={shown(numbers)}: expected a number for each of "
                 f"{len(workers)} worker(s)"
             )
         for number in numbers:
@@ -272,7 +271,7 @@ class MultiWorkerAllReduce(ReducerCrossTowerOps):
             numbers = list(self._num_towers.values())
             each = numbers[0] if len(set(numbers)) == 1 else numbers
             raise ReductionError(
-                f"wanted values of {each} device(s) on each of {len(numbers)} worker(s), got those of "
+                f"expected values of {each} device(s) on each of {len(numbers)} worker(s), got those of "
                 f"{', '.join(devices)}"
             )
         reducers = [

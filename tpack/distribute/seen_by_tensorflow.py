@@ -204,5 +204,5 @@ class SeenStrategy:
 def _aggregation(reduce_op: Any) -> tf.VariableAggregation:
     name = str(getattr(reduce_op, "name", reduce_op)).upper()
     if name not in ("SUM", "MEAN"):
-        raise StrategyError(f"wanted tf.distribute.ReduceOp.SUM or MEAN, got {reduce_op!r}")
+        raise StrategyError(f"expected tf.distribute.ReduceOp.SUM or MEAN, got {reduce_op!r}")
     return tf.VariableAggregation[name]

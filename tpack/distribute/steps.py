@@ -14,8 +14,7 @@ from tpack.distribute.strategy import DatasetFn, DistributionStrategy
 from tpack.distribute.values import Structure
 from tpack.errors import ConfigError
 from tpack.tfutils.optimizer_clone import check_optimizer
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instance
+from tpack.utils.validation import check_arguments, check_count, check_instance
 
 
 class Step(abc.ABC):

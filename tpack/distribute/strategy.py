@@ -37,8 +37,7 @@ from tpack.errors import ConfigError, GraphBuildError, TowerMismatchError
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import current_frame
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_function, check_instance, shown
+from tpack.utils.validation import check_arguments, check_function, check_instance, shown
 
 VariableCreator: TypeAlias = Callable[..., BaseVariable]
 """Makes a plain variable of keyword arguments, as the next creator of ``tf.variable_creator_scope`` does."""

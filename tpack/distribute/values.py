@@ -20,7 +20,7 @@ from tpack.reduction.sums import on_device
 from tpack.tower.context import current_frame
 from tpack.tower.devices import device_key, resolve_device, resolve_together
 from tpack.tower.grads import ReduceOp
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 TensorOrSlices: TypeAlias = tf.Tensor | tf.IndexedSlices
 
@@ -110,7 +110,7 @@ class DistributedValues:
     def __init__(self, index: Mapping[str, Any]) -> None:
         self._index: dict[str, Any] = {device_key(device): value for device, value in index.items()}
         if not self._index or len(self._index) < len(index):
-            raise ConfigError(f"wanted a value for each of one or more different devices, got some for {list(index)}")
+            raise ConfigError(f"expected a value for each of one or more different devices, got some for {list(index)}")
 
     @property
     def index(self) -> dict[str, Any]:
@@ -284,7 +284,7 @@ def regroup(per_device: Mapping[str, Structure], wrap_class: type[DistributedVal
         The function of the same name that belongs to the seed ``distribute``.
     """
     if not per_device:
-        raise ConfigError("wanted the values of at least one device, got none")
+        raise ConfigError("expected the values of at least one device, got none")
     values = list(per_device.values())
     first = values[0]
     if isinstance(first, list | tuple):
@@ -340,7 +340,7 @@ def select_device_mirrored(device: str, structured: Structure) -> Structure:
 
     def select(value: object) -> object:
         if isinstance(value, DistributedValues) and not isinstance(value, Mirrored):
-            raise StrategyError(f"wanted values that are mirrored across towers, got {value!r}: reduce it first")
+            raise StrategyError(f"expected values that are mirrored across towers, got {value!r}: reduce it first")
         return value.get(device) if isinstance(value, DistributedValues) else value
 
     return _map(select, structured)
@@ -357,7 +357,8 @@ def reduce_op_of(aggregation: Aggregation) -> ReduceOp:
     """
     if not isinstance(aggregation, Aggregation) or aggregation.value not in _REDUCE_OPS:
         raise ConfigError(
-            f"wanted tf.VariableAggregation.SUM or tf.VariableAggregation.MEAN as the aggregation, got {aggregation!r}"
+            "expected tf.VariableAggregation.SUM or tf.VariableAggregation.MEAN as the aggregation, got "
+            f"{aggregation!r}"
         )
     return _REDUCE_OPS[aggregation.value]
 
@@ -441,7 +442,7 @@ def _check_alike(per_device: Mapping[str, Structure], kind: type, size: Callable
         other = per_device[device]
         if not isinstance(other, kind) or size(other) != size(first):
             raise TowerMismatchError(
-                f"wanted the same structure on all devices: {devices[0]} has {first!r:.200}, {device} has "
+                f"expected the same structure on all devices: {devices[0]} has {first!r:.200}, {device} has "
                 f"{other!r:.200}"
             )
 
@@ -455,7 +456,7 @@ def _regroup_leaf(per_device: Mapping[str, object], wrap_class: type[Distributed
     for device, part in per_device.items():
         if container_of(part) is not container or container.get(device) is not part:
             raise TowerMismatchError(
-                f"wanted on each device its part of {container!r}: {device_key(device)} has {part!r}"
+                f"expected on each device its part of {container!r}: {device_key(device)} has {part!r}"
             )
     return container
 

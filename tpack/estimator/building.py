@@ -15,7 +15,7 @@ from tpack.tfutils.checkpoint import resolve_checkpoint
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tower.context import TowerContext
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

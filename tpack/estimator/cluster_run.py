@@ -225,7 +225,7 @@ def _check_trains(config: RunConfig, member: ClusterMember) -> None:
     strategy = config.train_distribute
     if strategy is not None and not isinstance(strategy, BetweenWorkers):
         raise ConfigError(
-            f"{strategy!r} is of one process, and {member}: wanted a CollectiveAllReduceStrategy or a "
+            f"{strategy!r} is of one process, and {member}: expected a CollectiveAllReduceStrategy or a "
             "ParameterServerStrategy as train_distribute"
         )
     if strategy is None and not member.cluster.get("ps"):

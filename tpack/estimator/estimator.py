@@ -34,9 +34,8 @@ from tpack.estimator.training import TrainLimits, train_model
 from tpack.tfutils.checkpoint import CheckpointReader, latest_checkpoint, resolve_checkpoint
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_local_path, check_path, check_text
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.validation import check_arguments, check_local_path, check_path, check_text
 
 
 @check_arguments
@@ -78,7 +77,7 @@ class Estimator:
         config = RunConfig() if config is None else config
         if None not in (model_dir, config.model_dir) and model_dir != config.model_dir:
             raise ConfigError(
-                f"model_dir is given twice, as {model_dir!r} and in the config as {config.model_dir!r}: wanted one"
+                f"model_dir is given twice, as {model_dir!r} and in the config as {config.model_dir!r}: expected one"
             )
         self._warm_start = make_warm_start_settings(warm_start_from)
         directory = config.model_dir if model_dir is None else model_dir
@@ -357,5 +356,5 @@ class Estimator:
             path = check_path(self, "checkpoint_path", path)
         prefix = self.latest_checkpoint() if path is None else resolve_checkpoint(path)
         if prefix is None:
-            raise CheckpointError(f"wanted a trained model, and {self.model_dir} has no checkpoint: train it first")
+            raise CheckpointError(f"expected a trained model, and {self.model_dir} has no checkpoint: train it first")
         return prefix

@@ -16,7 +16,7 @@ from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tfutils.summary import create_scalar_summary, event_writer
 from tpack.types import Fetches
 from tpack.utils import logger
-from tpack.utils.checks import check_instances
+from tpack.utils.validation import check_instances
 
 _RESERVED = ("loss", "global_step")
 
@@ -146,7 +146,7 @@ def chosen_predictions(predictions: Tensors, predict_keys: str | Iterable[str] |
         return predictions
     wanted = "the name of a prediction, or a list of names"
     given = [predict_keys] if isinstance(predict_keys, str) else predict_keys
-    names = check_instances("predict", "predict_keys", given, str, wanted=wanted)
+    names = check_instances("predict", "predict_keys", given, str, expected=wanted)
     if not isinstance(predictions, dict):
         raise ConfigError(f"predict_keys={predict_keys!r} wants predictions by name, and they are {predictions!r}")
     chosen = {name: tensor for name, tensor in predictions.items() if name in names}

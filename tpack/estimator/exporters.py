@@ -14,8 +14,7 @@ from tpack.errors import ConfigError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import ServingInputReceiver
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_text
+from tpack.utils.validation import check_arguments, check_text
 
 Results = Mapping[str, Any]
 
@@ -173,7 +172,7 @@ def loss_smaller(best_eval_result: Results, current_eval_result: Results) -> boo
     """
     for result in (best_eval_result, current_eval_result):
         if "loss" not in result:
-            raise ConfigError(f"wanted results with a loss, got {', '.join(result)}")
+            raise ConfigError(f"expected results with a loss, got {', '.join(result)}")
     return bool(current_eval_result["loss"] < best_eval_result["loss"])
 
 

@@ -28,7 +28,7 @@ from tpack.input_source.given import (
 )
 from tpack.input_source.stream import DataPointStream, first_point
 from tpack.utils import logger
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_count, shown
 
 _NUM_AHEAD = 8
 """How many batches wait for the step."""
@@ -153,7 +153,7 @@ def _share(batch_size: int | None, num_towers: int) -> int | None:
     if batch_size % num_towers:
         raise ConfigError(
             f"batch_size={batch_size} is how many examples a step takes over all towers, and {num_towers} towers "
-            f"cannot share them evenly: wanted a multiple of {num_towers}"
+            f"cannot share them evenly: expected a multiple of {num_towers}"
         )
     return batch_size // num_towers
 
@@ -191,7 +191,7 @@ def _features_and_labels(point: Any, has_labels: bool) -> dict[str, Any]:
     if len(point) == 2:
         return {"features": point[0], "labels": point[1]}
     raise DataPointError(
-        f"a data point has {len(point)} components: wanted features, or features and labels. Several features are a "
+        f"a data point has {len(point)} components: expected features, or features and labels. Several features are a "
         "dict or a tuple: MapData(flow, lambda point: ({'a': point[0], 'b': point[1]}, point[2])) makes them"
     )
 
@@ -228,7 +228,7 @@ def _read(point: Any, has_labels: bool, layout: _Layout) -> dict[str, Any]:
     """Return what a data point is made of."""
     found, leaves = _leaves_of(point, has_labels)
     if found != layout:
-        raise DataPointError(f"a data point is made up as {found}, and the first one as {layout}: wanted them alike")
+        raise DataPointError(f"a data point is made up as {found}, and the first one as {layout}: expected them alike")
     return leaves
 
 
@@ -236,7 +236,7 @@ def _spec(where: str, leaf: Any, name: str, *, is_batch: bool) -> tf.TensorSpec:
     """Return what the leaves at a place are, by the first of them."""
     array = np.asarray(leaf)
     if array.dtype.kind == "O" and not all(isinstance(item, str | bytes) for item in array.flat):
-        raise DataPointError(f"{where} of the first data point of {name} is {shown(leaf)}: wanted numbers or strings")
+        raise DataPointError(f"{where} of the first data point of {name} is {shown(leaf)}: expected numbers or strings")
     dtype = tf.string if array.dtype.kind in "OSUT" else tf.as_dtype(array.dtype)
     shape = [None, *array.shape[1:]] if is_batch and array.ndim else array.shape
     return tf.TensorSpec(shape, tf.float32 if dtype == tf.float64 else dtype, where)

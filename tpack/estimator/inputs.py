@@ -22,8 +22,7 @@ from tpack.estimator.spec import AnyTensor, ModeKeys, Tensors
 from tpack.input_source.dataset import StreamElements
 from tpack.input_source.given import is_generator_function
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 InputFn = Callable[..., Any]
 Input: TypeAlias = Any
@@ -108,7 +107,7 @@ def build_parsing_serving_input_receiver_fn(
     if default_batch_size is not None:
         check_count("build_parsing_serving_input_receiver_fn", "default_batch_size", default_batch_size)
     if not feature_spec:
-        raise ConfigError("wanted the features to parse out of examples, got none")
+        raise ConfigError("expected the features to parse out of examples, got none")
 
     def receive() -> ServingInputReceiver:
         examples = tf.placeholder(tf.string, [default_batch_size], name="input_example_tensor")
@@ -290,7 +289,7 @@ def _parted(result: object, initializer: tf.Operation | None, mode: str) -> Inpu
     """Return features and labels of what an input_fn or its Dataset gave."""
     if result is None or (isinstance(result, tuple | list) and len(result) > 0 and result[0] is None):
         what = "None" if result is None else "None as the features"
-        raise ConfigError(f"input_fn returned {what}: wanted a Dataset, features, or a pair of features and labels")
+        raise ConfigError(f"input_fn returned {what}: expected a Dataset, features, or a pair of features and labels")
     if isinstance(result, tuple | list) and result and mode == ModeKeys.PREDICT:
         # What comes first are the features, even where they are a pair themselves.
         return Inputs(result[0], None, initializer)

@@ -26,7 +26,7 @@ from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import ODD_BATCH, AnyTensor, EstimatorSpec, ModeKeys
 from tpack.estimator.tower_optimizer import TowerOptimizer, sum_tower_gradients
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 OptimizerFn = Callable[..., tf.train.Optimizer]
 

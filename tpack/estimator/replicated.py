@@ -18,7 +18,7 @@ from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.tower.devices import VARIABLE_OP_TYPES, list_gpus, resolve_together
 from tpack.utils import logger
-from tpack.utils.checks import check_choice, check_instances
+from tpack.utils.validation import check_choice, check_instances
 
 
 class VariablePlacement(enum.Enum):
@@ -43,7 +43,7 @@ class RoundRobin:
 
     def __init__(self, devices: Sequence[str]) -> None:
         if not devices:
-            raise ConfigError("wanted at least one device to put variables on, got an empty list")
+            raise ConfigError("expected at least one device to put variables on, got an empty list")
         self.devices = tuple(devices)
         self.num_given = 0
 
@@ -96,7 +96,7 @@ def replication_over(
         devices = list_gpus() or ["/device:CPU:0"]
     wanted = "a list of names of devices, or None for all GPUs"
     resolved = tuple(
-        resolve_together(check_instances("replicate_model_fn", "devices", devices, str, least=1, wanted=wanted))
+        resolve_together(check_instances("replicate_model_fn", "devices", devices, str, least=1, expected=wanted))
     )
     is_one_gpu = len(resolved) == 1 and "GPU" in resolved[0].upper()
     consolidation = resolved[0] if is_one_gpu else "/device:CPU:0"

@@ -14,8 +14,8 @@ from tpack.cluster.resolver import resolve_cluster
 from tpack.cluster.tf_config import ClusterPlace, place_from_environment, place_of_member
 from tpack.distribute.strategy import DistributeConfig, DistributionStrategy
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import (
+from tpack.utils.validation import (
+    check_arguments,
     check_choice,
     check_count,
     check_function,
@@ -150,7 +150,7 @@ class RunConfig:
             object.__setattr__(self, "_known_place", known)
         told = known[1].model_dir
         if told is not None and self.model_dir not in (None, told):
-            raise ConfigError(f"model_dir is {self.model_dir!r}, and TF_CONFIG says {told!r}: wanted one")
+            raise ConfigError(f"model_dir is {self.model_dir!r}, and TF_CONFIG says {told!r}: expected one")
         object.__setattr__(self, "model_dir", self.model_dir or told)
 
     @property
@@ -177,7 +177,7 @@ class RunConfig:
         check_instance(self, "experimental_distribute", both, DistributeConfig)
         if self.train_distribute is not None or self.eval_distribute is not None:
             raise ConfigError(
-                "the strategies are given twice: wanted experimental_distribute, or the other two options"
+                "the strategies are given twice: expected experimental_distribute, or the other two options"
             )
         if both.remote_cluster is not None:
             raise ConfigError(f"an Estimator is of one process, got remote_cluster={shown(both.remote_cluster)}")

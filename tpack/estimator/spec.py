@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instances, shown
+from tpack.utils.validation import check_arguments, check_instances, shown
 
 AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor
 Tensors: TypeAlias = AnyTensor | Mapping[str, AnyTensor]
@@ -253,7 +252,7 @@ def operation_of(item: Runnable) -> tf.Operation:
 def checked_hooks(what: str, hooks: Iterable[tf.train.SessionRunHook] | None) -> tuple[tf.train.SessionRunHook, ...]:
     """Return session hooks as a tuple; refuse anything else."""
     wanted = "a list of tf.train.SessionRunHook objects"
-    return tuple(check_instances("an Estimator", what, hooks or (), tf.train.SessionRunHook, wanted=wanted))
+    return tuple(check_instances("an Estimator", what, hooks or (), tf.train.SessionRunHook, expected=wanted))
 
 
 def check_mode(mode: object) -> None:

@@ -19,7 +19,7 @@ from tpack.reduction.sums import sum_column
 from tpack.tower.context import current_frame
 from tpack.tower.grads import ReduceOp, is_sparse
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

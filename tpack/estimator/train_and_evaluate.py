@@ -18,8 +18,7 @@ from tpack.estimator.run_config import number_of_steps
 from tpack.estimator.spec import checked_hooks
 from tpack.tfutils.graph_lookup import GLOBAL_STEP_NAME
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_number, check_text, shown
+from tpack.utils.validation import check_arguments, check_number, check_text, shown
 
 
 class _EvalFields(NamedTuple):

@@ -23,7 +23,7 @@ from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tfutils.summary import create_scalar_summary, event_writer
 from tpack.types import Fetches
 from tpack.utils import logger
-from tpack.utils.checks import check_instances
+from tpack.utils.validation import check_instances
 
 _STILL_STEPS = 100
 """After how many steps without an increment of the global step a warning says so."""
@@ -178,7 +178,7 @@ class CheckpointWriter:
         kind = tf.train.CheckpointSaverListener
         wanted = "a list of tf.train.CheckpointSaverListener objects"
         self._directory = directory
-        self._listeners = check_instances("an Estimator", "saving_listeners", listeners, kind, wanted=wanted)
+        self._listeners = check_instances("an Estimator", "saving_listeners", listeners, kind, expected=wanted)
         self._timer = StepTimer(every_steps=config.save_checkpoints_steps, every_secs=config.save_checkpoints_secs)
         self._is_on = bool(config.save_checkpoints_steps or config.save_checkpoints_secs)
         self._writes = writes

@@ -15,7 +15,7 @@ from tpack.errors import GraphBuildError
 from tpack.tower.context import TowerContext
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 GradFn: TypeAlias = Callable[[], GradsAndVars]
 OptimizerFn: TypeAlias = Callable[[], tf.train.Optimizer]

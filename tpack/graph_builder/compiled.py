@@ -25,7 +25,7 @@ from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import list_gpus
 from tpack.tower.names import Scope
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _MOST_NAMES = 5
 """How many operations a message names."""

@@ -17,7 +17,7 @@ from tpack.tower.names import join_scope
 from tpack.tower.tower_func import TowerFunc, TowerHandle
 from tpack.types import GradsAndVars
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _MOST_NAMES = 5
 """How many variables a message names."""

@@ -16,7 +16,7 @@ from tpack.tfutils.gate import Gate
 from tpack.tfutils.gradproc import Grads
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments
@@ -48,7 +48,7 @@ class LossScaling:
             raise ConfigError(f"factor must be above 1, got {self.factor!r}")
         if not 0 < self.smallest <= self.initial <= self.largest < float("inf"):
             raise ConfigError(
-                f"wanted 0 < smallest <= initial <= largest, got {self.smallest!r}, {self.initial!r} and "
+                f"expected 0 < smallest <= initial <= largest, got {self.smallest!r}, {self.initial!r} and "
                 f"{self.largest!r}"
             )
 
@@ -156,7 +156,7 @@ class LossScaleOptimizer(ProxyOptimizer):
         gradients = [gradient for gradient, _ in pairs if gradient is not None]
         if not gradients:
             names = [variable.op.name for _, variable in pairs]
-            raise GraphBuildError(f"LossScaleOptimizer got no gradient of {names}: wanted one at least")
+            raise GraphBuildError(f"LossScaleOptimizer got no gradient of {names}: expected one at least")
         with tf.name_scope("loss_scale"):
             is_finite = _are_finite(gradients)
             self._loss_scale.observe(is_finite)

@@ -10,8 +10,8 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.tower.context import current_tower_context
 from tpack.tower.per_graph import PerGraph
 from tpack.tower.tower_func import InputSignature
-from tpack.utils.checks import shown
 from tpack.utils.renames import MODEL_METHODS, on_subclass, on_unknown_name
+from tpack.utils.validation import shown
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -149,7 +149,7 @@ def _as_specs(model: str, inputs: object) -> list[tf.TensorSpec]:
     """Return what `inputs` returned as specs."""
     if not isinstance(inputs, (list, tuple)) or isinstance(inputs, tf.TensorSpec):
         raise WrongTypeError(
-            f"{model}.inputs() returned {shown(inputs)}: wanted a list of tf.TensorSpec, such as "
+            f"{model}.inputs() returned {shown(inputs)}: expected a list of tf.TensorSpec, such as "
             "[tf.TensorSpec([None, 28, 28], tf.float32, 'image')]"
         )
     return [_as_spec(item) for item in inputs]

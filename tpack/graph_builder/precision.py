@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.graph_builder.loss_scale import LossScaling
 from tpack.tower.getters import compute_in
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 

@@ -8,7 +8,7 @@ from tpack.graph_builder.compiled import TowerCompiler, watched
 from tpack.tower.context import PredictTowerContext
 from tpack.tower.devices import resolve_device
 from tpack.tower.tower_func import TowerFunc, TowerHandle
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

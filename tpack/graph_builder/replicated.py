@@ -21,7 +21,7 @@ from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.grads import ReduceOp
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

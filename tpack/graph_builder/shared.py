@@ -13,8 +13,7 @@ from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.devices import LeastLoadedDeviceSetter
 from tpack.tower.grads import Gradient, map_gradient_values
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 PS_DEVICES = ("cpu", "gpu")
 

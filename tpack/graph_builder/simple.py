@@ -4,7 +4,7 @@ from tpack.graph_builder.base import BuildResult, GradFn, GraphBuilder, Optimize
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.context import TrainTowerContext
 from tpack.tower.devices import resolve_device
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

@@ -21,7 +21,7 @@ from tpack.tower.devices import Device, resolve_device, resolve_devices
 from tpack.tower.names import tower_name
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 T = TypeVar("T")
 
@@ -132,7 +132,7 @@ def build_towers(
         ``DataParallelBuilder.call_for_each_tower`` of tensorpack.
     """
     if not devices or len(devices) != len(own_variables):
-        raise ConfigError(f"wanted as many devices as flags, and at least one, got {devices} and {own_variables}")
+        raise ConfigError(f"expected as many devices as flags, and at least one, got {devices} and {own_variables}")
     contexts = [
         TrainTowerContext(
             tower_name(index),

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import DataPointError
 from tpack.utils import logger
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 
 class Misfit(Exception):
@@ -72,11 +72,11 @@ class Component:
             Misfit: It is no tensor, or its dtype or shape are wrong.
         """
         if not isinstance(tensor, tf.Tensor):
-            raise Misfit(f"{self._label} is {shown(tensor)}, wanted a tensor")
+            raise Misfit(f"{self._label} is {shown(tensor)}, expected a tensor")
         if tensor.dtype.base_dtype != self._spec.dtype:
-            raise Misfit(f"{self._label} has dtype {tensor.dtype.name}, wanted {self._spec.dtype.name}")
+            raise Misfit(f"{self._label} has dtype {tensor.dtype.name}, expected {self._spec.dtype.name}")
         if not tensor.shape.is_compatible_with(self._spec.shape):
-            raise Misfit(f"{self._label} has shape {tensor.shape}, wanted {self._spec.shape}")
+            raise Misfit(f"{self._label} has shape {tensor.shape}, expected {self._spec.shape}")
 
     def _as_array(self, value: object) -> np.ndarray:
         if isinstance(value, np.ndarray):
@@ -93,11 +93,11 @@ class Component:
             return
         if array.ndim != len(wanted):
             raise Misfit(
-                f"{self._label} has rank {array.ndim} (shape {array.shape}), wanted rank {len(wanted)} "
+                f"{self._label} has rank {array.ndim} (shape {array.shape}), expected rank {len(wanted)} "
                 f"(shape {self._spec.shape})"
             )
         if any(size is not None and size != came for size, came in zip(wanted, array.shape, strict=True)):
-            raise Misfit(f"{self._label} has shape {array.shape}, wanted {self._spec.shape}")
+            raise Misfit(f"{self._label} has shape {array.shape}, expected {self._spec.shape}")
 
     def _check_dtype(self, array: np.ndarray) -> np.ndarray:
         """Return an array of another dtype, complex numbers as real ones, if the wanted one can hold what is in it."""
@@ -115,7 +115,7 @@ class Component:
                 self._tell_once(array)
         if not fits:
             raise Misfit(
-                f"{self._label} has dtype {array.dtype}{_describe_values(array)}, wanted {self._spec.dtype.name}, "
+                f"{self._label} has dtype {array.dtype}{_describe_values(array)}, expected {self._spec.dtype.name}, "
                 "which cannot hold it"
             )
         return array
@@ -177,12 +177,12 @@ class DataPointChecker:
         wanted = f"{len(self._names)} components ({', '.join(self._names)})"
         if isinstance(data_point, dict):
             if set(data_point) != set(self._names):
-                raise Misfit(f"it is a dict with the keys {list(data_point)}, wanted {wanted}")
+                raise Misfit(f"it is a dict with the keys {list(data_point)}, expected {wanted}")
             return [data_point[name] for name in self._names]
         if not isinstance(data_point, (list, tuple)):
-            raise Misfit(f"it is a {type(data_point).__name__}, wanted a list, tuple or dict of {wanted}")
+            raise Misfit(f"it is a {type(data_point).__name__}, expected a list, tuple or dict of {wanted}")
         if len(data_point) != len(self._names):
-            raise Misfit(f"it has {len(data_point)} components, wanted {wanted}")
+            raise Misfit(f"it has {len(data_point)} components, expected {wanted}")
         return data_point
 
 

@@ -32,8 +32,7 @@ from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, check_dataflow, describe, samples_of
 from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 # How many elements wait for the step where a DataFlow gives them; and more than ever do so with all staging areas.
 _NUM_AHEAD = 8
@@ -159,7 +158,9 @@ class TFDatasetInput(ResumableInput, FeedfreeInput):
             return dataset_of_elements(self._elements, signature).prefetch(_NUM_AHEAD)
         dataset = source() if callable(source) else source
         if not isinstance(dataset, tf.compat.v2.data.Dataset):
-            raise ConfigError(f"{self} got a dataset function that returned {shown(dataset)}: wanted a tf.data.Dataset")
+            raise ConfigError(
+                f"{self} got a dataset function that returned {shown(dataset)}: expected a tf.data.Dataset"
+            )
         if is_eager(dataset):
             dataset = brought_into_graph(dataset, str(self))
         if self.batch_size is not None:
@@ -360,7 +361,7 @@ def _parts(element: object, names: Sequence[str]) -> Sequence[_Part] | None:
 def _in_order(element: object, names: Sequence[str]) -> list[tf.Tensor]:
     if isinstance(element, dict):
         if set(element) != set(names):
-            raise DataPointError(f"an element of the dataset is a dict with the keys {list(element)}, wanted {names}")
+            raise DataPointError(f"an element of the dataset is a dict with the keys {list(element)}, expected {names}")
         return [element[name] for name in names]
     return list(element) if isinstance(element, (list, tuple)) else [element]
 
@@ -421,7 +422,7 @@ def _checked(index: tf.Tensor, tensor: tf.Tensor, label: str, spec: tf.TensorSpe
     )
     # Without quotes, which an assertion would show with backslashes.
     message = tf.strings.format(
-        f"element {{}} of the dataset: {label} has shape {{}}, wanted {spec.shape}", (index, came)
+        f"element {{}} of the dataset: {label} has shape {{}}, expected {spec.shape}", (index, came)
     )
     with tf.control_dependencies([tf.debugging.Assert(fits, [message])]):
         same = tf.identity(tensor)

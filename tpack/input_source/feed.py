@@ -16,7 +16,7 @@ from tpack.errors import DataExhaustedError
 from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import DataPointStream, samples_of
 from tpack.input_source.taking import DataWaitReport
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

@@ -21,8 +21,7 @@ from tpack.input_source.feed import FeedInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.stream import samples_of
 from tpack.types import Peers
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 _WANTED = (
     "a DataFlow, arrays such as (x, y), a list of data points, a tf.data.Dataset or a function that makes one, a "
@@ -80,7 +79,7 @@ class GivenData:
         if rest:
             raise ConfigError(
                 f"batch_size={self._batch_size} is how many examples a step takes over all towers, and {num_towers} "
-                f"towers cannot share them evenly: wanted a multiple of {num_towers}"
+                f"towers cannot share them evenly: expected a multiple of {num_towers}"
             )
         self._batches.batch_size = share
 
@@ -122,7 +121,7 @@ class GivenData:
         check_batched_once(data, self._batch_size)
         if isinstance(data, tuple) and any(map(is_array, data)) and any(isinstance(part, list) for part in data):
             raise ConfigError(
-                f"the data are {shown(data)}, of which some are arrays and some are lists: wanted arrays of one "
+                f"the data are {shown(data)}, of which some are arrays and some are lists: expected arrays of one "
                 "length, as np.asarray makes them of lists"
             )
         if are_arrays(data) and self._batch_size is None:
@@ -176,7 +175,7 @@ def given_flow(data: Any, *, shuffle: bool) -> tuple[DataFlow, str]:
         # What was stored in columns, as a data set of Hugging Face, gives lists of numbers where others give arrays.
         return MapData(as_dataflow(data), _with_arrays), name
     except WrongTypeError as error:
-        raise WrongTypeError(f"the data are {shown(data)}: wanted {_WANTED}") from error
+        raise WrongTypeError(f"the data are {shown(data)}: expected {_WANTED}") from error
 
 
 def _with_arrays(point: Any) -> Any:

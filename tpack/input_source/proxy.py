@@ -10,8 +10,7 @@ from tpack.dataflow.base import DataFlow
 from tpack.errors import ConfigError
 from tpack.input_source.base import InputSource
 from tpack.input_source.tensors import build_or_reuse_placeholder
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, check_instances, shown
+from tpack.utils.validation import check_arguments, check_instance, check_instances, shown
 
 _WANTED = "an InputSource; QueueInput(dataflow) and TFDatasetInput(dataset) are"
 
@@ -98,7 +97,7 @@ class _RemappedInput(ProxyInput):
         self._names = check_instances("remap_input_source", "names", names, str)
         self._placeholders: dict[str, tf.Tensor] = {}
         if len(set(self._names)) < len(self._names):
-            raise ConfigError(f"remap_input_source got names={shown(self._names)}: wanted each once")
+            raise ConfigError(f"remap_input_source got names={shown(self._names)}: expected each once")
 
     def _setup(self, signature: Sequence[tf.TensorSpec]) -> None:
         specs = {spec.name: spec for spec in signature}

@@ -20,8 +20,7 @@ from tpack.input_source.resumable import ResumableInput
 from tpack.input_source.stream import samples_of
 from tpack.input_source.taking import DataTaker, DataWaitReport
 from tpack.tfutils.summary import add_moving_summary
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 _QUEUE_CAPACITY = 50
 # A short memory: the average over about two steps.

@@ -16,8 +16,7 @@ from tpack.input_source.proxy import ProxyInput
 from tpack.input_source.queue_input import QueueInput
 from tpack.input_source.staging import StagingInput
 from tpack.tfutils.graph_lookup import get_global_step_var
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instance
+from tpack.utils.validation import check_arguments, check_count, check_instance
 
 
 @check_arguments

@@ -16,8 +16,7 @@ from tpack.input_source.base import FeedfreeInput, InputSource
 from tpack.input_source.proxy import ProxyInput
 from tpack.input_source.taking import DataWaitReport, GraphSum, now
 from tpack.tower.devices import resolve_device
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instance
+from tpack.utils.validation import check_arguments, check_count, check_instance
 
 
 @check_arguments

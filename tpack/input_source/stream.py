@@ -26,7 +26,7 @@ from tpack.dataflow.state import StatelessError, close_iterator
 from tpack.errors import DataExhaustedError, InputError
 from tpack.input_source.component import DataPointChecker
 from tpack.utils import logger
-from tpack.utils.checks import check_instance
+from tpack.utils.validation import check_instance
 
 _SAME_POINTS = (
     CacheData,

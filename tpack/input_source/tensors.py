@@ -9,8 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.input_source.base import FeedfreeInput, InputSource
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments
@@ -96,7 +95,8 @@ def build_or_reuse_placeholder(spec: tf.TensorSpec) -> tf.Tensor:
     same_shape = found.shape.rank == spec.shape.rank and found.shape.is_compatible_with(spec.shape)
     if not found.op.type.startswith("Placeholder") or found.dtype != spec.dtype or not same_shape:
         raise ConfigError(
-            f"the graph has a {found.op.type} '{spec.name}' of {found.dtype.name} {found.shape}, wanted a placeholder "
+            f"the graph has a {found.op.type} '{spec.name}' of {found.dtype.name} {found.shape}, expected a "
+            "placeholder "
             f"of {spec.dtype.name} {spec.shape}: give the input another name"
         )
     return found

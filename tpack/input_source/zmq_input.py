@@ -3,7 +3,7 @@
 from tpack.dataflow.remote.flow import RemoteDataZMQ
 from tpack.dataflow.remote.options import RemoteOptions, check_address
 from tpack.input_source.queue_input import QueueInput
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _DEFAULT_OPTIONS = RemoteOptions()
 

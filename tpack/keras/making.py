@@ -19,7 +19,7 @@ from tpack.compat import eager_mode, shown_strategy
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.keras.objects import KerasLoss
 from tpack.reduction.over_towers import mean_over_towers, sum_over_towers
-from tpack.utils.checks import check_function, shown
+from tpack.utils.validation import check_function, shown
 
 
 class ModelMaker:

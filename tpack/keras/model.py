@@ -30,8 +30,7 @@ from tpack.keras.objects import KerasLoss, KerasMetric, Loss, for_each_output
 from tpack.keras.optimizers import as_optimizer_function
 from tpack.tower.collections import STATISTICS_KEY
 from tpack.tower.context import current_tower_context
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 Specs: TypeAlias = Sequence[tf.TensorSpec | tf.Tensor] | tf.TensorSpec
 OUTPUT, NUM_ROWS = "keras_output", "num_examples"
@@ -265,7 +264,7 @@ def _checked(name: str, specs: Specs) -> list[Any]:
     """
     for spec in as_list(specs):
         if not isinstance(spec, tf.TensorSpec | tf.Tensor):
-            raise WrongTypeError(f"KerasModel got {name}={shown(specs)}: wanted tf.TensorSpec objects with names")
+            raise WrongTypeError(f"KerasModel got {name}={shown(specs)}: expected tf.TensorSpec objects with names")
     return as_list(specs)
 
 

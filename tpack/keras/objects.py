@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import eager_mode
 from tpack.errors import ConfigError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 Loss: TypeAlias = str | Callable[..., Any]
 Metric: TypeAlias = str | Callable[..., Any]
@@ -34,11 +34,11 @@ class KerasLoss:
         except (TypeError, ValueError) as error:
             raise ConfigError(f"KerasModel got the loss {shown(loss)}, which Keras does not know: {error}") from error
         if not callable(self._function):
-            raise ConfigError(f"KerasModel got the loss {shown(loss)}: wanted the name of one, or a function")
+            raise ConfigError(f"KerasModel got the loss {shown(loss)}: expected the name of one, or a function")
         if getattr(self._function, "reduction", None) == "sum":
             raise ConfigError(
                 f"KerasModel got the loss {shown(loss)}, a sum over the examples, and gradients are averaged over "
-                "towers: wanted a mean, which is Keras's default reduction"
+                "towers: expected a mean, which is Keras's default reduction"
             )
         self.is_sparse = "sparse" in getattr(self._function, "__name__", type(self._function).__name__).lower()
 
@@ -123,6 +123,6 @@ def for_each_output(value: Any, outputs: Sequence[str]) -> list[Any]:
     """
     if isinstance(value, Mapping):
         if unknown := [name for name in value if name not in outputs]:
-            raise ConfigError(f"the model has no output {unknown[0]!r}: wanted some of {', '.join(outputs)}")
+            raise ConfigError(f"the model has no output {unknown[0]!r}: expected some of {', '.join(outputs)}")
         return [value.get(name) for name in outputs]
     return list(value) if isinstance(value, list | tuple) else [value] * len(outputs)

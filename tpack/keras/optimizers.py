@@ -18,7 +18,7 @@ from tpack.optimizers.lion import Lion
 from tpack.tfutils.gradproc import GlobalNormClip, GradientProcessor, MapGradient
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.tfutils.optimizer import apply_grad_processors
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 # The arguments of Keras's optimizers that change what a step does, with what they are when they do nothing.
 _NEUTRAL = {
@@ -56,7 +56,7 @@ def as_optimizer_function(optimizer: Any) -> Callable[[], tf.train.Optimizer]:
     if kind not in _MAKERS or used:
         raise ConfigError(
             f"KerasModel got the optimizer {kind.__name__}{' with ' + ', '.join(used) if used else ''}, which Keras "
-            f"runs only eagerly: wanted Keras's {', '.join(sorted(each.__name__ for each in _MAKERS))} without such "
+            f"runs only eagerly: expected Keras's {', '.join(sorted(each.__name__ for each in _MAKERS))} without such "
             "options, or one of tf.train, tpack.optimizers or a function that returns one"
         )
     make = _MAKERS[kind]
@@ -98,7 +98,7 @@ def _rate_of(found: Any, options: _Options) -> Callable[[], tf.Variable | tf.Ten
     rate = options["learning_rate"]
     if not isinstance(rate, float):
         raise ConfigError(
-            f"KerasModel got an optimizer whose learning rate is {shown(rate)}: wanted a number or a "
+            f"KerasModel got an optimizer whose learning rate is {shown(rate)}: expected a number or a "
             "keras.optimizers.schedules.LearningRateSchedule"
         )
     initializer = tf.constant_initializer(rate)

@@ -19,8 +19,7 @@ from tpack.train.config import TrainConfig
 from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.train.trainers import SimpleTrainer, SyncMultiGPUTrainerReplicated
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 BATCH_SIZE = 32
 """How many examples a step takes of arrays, if nobody says it: as in Keras."""
@@ -55,7 +54,7 @@ def _with_data_in_one(function: Callable[Arguments, Returned]) -> Callable[Argum
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
         if len(args) > 2 or not kwargs.keys().isdisjoint(("x", "y")):
             raise WrongTypeError(
-                f"{function.__name__} got the data in several arguments: wanted one, such as a pair: "
+                f"{function.__name__} got the data in several arguments: expected one, such as a pair: "
                 f"tpack.{function.__name__}(model, (x, y), ...), and everything else by name"
             )
         return function(*args, **kwargs)
@@ -138,7 +137,7 @@ def check_callbacks(callbacks: Sequence[Any]) -> None:
             own = "a class that derives from tpack.Callback, with _trigger_epoch or _trigger_step"
             wanted = next((_COUNTERPARTS[name] for name in of_keras if name in _COUNTERPARTS), own)
             raise WrongTypeError(
-                f"Keras calls its own callbacks, such as {shown(callback)}, only in eager training: wanted {wanted}"
+                f"Keras calls its own callbacks, such as {shown(callback)}, only in eager training: expected {wanted}"
             )
 
 
@@ -148,7 +147,7 @@ def _described(model: Any, data: Any) -> ModelDesc:
         return model
     if not isinstance(model, keras.Model):
         raise WrongTypeError(
-            f"fit got model={shown(model)}: wanted a compiled Keras model, a KerasModel or a ModelDesc"
+            f"fit got model={shown(model)}: expected a compiled Keras model, a KerasModel or a ModelDesc"
         )
     if not getattr(model, "compiled", False):
         raise ConfigError(
@@ -159,7 +158,9 @@ def _described(model: Any, data: Any) -> ModelDesc:
         return KerasModel(model)
     columns, num_targets = list(data) if isinstance(data, tuple) else [data], _num_targets(model)
     if len(columns) <= num_targets:
-        raise ConfigError(f"fit got {len(columns)} array(s): wanted those of the inputs, then {num_targets} of targets")
+        raise ConfigError(
+            f"fit got {len(columns)} array(s): expected those of the inputs, then {num_targets} of targets"
+        )
     inputs, targets = columns[:-num_targets], columns[-num_targets:]
     if not model.built:
         with eager_mode():

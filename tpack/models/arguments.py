@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.data_format import CHANNELS_LAST, channel_axis
 from tpack.utils.argtools import get_data_format, shape2d
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 PaddingLike: TypeAlias = str | int | Sequence[int | Sequence[int]]
 """A rule, or numbers of rows and columns; `parse_padding` says in which forms."""

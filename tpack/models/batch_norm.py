@@ -22,9 +22,8 @@ from tpack.models.statistics import (
 from tpack.models.steps import OUTPUT
 from tpack.models.variables import AffineOptions, Initializer, VariableHolder
 from tpack.tower.context import current_tower_context, get_current_tower_context
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
 from tpack.utils.renames import on_unknown_name
+from tpack.utils.validation import check_arguments, shown
 
 __getattr__ = on_unknown_name(__name__)
 

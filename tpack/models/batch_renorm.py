@@ -10,7 +10,7 @@ from tpack.models.registry import layer_register
 from tpack.models.statistics import MovingStatistics, tower_statistics
 from tpack.models.variables import AffineOptions, Initializer, VariableHolder
 from tpack.tower.context import current_tower_context
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = ["BatchRenorm"]
 

@@ -28,8 +28,8 @@ from tpack.models.data_format import has_basic_kernels, is_channels_first, pad, 
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
 from tpack.models.steps import Activation, activation_steps, run_steps, with_bias
 from tpack.models.variables import Initializer, Regularizer, WeightOptions
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.renames import on_unknown_name
+from tpack.utils.validation import check_arguments
 
 __getattr__ = on_unknown_name(__name__)
 

@@ -17,7 +17,7 @@ from tpack.models.data_format import is_channels_first, sizes_of, steps_in_forma
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register, register_alias
 from tpack.models.steps import Activation, activation_steps, run_steps, with_bias
 from tpack.models.variables import Initializer, Regularizer, WeightOptions
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = ["Conv2DTranspose", "Deconv2D"]
 

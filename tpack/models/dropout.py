@@ -10,7 +10,7 @@ from tpack.models.registry import layer_register
 from tpack.tfutils.step.step_seeds import uniform_of_step
 from tpack.tower.context import current_tower_context
 from tpack.utils.argtools import log_once
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = ["Dropout"]
 
@@ -90,5 +90,5 @@ def _take(kwargs: dict[str, Any], name: str, other_name: str) -> Any:
     """Return the argument given under one of two names, or None."""
     given = [kwargs.pop(n) for n in (name, other_name) if n in kwargs]
     if len(given) > 1:
-        raise ConfigError(f"{layer_name('Dropout')} got {name!r} under two names: wanted it once, as {name!r}")
+        raise ConfigError(f"{layer_name('Dropout')} got {name!r} under two names: expected it once, as {name!r}")
     return given[0] if given else None

@@ -8,7 +8,7 @@ from tpack.models.arguments import Units, check_floating, check_units, layer_nam
 from tpack.models.registry import WEIGHT_ALIASES, argument_aliases, layer_register
 from tpack.models.steps import Activation, Step, activation_steps, run_steps
 from tpack.models.variables import Initializer, Regularizer, WeightOptions
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = ["FullyConnected"]
 

@@ -9,8 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.models.registry import Layer, get_registered_layer, layer_register, registered_layer_names
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 __all__ = ["ConcatWith", "LinearWrap"]
 

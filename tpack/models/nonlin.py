@@ -8,8 +8,8 @@ from tpack.models.batch_norm import BatchNorm
 from tpack.models.data_format import sizes_of
 from tpack.models.registry import layer_register
 from tpack.models.variables import VariableHolder
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.renames import on_unknown_name
+from tpack.utils.validation import check_arguments
 
 __getattr__ = on_unknown_name(__name__)
 

@@ -14,7 +14,7 @@ from tpack.models.data_format import CHANNELS_LAST, spatial_axes
 from tpack.models.registry import layer_register
 from tpack.models.steps import OUTPUT
 from tpack.models.variables import AffineOptions, Initializer, VariableHolder
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = ["GroupNorm", "InstanceNorm", "LayerNorm"]
 

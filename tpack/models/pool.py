@@ -14,9 +14,8 @@ from tpack.models.arguments import check_rank, check_sizes, layer_name, parse_ru
 from tpack.models.data_format import is_channels_first, sizes_of, spatial_axes, steps_in_format
 from tpack.models.registry import argument_aliases, layer_register
 from tpack.models.steps import Step, run_steps
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
 from tpack.utils.renames import on_unknown_name
+from tpack.utils.validation import check_arguments, shown
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -168,7 +167,7 @@ def _check_matrix(unpool_mat: tf.Tensor | ArrayLike, size: tuple[int, int], dtyp
         matrix: tf.Tensor = unpool_mat if tf.is_tensor(unpool_mat) else tf.constant(unpool_mat, dtype)
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"FixedUnPooling got unpool_mat={shown(unpool_mat)}: wanted a matrix of {dtype.name}"
+            f"FixedUnPooling got unpool_mat={shown(unpool_mat)}: expected a matrix of {dtype.name}"
         ) from error
     if matrix.shape.as_list() != list(size):
         raise ConfigError(

@@ -25,8 +25,7 @@ from tpack.tower.context import get_current_tower_context
 from tpack.tower.getters import CastVariable
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register"]
 
@@ -102,7 +101,7 @@ def get_registered_layer(name: str) -> Layer | None:
     layers = _layers.get(name, [])
     if len(layers) > 1:
         where = ", ".join(f"{layer.__module__}.{layer.__qualname__}" for layer in layers)
-        raise ConfigError(f"{name!r} is the name of {len(layers)} layers ({where}): wanted one to choose by its name")
+        raise ConfigError(f"{name!r} is the name of {len(layers)} layers ({where}): expected one to choose by its name")
     return layers[0] if layers else None
 
 
@@ -170,7 +169,7 @@ def _inputs_of(layer: Layer, name: str | None, args: tuple[Any, ...]) -> tf.Tens
     if not tensors or not all(map(tf.is_tensor, tensors)):
         argument = next(iter(inspect.signature(layer).parameters))
         raise WrongTypeError(
-            f"{_called(layer, name)} got {argument}={shown(inputs)}: wanted a tensor, or a list of tensors"
+            f"{_called(layer, name)} got {argument}={shown(inputs)}: expected a tensor, or a list of tensors"
         )
     return inputs
 

@@ -21,9 +21,8 @@ from tpack.errors import ConfigError
 from tpack.models.variables import Regularizer
 from tpack.tower.context import TowerContext, get_current_tower_context
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
 from tpack.utils.renames import on_unknown_name
+from tpack.utils.validation import check_arguments, shown
 
 __getattr__ = on_unknown_name(__name__)
 

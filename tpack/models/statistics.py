@@ -18,7 +18,7 @@ from tpack.models.steps import OUTPUT
 from tpack.reduction.over_towers import stack_over_towers
 from tpack.tower.context import add_model_variable, get_current_tower_context, is_in_control_flow
 from tpack.tower.getters import full_precision
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 UPDATES = ("default", "collection", "internal", "skip")
 
@@ -146,7 +146,7 @@ class MovingStatistics:
         if how == "collection" and is_in_control_flow():
             raise ConfigError(
                 f"{layer_name('a layer')} is in a loop, condition or function of TensorFlow, where updates of moving "
-                "averages cannot be collected: wanted ema_update='internal' or 'skip'"
+                "averages cannot be collected: expected ema_update='internal' or 'skip'"
             )
         updates = [_move(self.mean, mean, self._momentum), _move(self.variance, variance, self._momentum)]
         if how == "internal":

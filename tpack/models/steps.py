@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.variables import Regularizer, VariableHolder
 from tpack.tower.context import get_current_tower_context
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 Activation: TypeAlias = Callable[..., tf.Tensor]
 """A function of a tensor, which may have an argument ``name``."""

@@ -38,8 +38,7 @@ from tpack.multi_worker.buckets import (
 from tpack.multi_worker.servers import task_device
 from tpack.reduction.sums import add_pair, concat_slices, divide, on_device, sum_tensors, widened
 from tpack.tower.grads import Gradient, ReduceOp, is_sparse
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_text, shown
+from tpack.utils.validation import check_arguments, check_count, check_text, shown
 
 WIRE_DTYPES = ("float16", "bfloat16")
 
@@ -81,7 +80,7 @@ class WorkerGroup:
             ConfigError: It is no worker.
         """
         if member.rank is None:
-            raise ConfigError(f"wanted a worker, but {member}")
+            raise ConfigError(f"expected a worker, but {member}")
         ranks = range(member.num_workers)
         return WorkerGroup([task_device(member, rank) for rank in ranks], member.rank, run)
 
@@ -198,7 +197,9 @@ class Exchange:
         if self.wire_dtype is not None:
             name = getattr(self.wire_dtype, "name", self.wire_dtype)
             if name not in WIRE_DTYPES:
-                raise ConfigError(f"wanted {' or '.join(WIRE_DTYPES)} as the wire_dtype, got {shown(self.wire_dtype)}")
+                raise ConfigError(
+                    f"expected {' or '.join(WIRE_DTYPES)} as the wire_dtype, got {shown(self.wire_dtype)}"
+                )
             object.__setattr__(self, "wire_dtype", tf.as_dtype(name))
         check_count(self, "bucket_bytes", self.bucket_bytes)
 
@@ -244,7 +245,7 @@ def all_reduce_between_workers(
     _check_gradients(grads, op)
     order = creation_order(grads) if ready_order is None else list(ready_order)
     if sorted(order) != list(range(len(grads))):
-        raise ReductionError(f"wanted an order of {len(grads)} gradients, each once, got {order}")
+        raise ReductionError(f"expected an order of {len(grads)} gradients, each once, got {order}")
     if group.size == 1:
         return list(grads)
     how = exchange or Exchange()

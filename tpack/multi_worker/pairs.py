@@ -20,8 +20,7 @@ from tpack.multi_worker.exchange import WorkerGroup, all_reduce_between_workers
 from tpack.multi_worker.servers import WorkerSessionCreator, task_device
 from tpack.reduction.sums import on_device
 from tpack.tfutils.sesscreate import get_default_sess_config
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number
+from tpack.utils.validation import check_arguments, check_count, check_number
 
 _HOPS = 16
 """One run makes so many hops there and back, so that what a run takes by itself counts little."""

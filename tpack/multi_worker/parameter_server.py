@@ -28,8 +28,7 @@ from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.devices import LeastLoaded
 from tpack.tower.grads import ReduceOp
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice
+from tpack.utils.validation import check_arguments, check_choice
 
 _HERE = "/device:CPU:0"
 

@@ -25,7 +25,7 @@ from tpack.reduction.gradients import transposed
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

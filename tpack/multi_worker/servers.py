@@ -24,8 +24,7 @@ from tpack.multi_worker.listening import listen_only_at, own_addresses
 from tpack.tfutils.sesscreate import NewSessionCreator, get_default_sess_config
 from tpack.tower.devices import check_devices_present, list_gpus, provide_cpu_devices, required_cpu_devices
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 NUM_CHANNELS = 4
 """So many connections go from each server to each other one; with one alone, large tensors move at half the speed."""

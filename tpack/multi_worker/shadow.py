@@ -24,7 +24,7 @@ from tpack.multi_worker.parameter_server import ServerPlacement, average_in_work
 from tpack.reduction.sums import on_device
 from tpack.tfutils.optimizer_clone import check_optimizer
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _KEY = "shadow_variables"
 _PREFIX = "shadow/"

@@ -13,7 +13,7 @@ from tpack.errors import ConfigError, GraphBuildError
 from tpack.optimizers.hyper import HyperValue, LeftOut, as_dtype_of, refuse_part
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.grads import Gradient
-from tpack.utils.checks import owner_name
+from tpack.utils.validation import owner_name
 
 __all__ = ["LeavesOut", "ResourceOptimizer", "norms", "refuse_coarse", "shrink"]
 
@@ -106,7 +106,8 @@ def refuse_coarse(owner: object, var: tf.Variable, **keeps: float) -> None:
     for name, keep in keeps.items():
         if keep < 1 and dtype.as_numpy_dtype(keep) == 1:
             raise ConfigError(
-                f"{owner_name(owner)} got {name}={keep}, which is 1 in the {dtype.name} of {var.op.name}: wanted less, "
+                f"{owner_name(owner)} got {name}={keep}, which is 1 in the {dtype.name} of {var.op.name}: "
+                "expected less, "
                 "or variables of float32"
             )
 

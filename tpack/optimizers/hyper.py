@@ -17,7 +17,7 @@ from tpack.compat import BaseVariable
 from tpack.errors import ConfigError
 from tpack.tfutils.scope_utils import variable_name_without_tower
 from tpack.utils import logger
-from tpack.utils.checks import check_number, owner_name, shown
+from tpack.utils.validation import check_number, owner_name, shown
 
 __all__ = ["BIASES_AND_NORMS", "HyperValue", "LeftOut", "Patterns", "as_dtype_of", "check_hyper", "check_hypers"]
 
@@ -58,7 +58,7 @@ def check_hyper(owner: object, name: str, value: HyperValue, low: float = 0.0, h
     """
     shape = tf.TensorShape(getattr(value, "shape", []))
     if not shape.is_compatible_with([]):
-        raise ConfigError(f"{owner_name(owner)} got {name} of shape {shape}: wanted a scalar")
+        raise ConfigError(f"{owner_name(owner)} got {name} of shape {shape}: expected a scalar")
     if tf.is_tensor(value) or isinstance(value, BaseVariable):
         return
     if callable(value):
@@ -73,7 +73,7 @@ def _check_call(owner: object, name: str, function: Callable[..., Any]) -> None:
     except TypeError as error:
         raise ConfigError(
             f"{owner_name(owner)} got {name}={shown(function)}, which cannot be called without arguments ({error}): "
-            f"wanted a number, a tensor, or a variable that a callback sets: {_WAY_OF_SCHEDULES}"
+            f"expected a number, a tensor, or a variable that a callback sets: {_WAY_OF_SCHEDULES}"
         ) from error
     except ValueError:
         # Nothing is known of a function in C.
@@ -111,7 +111,7 @@ class LeftOut:
                 self._patterns.append(re.compile(pattern))
             except re.error as error:
                 raise ConfigError(
-                    f"{self._owner} got {name}={shown(pattern)}: wanted a regular expression ({error})"
+                    f"{self._owner} got {name}={shown(pattern)}: expected a regular expression ({error})"
                 ) from error
 
     def has(self, variable: tf.Variable) -> bool:

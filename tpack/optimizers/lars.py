@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.optimizers.base import LeavesOut, norms
 from tpack.optimizers.hyper import HyperValue, LeftOut, Patterns, as_dtype_of, check_hyper, check_hypers
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = ["LARS"]
 

@@ -11,9 +11,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, DataPointError
 from tpack.predict.online import OnlinePredictor
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instances
 from tpack.utils.concurrency import StoppableThread
+from tpack.utils.validation import check_arguments, check_count, check_instances
 
 _QUEUE_SIZE_FOR_EACH = 100
 """How many data points may wait for each predictor before `put_task` waits."""

@@ -13,8 +13,7 @@ from tpack.tfutils.sesscreate import NewSessionCreator, SessionCreator, check_se
 from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_session_init
 from tpack.tower.per_graph import new_graph
 from tpack.tower.tower_func import TowerFunc
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, check_instances
+from tpack.utils.validation import check_arguments, check_instance, check_instances
 
 
 @check_arguments
@@ -109,7 +108,7 @@ def _as_tower_func(
             raise ConfigError("the tower function is a TowerFunc, which has a signature already, and another was given")
         return tower_func
     if tower_func is None or input_signature is None:
-        raise ConfigError("wanted a model, a TowerFunc, or a function as tower_func with its input_signature")
+        raise ConfigError("expected a model, a TowerFunc, or a function as tower_func with its input_signature")
     return TowerFunc(tower_func, input_signature)
 
 
@@ -121,4 +120,4 @@ def _in_precision(tower_func: TowerFunc, precision: str | PrecisionPolicy) -> To
 
 
 def _check_names(kind: str, names: Sequence[str] | None) -> list[str]:
-    return check_instances("PredictConfig", f"{kind}_names", names, str, least=1, wanted="a list of tensor names")
+    return check_instances("PredictConfig", f"{kind}_names", names, str, least=1, expected="a list of tensor names")

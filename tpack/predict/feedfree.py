@@ -12,7 +12,7 @@ from tpack.predict.offline import check_config, create_predict_session
 from tpack.tfutils.step.hooked_session import HookedSession
 from tpack.tower.context import PredictTowerContext
 from tpack.types import Trainer
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

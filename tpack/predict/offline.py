@@ -9,8 +9,7 @@ from tpack.predict.config import PredictConfig
 from tpack.predict.online import OnlinePredictor
 from tpack.tfutils.initialize import create_initialized_session, order_sums
 from tpack.tower.context import PredictTowerContext
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance
+from tpack.utils.validation import check_arguments, check_instance
 
 
 @check_arguments

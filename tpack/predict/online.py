@@ -10,9 +10,8 @@ from tpack.errors import ConfigError, DataPointError
 from tpack.input_source.component import Component, Misfit
 from tpack.predict.base import PredictorBase, make_predict_function
 from tpack.tfutils.dependency import ancestors
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_function, check_instances
 from tpack.utils.renames import point_of
+from tpack.utils.validation import check_arguments, check_function, check_instances
 
 
 @check_arguments

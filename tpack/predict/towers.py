@@ -18,7 +18,7 @@ from tpack.tower.devices import resolve_devices
 from tpack.tower.names import tower_name
 from tpack.tower.tower_func import TowerHandle
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments
@@ -139,7 +139,7 @@ class DataParallelOfflinePredictor(PredictorBase):
             if np.ndim(value) == 0 or len(value) != size:
                 raise DataPointError(
                     f"{type(self).__name__} cannot join the output {self._outputs[0][position].name} of its towers: "
-                    f"for {size} rows of the batch it is of shape {np.shape(value)}, wanted one row for each"
+                    f"for {size} rows of the batch it is of shape {np.shape(value)}, expected one row for each"
                 )
         return np.concatenate(values)
 
@@ -204,7 +204,8 @@ def _check_inputs(tensors: Sequence[tf.Tensor]) -> list[bool]:
         rank = tensor.shape.rank
         if rank is None or (rank > 0 and tf.compat.dimension_value(tensor.shape[0]) is not None):
             raise ConfigError(
-                f"DataParallelOfflinePredictor cannot split the input {tensor.name} of shape {tensor.shape}: wanted a "
+                f"DataParallelOfflinePredictor cannot split the input {tensor.name} of shape {tensor.shape}: "
+                "expected a "
                 "known rank and None as the first dimension"
             )
     is_split = [tensor.shape.rank > 0 for tensor in tensors]

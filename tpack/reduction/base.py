@@ -17,7 +17,7 @@ from tpack.reduction.gradients import check_columns, transposed
 from tpack.reduction.sums import copy_slices_to_each, on_device, on_device_of, sum_column
 from tpack.tower.context import current_frame, entered
 from tpack.tower.grads import Column, Gradient, ReduceOp, is_sparse
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = ["Column", "ReduceOp", "Reducer", "ReducerWrapper"]
 
@@ -178,7 +178,7 @@ class Reducer(abc.ABC):
         scope = tf.get_default_graph().get_name_scope()
         wanted = f"{scope}/{name}" if scope else name
         if tf.get_default_graph().unique_name(name, mark_as_used=False) != wanted:
-            raise ReductionError(f"this reduction has a variable {wanted!r}: wanted another name for each")
+            raise ReductionError(f"this reduction has a variable {wanted!r}: expected another name for each")
         make = initializer or tf.zeros_initializer()
         # As if a device was updated: a strategy leaves such a variable as it is, and does not make one for each device.
         with on_device(device), entered(replace(current_frame(), update_device=device)):

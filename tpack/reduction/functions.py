@@ -16,7 +16,7 @@ from tpack.reduction.sums import on_device, on_device_of, sum_column
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Gradient, ReduceOp
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments
@@ -103,7 +103,7 @@ def allreduce_grads_naive(
         tensorpack's graph builder.
     """
     if devices is not None and (isinstance(devices, str) or not devices):
-        raise ReductionError(f"wanted a list of devices, or None for the current one, got {devices!r}")
+        raise ReductionError(f"expected a list of devices, or None for the current one, got {devices!r}")
     if len(all_grads) == 1:
         return all_grads[0]
     columns = check_columns(all_grads, _op(average))
@@ -166,7 +166,7 @@ def split_grad_list(grad_list: Sequence[GradsAndVars]) -> tuple[list[list[Gradie
     for k, tower in enumerate(grad_list):
         for n, pair in enumerate(tower):
             if len(pair) != 2:
-                raise ReductionError(f"entry {n} of tower {k} is {pair!r}: wanted a (gradient, variable) pair")
+                raise ReductionError(f"entry {n} of tower {k} is {pair!r}: expected a (gradient, variable) pair")
     grads = [[grad for grad, _ in tower] for tower in grad_list]
     variables = [[variable for _, variable in tower] for tower in grad_list]
     return grads, variables
@@ -196,7 +196,8 @@ def merge_grad_list(
     """
     if [len(grads) for grads in all_grads] != [len(variables) for variables in all_vars]:
         raise ReductionError(
-            f"wanted as many gradients as variables in each tower, got {[len(grads) for grads in all_grads]} gradients "
+            f"expected as many gradients as variables in each tower, got {[len(grads) for grads in all_grads]} "
+            "gradients "
             f"and {[len(variables) for variables in all_vars]} variables"
         )
     return [list(zip(grads, variables, strict=True)) for grads, variables in zip(all_grads, all_vars, strict=True)]
@@ -239,7 +240,7 @@ class ColocatedReduction:
                 if variable.name != variables[n].name:
                     raise ReductionError(
                         f"variable {n} of tower {k} is {variable.name}, and that of tower 0 is {variables[n].name}: "
-                        "wanted variables that all towers share"
+                        "expected variables that all towers share"
                     )
         if len(tower_grads_and_vars) == 1:
             return [(grad, variable) for grad, variable in tower_grads_and_vars[0]]

@@ -31,14 +31,14 @@ def check_columns(tower_grads: Sequence[Sequence[Gradient]], op: ReduceOp) -> li
             averaged.
     """
     if not isinstance(op, ReduceOp):
-        raise ReductionError(f"wanted ReduceOp.SUM or ReduceOp.MEAN, got {op!r}")
+        raise ReductionError(f"expected ReduceOp.SUM or ReduceOp.MEAN, got {op!r}")
     if not tower_grads:
-        raise ReductionError("wanted the gradients of at least one tower, got none")
+        raise ReductionError("expected the gradients of at least one tower, got none")
     for k, grads in enumerate(tower_grads):
         if len(grads) != len(tower_grads[0]):
             raise ReductionError(
                 f"tower {k} has {len(grads)} gradients and tower 0 has {len(tower_grads[0])}: "
-                "wanted one for each variable"
+                "expected one for each variable"
             )
     columns = list(zip(*tower_grads, strict=True))
     for n, column in enumerate(columns):
@@ -55,7 +55,8 @@ def _check_column(n: int, column: Column, op: ReduceOp) -> None:
     for k, gradient in enumerate(column):
         if not isinstance(gradient, tf.Tensor | tf.IndexedSlices):
             raise ReductionError(
-                f"gradient {n} of tower {k} is {gradient!r}: wanted a tensor or IndexedSlices, as towers have of other "
+                f"gradient {n} of tower {k} is {gradient!r}: expected a tensor or IndexedSlices, as towers have "
+                "of other "
                 "variables. Filter out variables without a gradient before the reduction"
             )
     _check_dtype(n, column[0], op)
@@ -102,5 +103,5 @@ def _kind(gradient: Gradient) -> str:
 def _difference(n: int, k: int, column: Column | Mapping[int, Gradient], what: str, got: object, wanted: object) -> str:
     return (
         f"gradient {n} of tower {k} ({column[k].name}) has {what} {got}, and the towers before it ({column[0].name}) "
-        f"have {what} {wanted}: wanted the same in every tower"
+        f"have {what} {wanted}: expected the same in every tower"
     )

@@ -19,8 +19,7 @@ from tpack.reduction.names import ALGORITHMS
 from tpack.reduction.spec import AllReduceSpec, SpecEntry, parse_all_reduce_spec, reducer_for_spec
 from tpack.tower.devices import list_gpus, resolve_devices
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instances
+from tpack.utils.validation import check_arguments, check_instances
 
 ReductionMode: TypeAlias = str | SpecEntry | list[SpecEntry] | Reducer | None
 """What scripts may ask for."""
@@ -66,7 +65,7 @@ def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoi
         The modes of tensorpack's ``SyncMultiGPUTrainerReplicated``, and the specs of TensorFlow's
         ``MultiWorkerAllReduce``.
     """
-    check_instances("reducer_for_mode", "devices", devices, object, least=1, wanted="a list of names of devices")
+    check_instances("reducer_for_mode", "devices", devices, object, least=1, expected="a list of names of devices")
     if isinstance(mode, Reducer):
         return ReducerChoice(mode, f"the reducer {mode.name} was given")
     if mode is None:
@@ -76,7 +75,7 @@ def reducer_for_mode(mode: ReductionMode, devices: Sequence[str]) -> ReducerChoi
         return ReducerChoice(_OWN_NAMES[mode](devices), reason)
     if not _is_spec(mode):
         raise ConfigError(
-            f"wanted one of {', '.join(REDUCTION_MODES)}, an all-reduce spec, a Reducer or None as the mode, "
+            f"expected one of {', '.join(REDUCTION_MODES)}, an all-reduce spec, a Reducer or None as the mode, "
             f"got {mode!r}"
         )
     entries = parse_all_reduce_spec(mode)

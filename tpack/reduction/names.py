@@ -16,8 +16,7 @@ from tpack.reduction.algorithms.ring import RingReducer
 from tpack.reduction.algorithms.shuffle import CpuShuffleReducer, ShuffleReducer
 from tpack.reduction.base import Reducer
 from tpack.reduction.wrappers.sharding import ShardingReducer
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instances
+from tpack.utils.validation import check_arguments, check_count, check_instances
 
 _WHOLE: dict[str, Callable[[], Reducer]] = {
     "one_device": OneDeviceReducer,
@@ -49,7 +48,7 @@ def check_algorithm(name: str) -> None:
     parts = name.split("/") if isinstance(name, str) else [name]
     if len(parts) > 2 or not all(part in ALGORITHMS for part in parts):
         raise ConfigError(
-            f"wanted one of {', '.join(ALGORITHMS)}, or two of them as in 'round_robin/xring', as the algorithm of a "
+            f"expected one of {', '.join(ALGORITHMS)}, or two of them as in 'round_robin/xring', as the algorithm of a "
             f"reduction, got {name!r}"
         )
 
@@ -80,7 +79,7 @@ def make_reducer(name: str, devices: Sequence[str], num_shards: int | None = Non
         The algorithms of TensorFlow's ``MultiWorkerAllReduce`` and of tensorpack's replicated training.
     """
     check_algorithm(name)
-    check_instances("make_reducer", "devices", devices, str, least=1, wanted="a list of names of devices")
+    check_instances("make_reducer", "devices", devices, str, least=1, expected="a list of names of devices")
     if num_shards is not None:
         check_count("make_reducer", "num_shards", num_shards)
     inner, slash, outer = name.partition("/")

@@ -17,7 +17,7 @@ from tpack.errors import ReductionError, TowerError
 from tpack.reduction.sums import copy_to_each, on_device_of, sum_tensors
 from tpack.tower.context import TowerContext, current_tower_context, get_current_tower_context
 from tpack.tower.grads import ReduceOp
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 # Gradients do not pass through integers.
 _BITS = {2: tf.uint16, 4: tf.uint32, 8: tf.uint64}
@@ -132,7 +132,7 @@ def _check_alike(tensors: Sequence[tf.Tensor]) -> None:
                 f"{first.shape}, tower {index} has {tensor.name} of {tensor.dtype.name} and shape {tensor.shape}"
             )
     if not first.dtype.is_floating:
-        raise ReductionError(f"wanted floating-point tensors of each tower, got {first.name} of {first.dtype.name}")
+        raise ReductionError(f"expected floating-point tensors of each tower, got {first.name} of {first.dtype.name}")
 
 
 def _link(

@@ -11,8 +11,7 @@ from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
 from tpack.reduction.names import check_algorithm, make_reducer
 from tpack.reduction.wrappers.by_size import NO_LIMIT, SplitBySizeReducer, check_limits
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 
 @check_arguments
@@ -37,7 +36,9 @@ class AllReduceSpec:
         check_algorithm(self.algorithm)
         check_count(self, "num_shards", self.num_shards)
         if not _is_whole(self.byte_limit) or (self.byte_limit < 1 and self.byte_limit != NO_LIMIT):
-            raise ConfigError(f"wanted a byte_limit of 1 or more, or {NO_LIMIT} for none, got {shown(self.byte_limit)}")
+            raise ConfigError(
+                f"expected a byte_limit of 1 or more, or {NO_LIMIT} for none, got {shown(self.byte_limit)}"
+            )
 
 
 SpecEntry: TypeAlias = AllReduceSpec | tuple[str] | tuple[str, int] | tuple[str, int, int]
@@ -113,7 +114,7 @@ def _parse_entry(position: int, entry: object) -> AllReduceSpec:
         return entry
     if not isinstance(entry, tuple) or not 1 <= len(entry) <= 3:
         raise ConfigError(
-            f"entry {position} of the all-reduce spec is {entry!r}: wanted (algorithm,), (algorithm, shards) or "
+            f"entry {position} of the all-reduce spec is {entry!r}: expected (algorithm,), (algorithm, shards) or "
             "(algorithm, shards, byte limit)"
         )
     try:
@@ -142,7 +143,7 @@ def _number(position: int, what: str, text: str) -> int:
         return int(text)
     except ValueError as error:
         raise ConfigError(
-            f"entry {position} of the all-reduce spec has {text!r} as its {what}: wanted a whole number"
+            f"entry {position} of the all-reduce spec has {text!r} as its {what}: expected a whole number"
         ) from error
 
 

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ReductionError
 from tpack.tower.grads import Gradient, gradient_parts
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 class Traffic(NamedTuple):

@@ -12,9 +12,8 @@ import tensorflow.compat.v1 as tf
 
 from tpack.dataflow.dataset.mnist import Mnist
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
 from tpack.utils.rng import get_rng
+from tpack.utils.validation import check_arguments, check_count, shown
 
 __all__ = ["DataSet", "Datasets", "dense_to_one_hot", "read_data_sets"]
 
@@ -53,7 +52,7 @@ class DataSet:
         seed: int | None = None,
     ) -> None:
         if tf.as_dtype(dtype) not in (tf.uint8, tf.float32):
-            raise ConfigError(f"DataSet got dtype={shown(dtype)}: wanted tf.uint8 or tf.float32")
+            raise ConfigError(f"DataSet got dtype={shown(dtype)}: expected tf.uint8 or tf.float32")
         self._rng = get_rng(self) if seed is None else np.random.RandomState(seed)
         self._fake = (_fake_image(dtype), _fake_label(one_hot)) if fake_data else None
         stored: tuple[Any, Any] = (images, labels) if fake_data else _as_stored(images, labels, dtype, reshape)
@@ -97,7 +96,7 @@ class DataSet:
         if self._fake is not None:
             return tuple([one] * size for one in self._fake)  # type: ignore[return-value]
         if fake_data:
-            raise ConfigError("next_batch got fake_data=True: wanted a data set that was made with fake_data=True")
+            raise ConfigError("next_batch got fake_data=True: expected a data set that was made with fake_data=True")
         check_count(self, "batch_size", size, minimum=0, maximum=self._num_examples)
         if self._place == self._epochs_completed == 0 and shuffle:
             self._shuffle()
@@ -185,10 +184,12 @@ def _read(part: str, folder: str | os.PathLike[str], one_hot: bool) -> tuple[np.
 def _as_stored(images: Any, labels: Any, dtype: Any, reshape: bool) -> tuple[np.ndarray, np.ndarray]:
     images, labels = np.asarray(images), np.asarray(labels)
     if images.ndim == 0 or labels.ndim == 0 or len(images) != len(labels):
-        raise ConfigError(f"DataSet got images of shape {images.shape} and labels of {labels.shape}: wanted as many")
+        raise ConfigError(f"DataSet got images of shape {images.shape} and labels of {labels.shape}: expected as many")
     if reshape:
         if images.ndim != 4 or images.shape[3] != 1:
-            raise ConfigError(f"DataSet got images of shape {images.shape}: wanted (N, H, W, 1), to make rows of them")
+            raise ConfigError(
+                f"DataSet got images of shape {images.shape}: expected (N, H, W, 1), to make rows of them"
+            )
         images = images.reshape(len(images), images.shape[1] * images.shape[2])
     if tf.as_dtype(dtype) == tf.float32:
         images = images.astype(np.float32) / np.float32(255)

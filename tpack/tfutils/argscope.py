@@ -24,7 +24,7 @@ from tpack.errors import ConfigError
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.per_graph import PerGraph
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 _IN_FORCE: ContextVar[Mapping[str, Mapping[str, Any]]] = ContextVar("tpack_argscope")
@@ -113,7 +113,7 @@ def canonical_arguments(function: Callable[..., Any], kwargs: Mapping[str, Any])
             near = get_close_matches(name, [*known, *aliases], n=3) or sorted(known)
             raise ConfigError(f"{function.__name__} has no argument {name!r}; near names: {', '.join(near)}")
         if target in canonical:
-            raise ConfigError(f"{function.__name__} got {target!r} under two names: wanted it once, as {target!r}")
+            raise ConfigError(f"{function.__name__} got {target!r} under two names: expected it once, as {target!r}")
         canonical[target] = value
     return canonical
 

@@ -51,7 +51,7 @@ def resolve_checkpoint(path: str) -> str:
     if not _is_there(path + ".index") and _is_there(path, directory=True):
         prefix = latest_checkpoint(path)
         if prefix is None:
-            raise CheckpointError(f"wanted a directory with a checkpoint, and {path} has none. {_listing(path)}")
+            raise CheckpointError(f"expected a directory with a checkpoint, and {path} has none. {_listing(path)}")
         return prefix
     prefix = _FILE_SUFFIX.sub("", path)
     # A file of the prefix's own name is a checkpoint in the format before TensorFlow 1.0, which can still be read.

@@ -73,5 +73,5 @@ def _operation(element: GraphElement) -> tf.Operation:
         return element
     op = getattr(element, "op", None)
     if not isinstance(op, tf.Operation):
-        raise ConfigError(f"wanted an operation, a tensor or a variable, got {element!r:.100}")
+        raise ConfigError(f"expected an operation, a tensor or a variable, got {element!r:.100}")
     return op

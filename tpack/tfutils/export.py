@@ -17,8 +17,8 @@ from tpack.errors import ConfigError
 from tpack.tfutils.initialize import create_initialized_session
 from tpack.tower.context import PredictTowerContext
 from tpack.utils import logger
-from tpack.utils.checks import check_local_path
 from tpack.utils.fs import atomic_path, atomic_write
+from tpack.utils.validation import check_local_path
 
 _DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 # Each has one input and gives it on as it is.
@@ -73,7 +73,7 @@ class ModelExporter:
         """
         path = os.path.abspath(check_local_path("export_serving", "filename", filename))
         if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path)):
-            raise ConfigError(f"wanted a new directory to export a model to, and {path} is there and not empty")
+            raise ConfigError(f"expected a new directory to export a model to, and {path} is there and not empty")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with self._built() as built, atomic_path(path) as temporary:
             signature = tf.saved_model.build_signature_def(

@@ -18,8 +18,7 @@ from tpack.tfutils.summary import add_histogram_summary, add_named_moving_summar
 from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
 from tpack.types import GradsAndVars
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 __all__ = [
     "CheckGradient",
@@ -87,7 +86,7 @@ class GlobalNormClip(GradientProcessor):
 
     def __init__(self, global_norm: float) -> None:
         if not global_norm > 0:
-            raise ConfigError(f"wanted a limit above 0 for the gradients' global norm, got {shown(global_norm)}")
+            raise ConfigError(f"expected a limit above 0 for the gradients' global norm, got {shown(global_norm)}")
         self._norm = float(global_norm)
 
     def _process(self, grads: Grads) -> Grads:
@@ -241,7 +240,7 @@ def _parse_multiplier(pair: tuple[str, float]) -> tuple[re.Pattern[str], float]:
         regex, multiplier = pair
         return compile_pattern(regex), float(multiplier)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"wanted a pair of a regular expression and a number, got {shown(pair)}") from error
+        raise ConfigError(f"expected a pair of a regular expression and a number, got {shown(pair)}") from error
 
 
 def _num_required_args(func: Callable[..., Any]) -> int:
@@ -254,7 +253,7 @@ def _num_required_args(func: Callable[..., Any]) -> int:
     required = [p for p in parameters if p.kind in positional and p.default is inspect.Parameter.empty]
     if len(required) not in (1, 2):
         raise ConfigError(
-            f"wanted a function of a gradient, or of a gradient and a variable, got {shown(func)}, which has "
+            f"expected a function of a gradient, or of a gradient and a variable, got {shown(func)}, which has "
             f"{len(required)} argument(s) without a default"
         )
     return len(required)

@@ -28,7 +28,7 @@ def get_tensors_by_names(names: Iterable[str]) -> list[tf.Tensor]:
         ConfigError: There is no such tensor, or what is given is not a list of names.
     """
     if isinstance(names, str):
-        raise ConfigError(f"wanted a list of names, got the single string {names!r}")
+        raise ConfigError(f"expected a list of names, got the single string {names!r}")
     return [_tensor(name) for name in names]
 
 
@@ -89,12 +89,12 @@ def get_global_step_var() -> tf.Variable:
     with tf.init_scope():
         if tf.executing_eagerly():
             raise GraphBuildError(
-                "wanted a graph to put the global step into, and TensorFlow is executing eagerly: "
+                "expected a graph to put the global step into, and TensorFlow is executing eagerly: "
                 "call this inside `with graph.as_default():`"
             )
         steps = tf.get_collection(tf.GraphKeys.GLOBAL_STEP)
         if len(steps) > 1:
-            raise GraphBuildError(f"wanted one global step in the graph, found {', '.join(v.name for v in steps)}")
+            raise GraphBuildError(f"expected one global step in the graph, found {', '.join(v.name for v in steps)}")
         return steps[0] if steps else _create_global_step()
 
 

@@ -18,8 +18,7 @@ from tpack.tfutils.gradproc import GradientProcessor, Grads
 from tpack.tfutils.scope_utils import whole_variable
 from tpack.tower.grads import Gradient
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 __all__ = [
     "AccumGradOptimizer",
@@ -92,7 +91,7 @@ class GradientProcessorOptimizer(ProxyOptimizer):
         super().__init__(opt, "GradientProcessors")
         for gradproc in gradprocs:
             if not isinstance(gradproc, GradientProcessor):
-                raise ConfigError(f"wanted a list of GradientProcessor objects, got {shown(gradproc)}")
+                raise ConfigError(f"expected a list of GradientProcessor objects, got {shown(gradproc)}")
         self._gradprocs = list(gradprocs)
 
     def apply_gradients(
@@ -297,7 +296,7 @@ class AccumGradOptimizer(ProxyOptimizer):
         """
         pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
         if not pairs:
-            raise GraphBuildError("AccumGradOptimizer got no gradients: wanted one for at least one variable")
+            raise GraphBuildError("AccumGradOptimizer got no gradients: expected one for at least one variable")
         if self._niter == 1:
             return super().apply_gradients(pairs, global_step, name)
         suffix = self._suffix_of_call()

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.compat import BaseVariable
 from tpack.errors import GraphBuildError
-from tpack.utils.checks import check_number
+from tpack.utils.validation import check_number
 
 # What tf.train.Optimizer fills in while it builds: slots, beta powers, and values waiting for slots still to come.
 _STATE_ATTRIBUTES = ("_slots", "_non_slot_dict", "_deferred_slot_restorations")
@@ -47,7 +47,7 @@ def check_optimizer(optimizer: object) -> tf.train.Optimizer:
     if not isinstance(optimizer, tf.train.Optimizer):
         kind = type(optimizer)
         raise GraphBuildError(
-            f"wanted a tf.compat.v1.train.Optimizer, got {kind.__module__}.{kind.__qualname__}. Keras optimizers "
+            f"expected a tf.compat.v1.train.Optimizer, got {kind.__module__}.{kind.__qualname__}. Keras optimizers "
             "cannot run in a graph session: use one such as tf.compat.v1.train.AdamOptimizer"
         )
     _check_learning_rate(optimizer)

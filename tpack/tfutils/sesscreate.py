@@ -18,8 +18,15 @@ from tpack.compat import is_marked_for_compilation, is_mixed_precision_rewrite_e
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tower.devices import check_session_devices, list_gpus, local_devices, provide_cpu_devices
 from tpack.utils.argtools import log_once
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice, check_function, check_number, check_text, owner_name, shown
+from tpack.utils.validation import (
+    check_arguments,
+    check_choice,
+    check_function,
+    check_number,
+    check_text,
+    owner_name,
+    shown,
+)
 
 GRAPPLER = ("auto", "on", "off")
 _TRAINING = re.compile("(Resource|Sparse)*Apply")
@@ -47,7 +54,8 @@ def check_session_creator(owner: object, session_creator: Any) -> Any:
     create = getattr(session_creator, "create_session", None)
     if isinstance(session_creator, type) or not callable(create):
         raise WrongTypeError(
-            f"{owner_name(owner)} got session_creator={shown(session_creator)}: wanted an object with create_session, "
+            f"{owner_name(owner)} got session_creator={shown(session_creator)}: expected an object with "
+            "create_session, "
             "such as NewSessionCreator()"
         )
     return session_creator
@@ -277,7 +285,7 @@ class ServerSessionCreator(tf.train.SessionCreator):
 
     def __init__(self, server: tf.train.Server) -> None:
         if not hasattr(server, "server_def"):
-            raise WrongTypeError(f"{type(self).__name__} got server={shown(server)}: wanted a tf.train.Server")
+            raise WrongTypeError(f"{type(self).__name__} got server={shown(server)}: expected a tf.train.Server")
         self._server = server
 
     @property

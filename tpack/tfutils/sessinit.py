@@ -22,10 +22,9 @@ from tpack.tfutils.checkpoint import CheckpointReader, fetched, resolve_checkpoi
 from tpack.tfutils.variable_values import Pairs, assign_values, fit_values
 from tpack.tower.names import join_scope
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, check_instances, check_path, shown
 from tpack.utils.npz import read_npz
 from tpack.utils.renames import on_unknown_name
+from tpack.utils.validation import check_arguments, check_instance, check_instances, check_path, shown
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -75,7 +74,8 @@ def SmartInit(  # noqa: N802 (scripts use it like a class)
     if isinstance(obj, str | os.PathLike):
         return _from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch)
     raise WrongTypeError(
-        f"SmartInit got obj={shown(obj)}: wanted the path of a checkpoint or of an .npz file, a dict, a SessionInit, a "
+        f"SmartInit got obj={shown(obj)}: expected the path of a checkpoint or of an .npz file, a dict, a "
+        "SessionInit, a "
         "list of these or None"
     )
 
@@ -133,7 +133,7 @@ class ChainInit(SessionInit):
 
     def __init__(self, sess_inits: Iterable[SessionInit]) -> None:
         self.inits = check_instances(
-            self, "sess_inits", sess_inits, SessionInit, wanted="a list of SessionInit; SmartInit takes other things"
+            self, "sess_inits", sess_inits, SessionInit, expected="a list of SessionInit; SmartInit takes other things"
         )
 
     def _setup_graph(self) -> None:
@@ -271,7 +271,7 @@ class DictRestore(NamedValuesInit):
         super().__init__("the dict", cast=True, skip_mismatch=ignore_mismatch)
         if not all(isinstance(name, str) for name in variable_dict):
             raise WrongTypeError(
-                f"DictRestore got variable_dict={shown(variable_dict)}: wanted a dict from variable names to values"
+                f"DictRestore got variable_dict={shown(variable_dict)}: expected a dict from variable names to values"
             )
         self._values = {_op_name(name): np.asarray(value) for name, value in variable_dict.items()}
         if len(self._values) < len(variable_dict):

@@ -34,7 +34,7 @@ from tpack.tfutils.scope_utils import (
 )
 from tpack.tower.collections import MOVING_SUMMARY_OPS_KEY
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = [
     "MOVING_SUMMARY_OPS_KEY",
@@ -100,7 +100,7 @@ def add_moving_summary(
         ConfigError: The decay is not in [0, 1).
     """
     if not 0 <= decay < 1:
-        raise ConfigError(f"wanted a decay in [0, 1), got {decay!r}")
+        raise ConfigError(f"expected a decay in [0, 1), got {decay!r}")
     if not writes_summaries():
         return []
     scalars: list[tf.Tensor] = [tensor for arg in args for tensor in (arg if isinstance(arg, list | tuple) else [arg])]
@@ -135,7 +135,7 @@ def add_tensor_summary(
     """
     unknown = set(types) - set(_TYPES)
     if isinstance(types, str) or unknown:
-        raise ConfigError(f"wanted a list of summary types out of {', '.join(_TYPES)}, got {types!r}")
+        raise ConfigError(f"expected a list of summary types out of {', '.join(_TYPES)}, got {types!r}")
     if main_tower_only and not writes_summaries():
         return
     tag = name_without_tower(x) if name is None else name
@@ -168,7 +168,7 @@ def add_activation_summary(
         return
     tag = name_without_tower(x) if name is None else name
     if x.shape.rank is not None and x.shape.rank < 2:
-        logger.warning(f"{tag} of shape {x.shape} is no layer's output: wanted two dimensions or more, so no summary")
+        logger.warning(f"{tag} of shape {x.shape} is no layer's output: expected two dimensions or more, so no summary")
         return
     wanted = ("sparsity", "rms", "histogram") if types is None else types
     add_tensor_summary(x, wanted, name=f"activation-summary/{tag}", collections=collections)
@@ -301,11 +301,11 @@ def check_scalar(tensor: tf.Tensor | tf.Variable) -> None:
         GraphBuildError: It is something else, or its shape is not known.
     """
     if not tf.is_tensor(tensor):
-        raise GraphBuildError(f"wanted a scalar tensor to summarise, got {tensor!r:.100}")
+        raise GraphBuildError(f"expected a scalar tensor to summarise, got {tensor!r:.100}")
     dtype = tensor.dtype.base_dtype
     if tensor.shape.rank != 0 or not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
         raise GraphBuildError(
-            f"wanted a scalar of a numeric dtype to summarise, got {tensor.name} of shape {tensor.shape} and dtype "
+            f"expected a scalar of a numeric dtype to summarise, got {tensor.name} of shape {tensor.shape} and dtype "
             f"{dtype.name}: reduce it, for example with tf.reduce_mean"
         )
 
@@ -356,7 +356,9 @@ def _parse_pair(pair: tuple[str, Sequence[str]]) -> tuple[re.Pattern[str], Seque
         regex, types = pair
         return re.compile(regex), types
     except (TypeError, ValueError, re.error) as error:
-        raise ConfigError(f"wanted a pair of a regular expression and a list of summary types, got {pair!r}") from error
+        raise ConfigError(
+            f"expected a pair of a regular expression and a list of summary types, got {pair!r}"
+        ) from error
 
 
 def _as_floating(x: tf.Tensor | tf.Variable) -> tf.Tensor:
@@ -380,7 +382,7 @@ def encode_png(image: np.ndarray) -> bytes:
         ConfigError: The dtype or the shape is another one.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in _COLOUR_TYPES or not image.size:
-        raise ConfigError(f"wanted an uint8 image of shape (H, W, 1, 3 or 4), got {image.dtype} {image.shape}")
+        raise ConfigError(f"expected an uint8 image of shape (H, W, 1, 3 or 4), got {image.dtype} {image.shape}")
     height, width, channels = image.shape
     header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
     # Each row begins with the number of its filter; 0 leaves it as it is.

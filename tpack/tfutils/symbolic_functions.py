@@ -119,7 +119,7 @@ def psnr(prediction: tf.Tensor, ground_truth: tf.Tensor, maxp: float | None = No
     """
     peak = 1.0 if maxp is None else float(maxp)
     if not peak > 0:
-        raise ConfigError(f"wanted a largest pixel value above 0, got maxp={maxp!r}")
+        raise ConfigError(f"expected a largest pixel value above 0, got maxp={maxp!r}")
     error = tf.reduce_mean(tf.square(prediction - ground_truth))
     return tf.multiply(tf.math.log(peak**2 / error), 10 / math.log(10), name=name)
 

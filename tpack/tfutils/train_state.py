@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tpack.errors import CheckpointError, ConfigError, InputError
-from tpack.utils.checks import check_instance, shown
 from tpack.utils.fs import atomic_write, leftover_of
 from tpack.utils.serialize import dumps, loads, seal, seal_json, unseal, unseal_json
+from tpack.utils.validation import check_instance, shown
 
 _SUFFIX = ".train_state.json"
 _DATA_SUFFIX = ".data_state.msgpack"
@@ -53,7 +53,7 @@ class TrainState:
         for name, smallest in numbers:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-                raise ConfigError(f"wanted an integer {name} of at least {smallest}, got {value!r}")
+                raise ConfigError(f"expected an integer {name} of at least {smallest}, got {value!r}")
         check_instance(self, "callbacks", self.callbacks, dict)
 
 
@@ -189,7 +189,7 @@ def states_of_workers(state: dict[str, Any]) -> list[dict[str, Any]]:
     """
     states = state[_WORKERS] if isinstance(state, dict) and _WORKERS in state else [state]
     if not isinstance(states, list) or not states or not all(isinstance(each, dict) for each in states):
-        raise InputError(f"{shown(state)} does not hold the positions of workers: wanted a list of states")
+        raise InputError(f"{shown(state)} does not hold the positions of workers: expected a list of states")
     return states
 
 
@@ -215,7 +215,7 @@ def read_data_state(prefix: str, global_step: int) -> Any:
         raise CheckpointError(f"{path} holds no position in the data, but other content. {_way_out(path)}")
     if content["global_step"] != global_step:
         raise CheckpointError(
-            f"{path} holds the position of step {content['global_step']}: wanted that of step {global_step}, its "
+            f"{path} holds the position of step {content['global_step']}: expected that of step {global_step}, its "
             f"checkpoint's. {_way_out(path)}"
         )
     return content["state"]

@@ -115,7 +115,7 @@ def save_checkpoint_vars(dic: Mapping[str, ArrayLike], path: str | os.PathLike[s
     values = {str(name).removesuffix(":0"): np.asarray(value) for name, value in dic.items()}
     if len(values) < len(dic) or not all(isinstance(name, str) for name in dic):
         raise ConfigError(
-            "wanted a dict of values by variable name, with no name twice, once as 'name' and once as 'name:0'"
+            "expected a dict of values by variable name, with no name twice, once as 'name' and once as 'name:0'"
         )
     path = os.fspath(path)
     if path.endswith(".npz"):

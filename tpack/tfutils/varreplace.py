@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.tower.context import add_model_variable
 from tpack.tower.getters import custom_getter_scope
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = ["custom_getter_scope", "freeze_variables", "remap_variables"]
 

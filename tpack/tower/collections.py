@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tower.keras_names import KerasNames
 from tpack.utils.argtools import log_once
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ def items_added(before: Sequence[T], now: Sequence[T]) -> list[T]:
 
 def _as_keys(keys: Iterable[str]) -> list[str]:
     if isinstance(keys, str):
-        raise ConfigError(f"wanted a list of collection keys, got the single string {keys!r}")
+        raise ConfigError(f"expected a list of collection keys, got the single string {keys!r}")
     return list(keys)
 
 

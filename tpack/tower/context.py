@@ -32,8 +32,7 @@ from tpack.tower.per_graph import PerGraph, built_graph
 from tpack.tower.recorder import Ownership, VariableRecorder, ownership_of
 from tpack.types import Strategy
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 Meet: TypeAlias = Callable[[int, MergeCall], Merged]
 """Waits until all towers that are built together have come to a meeting, and returns one tower's part of the result."""

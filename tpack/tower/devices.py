@@ -20,9 +20,8 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, DeviceError
 from tpack.utils import logger
 from tpack.utils.argtools import log_once
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.concurrency import usable_cores
+from tpack.utils.validation import check_arguments, check_count
 
 Device: TypeAlias = str | Callable[[tf.Operation], str]
 """What ``tf.device`` takes: a name, or a device function."""
@@ -47,7 +46,7 @@ def canonical_device(name: str) -> str:
     try:
         return tf.DeviceSpec.from_string(name).to_string()
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{name!r} is no device name: wanted one such as '/gpu:0' or '/device:CPU:3'") from error
+        raise ConfigError(f"{name!r} is no device name: expected one such as '/gpu:0' or '/device:CPU:3'") from error
 
 
 def device_key(name: str) -> str:
@@ -162,11 +161,11 @@ def tower_indices(gpus: int | Sequence[int]) -> list[int]:
     elif isinstance(gpus, Iterable) and not isinstance(gpus, str):
         indices = list(gpus)
     else:
-        raise ConfigError(f"wanted a number of GPUs or a list of GPU numbers, got {gpus!r}")
+        raise ConfigError(f"expected a number of GPUs or a list of GPU numbers, got {gpus!r}")
     if not indices:
-        raise ConfigError(f"wanted at least one tower, got {gpus!r}")
+        raise ConfigError(f"expected at least one tower, got {gpus!r}")
     if any(not isinstance(k, int) or isinstance(k, bool) or k < 0 for k in indices) or len(set(indices)) < len(indices):
-        raise ConfigError(f"wanted different GPU numbers from 0 up, got {gpus!r}")
+        raise ConfigError(f"expected different GPU numbers from 0 up, got {gpus!r}")
     return indices
 
 
@@ -326,7 +325,7 @@ class LeastLoaded:
 
     def __init__(self, devices: Sequence[str]) -> None:
         if not devices:
-            raise ConfigError("wanted at least one device to balance over, got an empty list")
+            raise ConfigError("expected at least one device to balance over, got an empty list")
         self.devices = tuple(devices)
         self.sizes = [0] * len(self.devices)
 

@@ -15,8 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tower.devices import LeastLoaded
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 TensorLike: TypeAlias = tf.Tensor | np.ndarray | Sequence[Any] | complex
 """What TensorFlow makes a tensor of."""

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, GraphBuildError
 from tpack.tower.collections import VARIABLE_KEYS
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 # What TensorFlow says of a handle in the place of a value.
 _OF_HANDLES = ("with dtype resource:", "has DataType resource not in list of allowed values")
@@ -40,7 +40,7 @@ def op_and_tensor_name(name: str) -> tuple[str, str]:
     """
     op, colon, index = name.partition(":")
     if not op or (colon and not index.isdigit()):
-        raise ConfigError(f"{name!r} is no name of a tensor: wanted 'op_name' or 'op_name:output_index'")
+        raise ConfigError(f"{name!r} is no name of a tensor: expected 'op_name' or 'op_name:output_index'")
     return op, f"{op}:{index or 0}"
 
 

@@ -45,7 +45,7 @@ def call_in_towers(contexts: Sequence[TowerContext], func: Callable[[], T]) -> l
             ended first: blocks that are open in them are left by a `CoroutineExit`.
     """
     if not contexts or any((c.index, c.total) != (k, len(contexts)) for k, c in enumerate(contexts)):
-        raise ConfigError(f"wanted all towers in the order of their indices, got {list(contexts)!r}")
+        raise ConfigError(f"expected all towers in the order of their indices, got {list(contexts)!r}")
     return _Rendezvous(contexts, func).run()
 
 

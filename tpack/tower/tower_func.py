@@ -22,8 +22,7 @@ from tpack.tower.collections import VARIABLE_KEYS
 from tpack.tower.context import TowerContext, add_model_variable, current_tower_context
 from tpack.tower.keras_values import gives_value, is_keras_loaded, is_layer_update
 from tpack.tower.names import join_scope, op_and_tensor_name
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 ModelFunction: TypeAlias = Callable[..., Any]
 """Builds a model from one tensor for each input."""
@@ -147,7 +146,7 @@ class InputSignature(list[tf.TensorSpec]):
 
     def __init__(self, specs: Iterable[tf.TensorSpec]) -> None:
         if not isinstance(specs, Iterable) or isinstance(specs, (str, dict)):
-            raise WrongTypeError(f"an input signature is {shown(specs)}: wanted a list of tf.TensorSpec")
+            raise WrongTypeError(f"an input signature is {shown(specs)}: expected a list of tf.TensorSpec")
         super().__init__(specs)
         if not isinstance(specs, InputSignature):
             self._check()
@@ -166,7 +165,7 @@ class InputSignature(list[tf.TensorSpec]):
                 )
             if not _NAME.fullmatch(spec.name):
                 raise ConfigError(
-                    f"entry {position} of an input signature has the name {spec.name!r}: wanted letters, digits and "
+                    f"entry {position} of an input signature has the name {spec.name!r}: expected letters, digits and "
                     "_ . - /, the first one a letter or digit, since a tensor is called so"
                 )
         if len(set(self.names)) < len(self):
@@ -270,7 +269,7 @@ class TowerHandle:
             TowerError: Not exactly one of the two is given.
         """
         if (key is None) == (name is None):
-            raise TowerError(f"wanted the key of one collection, got key={key!r} and name={name!r}")
+            raise TowerError(f"expected the key of one collection, got key={key!r} and name={name!r}")
         return self.context.get_collection_in_tower(key if key is not None else str(name))
 
     def __getitem__(self, name: str) -> tf.Tensor | tf.Variable:

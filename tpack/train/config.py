@@ -26,10 +26,9 @@ from tpack.tfutils.sessinit import JustCurrentSession, SessionInit, check_sessio
 from tpack.train.loop import check_numbers
 from tpack.types import Peers
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instance, check_instances
 from tpack.utils.renames import on_unknown_name
 from tpack.utils.rng import fix_rng_seed
+from tpack.utils.validation import check_arguments, check_count, check_instance, check_instances
 
 __getattr__ = on_unknown_name(__name__)
 

@@ -39,8 +39,7 @@ from tpack.train.single_cost import SingleCostTrainer
 from tpack.train.staleness import BoundedStaleness, MeetAfterEpoch
 from tpack.train.worker_callbacks import PushBeforeEpoch, StepNotes
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 _POLL_SECS = 0.05
 

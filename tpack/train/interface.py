@@ -19,9 +19,8 @@ from tpack.train.resume import AutoResumeTrainConfig, resume_data, share_data
 from tpack.train.shorter import ShorterRun
 from tpack.train.single_cost import BuilderTrainer, SingleCostTrainer
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance
 from tpack.utils.renames import with_cost_attribute
+from tpack.utils.validation import check_arguments, check_instance
 
 
 @check_arguments

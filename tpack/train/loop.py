@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import Callback, WithSteps
 from tpack.tfutils.graph_lookup import get_global_step_var
 from tpack.types import Fetches
-from tpack.utils.checks import check_count
 from tpack.utils.remote.directories import check_directories, finish_directories
+from tpack.utils.validation import check_count
 
 
 class TrainLoop:

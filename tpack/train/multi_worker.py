@@ -45,8 +45,7 @@ from tpack.train.ending_together import LONG_SECS, EndingTogether
 from tpack.train.interruption import Interrupted, Interruption
 from tpack.train.single_cost import BuilderTrainer
 from tpack.train.worker_callbacks import CompareAfterEpoch, CopyFromChief, StepNotes, compare_values
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_number
+from tpack.utils.validation import check_arguments, check_number
 
 
 @check_arguments
@@ -284,7 +283,7 @@ class MultiWorkerTrainer(BuilderTrainer):
         if type(session_creator) is not NewSessionCreator or session_creator.target:
             raise ConfigError(
                 f"{type(self).__name__} has its session on the server of its own process, and got {session_creator!r} "
-                "to create it: wanted a NewSessionCreator, which may have a config, or a WorkerSessionCreator"
+                "to create it: expected a NewSessionCreator, which may have a config, or a WorkerSessionCreator"
             )
         return WorkerSessionCreator(
             self.member,

@@ -10,7 +10,7 @@ from tpack.graph_builder.precision import PrecisionPolicy
 from tpack.multi_worker.exchange import WorkerGroup
 from tpack.train.multi_worker import MultiWorkerTrainer, WaitLimits
 from tpack.train.trainers import StrategyBuilder
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

@@ -22,8 +22,8 @@ from tpack.tfutils.train_state import (
 from tpack.train.config import TrainConfig
 from tpack.types import Peers
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.dir_lock import DirectoryClaim
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments
@@ -190,7 +190,7 @@ def share_data(config: TrainConfig, peers: Peers | None) -> None:
         length = length_or_none(shard.ds)
         if shard.remainder == "keep" and (length is None or length % size):
             raise ConfigError(
-                f"ShardData(remainder='keep') gives the first of {size} workers more of {length} data points: wanted "
+                f"ShardData(remainder='keep') gives the first of {size} workers more of {length} data points: expected "
                 "'wrap', 'drop' or 'error' in training, where all make the same steps"
             )
     if not shards and peers is not None:

@@ -13,7 +13,7 @@ from tpack.errors import ConfigError
 from tpack.input_source.repeated import RepeatedBatches
 from tpack.train.config import TrainConfig
 from tpack.utils import logger
-from tpack.utils.checks import check_count, check_number
+from tpack.utils.validation import check_count, check_number
 
 _OWNER = "launch_train_with_config"
 
@@ -49,7 +49,7 @@ class ShorterRun:
             check_count(_OWNER, "limit_batches", limit)
         if self.fast_dev_run and (self.overfit_batches is not None or limit is not None):
             raise ConfigError(
-                f"{_OWNER} got fast_dev_run={self.fast_dev_run!r} and another limit: wanted one of them, since a "
+                f"{_OWNER} got fast_dev_run={self.fast_dev_run!r} and another limit: expected one of them, since a "
                 "fast_dev_run limits all batches itself"
             )
 

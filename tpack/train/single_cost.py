@@ -23,8 +23,7 @@ from tpack.tower.tower_func import TowerFunc
 from tpack.train.config import TrainConfig
 from tpack.train.tower_trainer import TowerTrainer
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_function, check_instance
+from tpack.utils.validation import check_arguments, check_function, check_instance
 
 
 @check_arguments

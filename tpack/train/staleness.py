@@ -10,7 +10,7 @@ from tpack.cluster.peers import Peers
 from tpack.errors import ClusterError
 from tpack.multi_worker.progress import Progress
 from tpack.train.ending_together import LONG_SECS
-from tpack.utils.checks import check_number
+from tpack.utils.validation import check_number
 
 _POLL_SECS = 0.005
 

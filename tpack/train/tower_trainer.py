@@ -11,8 +11,8 @@ from tpack.graph_builder.predict import build_predict_tower
 from tpack.predict.online import OnlinePredictor
 from tpack.tower.tower_func import TowerFunc, TowerHandle, TowerHandles
 from tpack.train.trainer import Trainer
-from tpack.utils.checks import check_instance
 from tpack.utils.renames import set_tower_func
+from tpack.utils.validation import check_instance
 
 
 class TowerTrainer(Trainer):

@@ -39,8 +39,8 @@ from tpack.train.loop import EpochEnd, StepCounter, TrainLoop
 from tpack.train.telling import RunFile
 from tpack.types import DataSource, Fetches, Peers, Session
 from tpack.utils import logger
-from tpack.utils.checks import check_count
 from tpack.utils.timer import Timer, humanize_time_delta
+from tpack.utils.validation import check_count
 
 
 class InOwnGraph(type):
@@ -207,7 +207,7 @@ class Trainer(metaclass=InOwnGraph):
         if isinstance(cb, (list, tuple)):
             return all([self.register_callback(item) for item in cb])
         if not isinstance(cb, Callback):
-            raise CallbackError(f"wanted a Callback, got {cb!r}")
+            raise CallbackError(f"expected a Callback, got {cb!r}")
         if self._callbacks:
             raise CallbackError(f"{cb} comes too late: callbacks are set up already")
         if cb.chief_only and not self.is_chief:

@@ -24,8 +24,8 @@ from tpack.tower.context import TowerContext, current_tower_context
 from tpack.tower.devices import tower_indices
 from tpack.train.single_cost import BuilderTrainer
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.renames import on_unknown_name, takes_config
+from tpack.utils.validation import check_arguments
 
 __getattr__ = on_unknown_name(__name__)
 
@@ -229,7 +229,7 @@ class StrategyBuilder(GraphBuilder):
 
     def __init__(self, strategy: DistributionStrategy, end_signal: EndSignal | None = None) -> None:
         if strategy.is_default:
-            raise ConfigError(f"wanted a DistributionStrategy with devices, got {strategy!r}")
+            raise ConfigError(f"expected a DistributionStrategy with devices, got {strategy!r}")
         self._strategy = strategy
         self._end_signal = end_signal
 

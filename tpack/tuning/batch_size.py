@@ -13,8 +13,7 @@ from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.tuning.short_training import only_with
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number, shown
+from tpack.utils.validation import check_arguments, check_count, check_number, shown
 
 _OWNER = "find_batch_size"
 # What libraries below TensorFlow say where it raises another error than ResourceExhaustedError.
@@ -131,7 +130,7 @@ def _checked(made: object, num_steps: int) -> tuple[TrainConfig, SingleCostTrain
         config, trainer = made
         if isinstance(config, TrainConfig) and isinstance(trainer, SingleCostTrainer):
             return only_with(config, [], num_steps), trainer
-    raise WrongTypeError(f"{_OWNER} got {shown(made)} from make: wanted a TrainConfig and a trainer")
+    raise WrongTypeError(f"{_OWNER} got {shown(made)} from make: expected a TrainConfig and a trainer")
 
 
 def _lack_of_memory(error: BaseException | None) -> str | None:

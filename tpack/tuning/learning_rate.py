@@ -15,10 +15,9 @@ from tpack.train.interface import launch_train_with_config
 from tpack.train.single_cost import SingleCostTrainer
 from tpack.tuning.short_training import only_with
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number
 from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import check_arguments, check_count, check_number
 
 _SMOOTHING = 0.9
 _DIVERGED = 4.0
@@ -104,7 +103,7 @@ def find_learning_rate(
     check_number("find_learning_rate", "smallest", smallest, 0, is_low_allowed=False)
     check_count("find_learning_rate", "num_steps", num_steps, _FEWEST_STEPS)
     if not smallest < largest < np.inf:
-        raise ConfigError(f"find_learning_rate got smallest={smallest}, largest={largest}: wanted a larger largest")
+        raise ConfigError(f"find_learning_rate got smallest={smallest}, largest={largest}: expected a larger largest")
     growth = _GrowingRate(name, np.geomspace(smallest, largest, num_steps))
     launch_train_with_config(only_with(config, [growth], num_steps), trainer)
     found = LearningRateRange(growth.rates[: len(growth.costs)], np.array(growth.costs), growth.suggestion())

@@ -59,7 +59,9 @@ def call_only_once(method: Callable[Concatenate[S, P], R]) -> Callable[Concatena
     def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
         called: set[str] = self.__dict__.setdefault("_called_only_once", set())
         if method.__qualname__ in called:
-            raise ConfigError(f"{type(self).__name__}.{method.__name__}() was called before: wanted one call an object")
+            raise ConfigError(
+                f"{type(self).__name__}.{method.__name__}() was called before: expected one call an object"
+            )
         called.add(method.__qualname__)
         return method(self, *args, **kwargs)
 
@@ -108,7 +110,7 @@ def shape2d(a: int | Sequence[int]) -> list[int]:
         return [int(a), int(a)]
     if isinstance(a, Sequence) and len(a) == 2 and all(map(_is_int, a)):
         return [int(size) for size in a]
-    raise ConfigError(f"{a!r} is no two-dimensional shape: wanted an integer or two integers")
+    raise ConfigError(f"{a!r} is no two-dimensional shape: expected an integer or two integers")
 
 
 def shape4d(a: int | Sequence[int], data_format: str = "NHWC") -> list[int]:
@@ -149,7 +151,7 @@ def get_data_format(data_format: str, keras_mode: bool = True) -> str:
         ConfigError: The name is none of the four.
     """
     if data_format not in _TO_KERAS and data_format not in _FROM_KERAS:
-        raise ConfigError(f"data_format={data_format!r}: wanted one of {', '.join([*_TO_KERAS, *_FROM_KERAS])}")
+        raise ConfigError(f"data_format={data_format!r}: expected one of {', '.join([*_TO_KERAS, *_FROM_KERAS])}")
     return (_TO_KERAS if keras_mode else _FROM_KERAS).get(data_format, data_format)
 
 
@@ -229,7 +231,7 @@ def log_once(message: str, func: str = "info") -> None:
         ConfigError: There is no such function.
     """
     if func not in _LEVELS:
-        raise ConfigError(f"log_once got func={func!r}: wanted one of {', '.join(_LEVELS)}")
+        raise ConfigError(f"log_once got func={func!r}: expected one of {', '.join(_LEVELS)}")
     _log_new(message, func)
 
 

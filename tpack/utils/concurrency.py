@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol, TypeVar
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.types import Session
 from tpack.utils import logger
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = [
     "DIE",
@@ -310,7 +310,7 @@ def start_proc_mask_signal(proc: Startable | Iterable[Startable]) -> None:
     several = list(proc) if isinstance(proc, Iterable) and not hasattr(proc, "start") else [proc]
     for each in several:
         if not callable(getattr(each, "start", None)):
-            raise WrongTypeError(f"start_proc_mask_signal got proc={shown(each)}: wanted what has start(), or a list")
+            raise WrongTypeError(f"start_proc_mask_signal got proc={shown(each)}: expected what has start(), or a list")
     with mask_sigint():
         for each in several:
             each.start()

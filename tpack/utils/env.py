@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
-from tpack.utils.checks import check_local_path
+from tpack.utils.validation import check_local_path
 
 __all__ = ["atomic_path", "atomic_write", "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
 
@@ -65,7 +65,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         ConfigError: The mode is another one, or the path is not on this machine.
     """
     if mode not in ("w", "wb"):
-        raise ConfigError(f"atomic_write got mode={mode!r}: wanted 'w' or 'wb', since the file is written as a whole")
+        raise ConfigError(f"atomic_write got mode={mode!r}: expected 'w' or 'wb', since the file is written as a whole")
     encoding = None if "b" in mode else "utf-8"
     with atomic_path(path) as temporary, open(temporary, mode.replace("w", "x"), encoding=encoding) as file:
         yield file
@@ -169,7 +169,7 @@ def download(url: str, dir: str | os.PathLike[str], filename: str | None = None,
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https", "ftp", "file"):
-        raise ConfigError(f"wanted the URL of a file, beginning with http, https, ftp or file, got {url!r}")
+        raise ConfigError(f"expected the URL of a file, beginning with http, https, ftp or file, got {url!r}")
     name = filename or os.path.basename(urllib.parse.unquote(parts.path))
     if not name:
         raise ConfigError(f"the URL {url!r} ends in no file name: give one")
@@ -203,4 +203,4 @@ def _fetch(url: str, path: str, expect_size: int | None) -> None:
 def _check_size(path: str, expected: int | None, what: str) -> None:
     size = os.path.getsize(path)
     if expected is not None and size != expected:
-        raise InputError(f"{path} {what}: wanted {expected:,} bytes, and it has {size:,}")
+        raise InputError(f"{path} {what}: expected {expected:,} bytes, and it has {size:,}")

@@ -27,11 +27,11 @@ from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
 from tpack.errors import ConfigError
-from tpack.utils.checks import check_local_path
 from tpack.utils.dir_lock import check_not_claimed, forget_claims, was_claimed
 from tpack.utils.env import in_notebook
 from tpack.utils.remote.directories import Action, RemoteDirectory, open_directory
 from tpack.utils.remote.store import is_remote
+from tpack.utils.validation import check_local_path
 
 __all__ = [
     "addFilter",
@@ -330,7 +330,7 @@ def _prepare(dirname: str, action: str | None) -> tuple[str, str | None]:
     _check_action(action)
     aside = None
     if os.path.exists(dirname) and not os.path.isdir(dirname):
-        raise ConfigError(f"the log directory {dirname!r} is a file: wanted a directory, or a path that is free")
+        raise ConfigError(f"the log directory {dirname!r} is a file: expected a directory, or a path that is free")
     if os.path.isdir(dirname) and os.listdir(dirname):
         dirname, aside = _make_room(dirname, _ACTIONS[action])
     os.makedirs(dirname, exist_ok=True)
@@ -369,7 +369,7 @@ def _check_action(action: str | None) -> None:
     """Refuse an action that is unknown."""
     if action not in _ACTIONS:
         known = ", ".join(map(repr, _ACTIONS))
-        raise ConfigError(f"action={action!r} for an existing log directory is unknown: wanted one of {known}")
+        raise ConfigError(f"action={action!r} for an existing log directory is unknown: expected one of {known}")
 
 
 def _make_room(dirname: str, action: str) -> tuple[str, str | None]:

@@ -52,7 +52,7 @@ def _check_directory(path: str, archive: zipfile.ZipFile) -> None:
         raise ValueError("it does not end as archives end that have no comment, which numpy does not write")
     found = len(archive.infolist()), archive.start_dir
     if any(said not in (is_so, *_ELSEWHERE) for said, is_so in zip((count, start), found, strict=True)):
-        raise ValueError(f"the directory has {found[0]} files at byte {found[1]}: wanted {count} at byte {start}")
+        raise ValueError(f"the directory has {found[0]} files at byte {found[1]}: expected {count} at byte {start}")
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:

@@ -175,5 +175,5 @@ def _refresh_secs(default: float) -> float:
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise ConfigError(f"TPACK_PROGRESS_REFRESH={text!r}: wanted a positive number of seconds")
+        raise ConfigError(f"TPACK_PROGRESS_REFRESH={text!r}: expected a positive number of seconds")
     return seconds

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 import numpy as np
 
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 __all__ = ["fix_rng_seed", "get_rng"]
 
@@ -49,7 +49,7 @@ def fix_rng_seed(seed: int | None) -> None:
         ConfigError: The seed is something else.
     """
     if seed is not None and seed < 0:
-        raise ConfigError(f"the seed is {seed!r}: wanted an integer of at least 0, or None")
+        raise ConfigError(f"the seed is {seed!r}: expected an integer of at least 0, or None")
     with _fixed.lock:
         _fixed.value = None if seed is None else int(seed)
         _fixed.given.clear()

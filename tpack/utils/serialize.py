@@ -138,13 +138,15 @@ def _encode(obj: object) -> msgpack.ExtType:
     if not isinstance(obj, (np.ndarray, np.generic)):
         raise DataPointError(
             f"an object of type {type(obj).__module__}.{type(obj).__qualname__} cannot be serialized: "
-            "wanted numbers of up to 64 bits, strings, bytes, None, lists, tuples, dicts and numpy arrays"
+            "expected numbers of up to 64 bits, strings, bytes, None, lists, tuples, dicts and numpy arrays"
         )
     if isinstance(obj, np.ma.MaskedArray):
-        raise DataPointError("a masked array cannot be serialized: wanted an array and its mask by themselves")
+        raise DataPointError("a masked array cannot be serialized: expected an array and its mask by themselves")
     array = np.asarray(obj)
     if array.dtype.kind not in _KINDS or array.dtype.itemsize == 0:
-        raise DataPointError(f"an array of dtype {array.dtype} cannot be serialized: wanted numbers, strings or times")
+        raise DataPointError(
+            f"an array of dtype {array.dtype} cannot be serialized: expected numbers, strings or times"
+        )
     is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     header = msgpack.packb((array.dtype.str, array.shape, is_fortran))
     size = len(header).to_bytes(_HEADER_SIZE_BYTES, "little")

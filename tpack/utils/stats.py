@@ -100,7 +100,7 @@ class BinaryStatistics:
         """
         yes, true = _binary("pred", pred), _binary("label", label)
         if yes.shape != true.shape:
-            raise ConfigError(f"pred of shape {yes.shape} and label of shape {true.shape}: wanted the same shape")
+            raise ConfigError(f"pred of shape {yes.shape} and label of shape {true.shape}: expected the same shape")
         self.nr_pos += int(true.sum())
         self.nr_neg += int((~true).sum())
         self.nr_pred_pos += int(yes.sum())

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from tpack.errors import ConfigError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.stats import StatCounter
+from tpack.utils.validation import check_arguments
 
 __all__ = ["Timer", "print_total_timer", "timed_operation", "total_timer"]
 
@@ -97,7 +97,7 @@ def humanize_time_delta(sec: float) -> str:
         ConfigError: The number is negative or not finite.
     """
     if not math.isfinite(sec) or sec < 0:
-        raise ConfigError(f"a duration of {sec} seconds: wanted a finite number of at least 0")
+        raise ConfigError(f"a duration of {sec} seconds: expected a finite number of at least 0")
     if sec < 59.95:
         return _count(f"{sec:.3g}", "second")
     rest, parts = round(sec), []

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 
 from tpack.errors import ConfigError, DependencyError
 from tpack.utils.argtools import shape2d
-from tpack.utils.checks import check_function
 from tpack.utils.fs import atomic_write
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import check_function
 
 __all__ = [
     "draw_boxes",
@@ -113,7 +113,7 @@ def intensity_to_rgb(intensity: ArrayLike, cmap: str = "cubehelix", normalize: b
     maps = import_optional("matplotlib", "plot").colormaps
     values = np.asarray(intensity, np.float32)
     if values.ndim != 2:
-        raise ConfigError(f"wanted intensities of shape (H, W), got {values.shape}")
+        raise ConfigError(f"expected intensities of shape (H, W), got {values.shape}")
     if cmap not in maps:
         raise ConfigError(f"matplotlib has no colour map {cmap!r}")
     if normalize:
@@ -157,7 +157,7 @@ def stack_patches(
         raise ConfigError(f"{len(patches)} images do not fit into {nr_row} x {nr_col} places")
     height, width, gap = _cell(patches, border)
     if not pad and any(patch.shape[:2] != (height, width) for patch in patches):
-        raise ConfigError("the images are of different sizes: wanted one size, or pad=True")
+        raise ConfigError("the images are of different sizes: expected one size, or pad=True")
     channels = patches[0].shape[2]
     canvas = np.empty((nr_row * (height + gap) - gap, nr_col * (width + gap) - gap, channels), np.uint8)
     canvas[:] = bgcolor
@@ -229,7 +229,7 @@ def interactive_imshow(
     by_key = {name.removeprefix("key_cb_"): callback for name, callback in key_callbacks.items()}
     for key, name in zip(by_key, key_callbacks, strict=True):
         if len(key) != 1 or not name.startswith("key_cb_"):
-            raise ConfigError(f"interactive_imshow has no argument {name!r}: wanted key_cb_a for the key 'a'")
+            raise ConfigError(f"interactive_imshow has no argument {name!r}: expected key_cb_a for the key 'a'")
         check_function("interactive_imshow", name, by_key[key])
     cv2 = import_optional("cv2", "vision")
     try:
@@ -292,7 +292,7 @@ def dump_dataflow_images(
         DependencyError: OpenCV is not installed.
     """
     if output_dir is None:
-        raise ConfigError("dump_dataflow_images writes files: wanted an output_dir")
+        raise ConfigError("dump_dataflow_images writes files: expected an output_dir")
     cv2 = import_optional("cv2", "vision")
     size = None if resize is None else tuple(shape2d(resize))
     os.makedirs(output_dir, exist_ok=True)
@@ -311,16 +311,16 @@ def _as_canvas(image: np.ndarray) -> np.ndarray:
     if copy.ndim == 2:
         copy = copy[:, :, np.newaxis]
     if copy.ndim != 3 or copy.shape[2] not in (1, 3):
-        raise ConfigError(f"wanted an image of shape (H, W), (H, W, 1) or (H, W, 3), got {np.shape(image)}")
+        raise ConfigError(f"expected an image of shape (H, W), (H, W, 1) or (H, W, 3), got {np.shape(image)}")
     return np.repeat(copy, 3, axis=2) if copy.shape[2] == 1 else copy
 
 
 def _check_boxes(boxes: ArrayLike, shape: tuple[int, ...], labels: Sequence[str] | None) -> np.ndarray:
     corners = np.asarray(boxes, np.float64)
     if corners.ndim != 2 or corners.shape[1] != 4:
-        raise ConfigError(f"wanted boxes of shape (N, 4), got {corners.shape}")
+        raise ConfigError(f"expected boxes of shape (N, 4), got {corners.shape}")
     if labels is not None and len(labels) != len(corners):
-        raise ConfigError(f"got {len(labels)} labels for {len(corners)} boxes: wanted as many")
+        raise ConfigError(f"got {len(labels)} labels for {len(corners)} boxes: expected as many")
     for box in corners:
         x1, y1, x2, y2 = box
         if not (0 <= x1 < x2 <= shape[1] and 0 <= y1 < y2 <= shape[0]):
@@ -338,11 +338,11 @@ def _as_patches(patch_list: Iterable[ArrayLike]) -> list[np.ndarray]:
     """Return the images with three dimensions each."""
     patches = [np.asarray(patch) for patch in patch_list]
     if not patches:
-        raise ConfigError("wanted at least one image to put into a grid, got none")
+        raise ConfigError("expected at least one image to put into a grid, got none")
     patches = [patch[:, :, np.newaxis] if patch.ndim == 2 else patch for patch in patches]
     if any(patch.ndim != 3 for patch in patches) or len({patch.shape[2] for patch in patches}) > 1:
         shapes = sorted({patch.shape for patch in patches})
-        raise ConfigError(f"wanted images of shape (H, W) or (H, W, C) with one number of channels, got {shapes}")
+        raise ConfigError(f"expected images of shape (H, W) or (H, W, C) with one number of channels, got {shapes}")
     return patches
 
 

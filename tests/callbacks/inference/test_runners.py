@@ -77,9 +77,9 @@ def test_something_else_than_a_hook_is_an_error(rng):
 @pytest.mark.parametrize(
     ("infs", "message"),
     [
-        ([], " with 0 entries: wanted at least 1"),
-        ([Callback()], r"\[0\]=a Callback: wanted an Inferencer"),
-        (3, "=3: wanted an Inferencer or a list of Inferencers"),
+        ([], " with 0 entries: expected at least 1"),
+        ([Callback()], r"\[0\]=a Callback: expected an Inferencer"),
+        (3, "=3: expected an Inferencer or a list of Inferencers"),
     ],
 )
 def test_something_else_than_inferencers_is_an_error(rng, infs, message):

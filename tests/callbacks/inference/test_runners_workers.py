@@ -129,7 +129,7 @@ def test_shares_of_points_give_the_same_counts(rng):
     expected = evaluate(lambda: make(sharded=False))
     assert run_workers(2, lambda peers: evaluate(make, peers)) == [expected] * 2
     with pytest.raises(
-        ConfigError, match=r"remainder='wrap'.* 23 data points twice or not at all: wanted remainder='keep'"
+        ConfigError, match=r"remainder='wrap'.* 23 data points twice or not at all: expected remainder='keep'"
     ):
         run_workers(2, lambda peers: evaluate(lambda: make(remainder="wrap"), peers))
 

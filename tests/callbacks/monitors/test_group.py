@@ -136,7 +136,9 @@ def test_monitors_cost_a_step_nothing(keepers):
 
 
 def test_something_else_than_a_monitor_is_an_error(keepers):
-    with pytest.raises(WrongTypeError, match=r"Monitors got monitors\[[0-9]\]=a CallbackFactory: wanted a MonitorBase"):
+    with pytest.raises(
+        WrongTypeError, match=r"Monitors got monitors\[[0-9]\]=a CallbackFactory: expected a MonitorBase"
+    ):
         Monitors([CallbackFactory()])
     with pytest.raises(CallbackError, match="Keeper is there twice"):
         Monitors([keepers[0], keepers[0]])

@@ -17,7 +17,7 @@ def test_hosts_are_read():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "--hosts has '': wanted machines"),
+        ("", "--hosts has '': expected machines"),
         ("a:0", "--hosts has 'a:0'"),
         ("a,,b", "--hosts has ''"),
         ("-oProxyCommand=x", "--hosts has '-oProxyCommand=x'"),

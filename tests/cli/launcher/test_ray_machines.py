@@ -22,22 +22,22 @@ def test_resources_are_read():
 
 @pytest.mark.parametrize("text", ["", "CPU", "CPU=", "CPU=-1", "CPU=1,CPU=2", "CPU=1,,GPU=1", "4"])
 def test_resources_that_are_none_are_refused(text):
-    with pytest.raises(ConfigError, match="wanted each resource once, with a number, as in CPU=4,GPU=1"):
+    with pytest.raises(ConfigError, match="expected each resource once, with a number, as in CPU=4,GPU=1"):
         parse_resources(text)
 
 
 @pytest.mark.parametrize("wrong", [{"CPU": True}, {"CPU": "1"}, {"": 1}, {1: 1}, {"CPU": float("inf")}])
 def test_what_is_no_resource_is_refused(wrong):
-    with pytest.raises(ConfigError, match="wanted a resource's name, and a number"):
+    with pytest.raises(ConfigError, match="expected a resource's name, and a number"):
         check_resources("a function", wrong)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--resources", "CPU=1"], "--resources says what each worker needs of Ray: wanted --on ray too"),
+        (["--resources", "CPU=1"], "--resources says what each worker needs of Ray: expected --on ray too"),
         (["--on", "ray", "--hosts", "a:2"], "--hosts names machines, and --on ray leaves them to Ray"),
-        (["--on", "ray", "--resources", "CPU=0"], "a worker needs nothing: wanted resources such as {'CPU': 1}"),
+        (["--on", "ray", "--resources", "CPU=0"], "a worker needs nothing: expected resources such as {'CPU': 1}"),
         (["--on", "ray", "--resources", "CPU"], "--resources is 'CPU'"),
     ],
 )

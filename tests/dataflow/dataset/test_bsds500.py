@@ -54,7 +54,7 @@ def test_order_is_that_of_the_names(tmp_path, rng):
 
 def test_other_sizes_are_refused(tmp_path, rng):
     write(tmp_path, "1", (20, 30), rng)
-    with pytest.raises(InputError, match="wanted 321 x 481 in one order or the other"):
+    with pytest.raises(InputError, match="expected 321 x 481 in one order or the other"):
         list(ready("train", tmp_path))
 
 
@@ -73,7 +73,7 @@ def test_image_without_edges_is_refused(tmp_path, rng):
 
 
 def test_other_part_and_missing_files_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="BSDS500 got name='extra': wanted 'train', 'val', 'test'"):
+    with pytest.raises(ConfigError, match="BSDS500 got name='extra': expected 'train', 'val', 'test'"):
         BSDS500("extra", tmp_path)
     with pytest.raises(
         InputError, match=r"has no BSR/BSDS500/data/images/val/\*\.jpg: get BSR_bsds500\.tgz from https"

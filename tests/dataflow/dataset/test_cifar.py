@@ -61,7 +61,7 @@ def test_means_are_over_the_parts_asked_for(written):
     np.testing.assert_allclose(ds.get_per_pixel_mean(("test", "test")), parts["test"][0].mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(ds.get_per_channel_mean(), both.mean(axis=(0, 1, 2)), rtol=1e-5)
     assert ds.get_per_pixel_mean(("train",)).dtype == np.float32
-    with pytest.raises(ConfigError, match="got name='val': wanted"):
+    with pytest.raises(ConfigError, match="got name='val': expected"):
         ds.get_per_pixel_mean(("val",))
 
 
@@ -73,7 +73,7 @@ def test_names_are_those_of_the_file(written):
 def test_base_takes_the_number_of_classes(written):
     number, _ = written
     assert len(CifarBase("test", cifar_classnum=number)) == 3
-    with pytest.raises(ConfigError, match="CifarBase got cifar_classnum=20: wanted 10 or 100"):
+    with pytest.raises(ConfigError, match="CifarBase got cifar_classnum=20: expected 10 or 100"):
         CifarBase("test", cifar_classnum=20)
 
 

@@ -80,7 +80,7 @@ def test_nothing_else_is_made(tmp_path, value):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1, 2], "holds a list: wanted a dict"),
+        ([1, 2], "holds a list: expected a dict"),
         ({"data": ARRAY.astype(np.float32)}, "holds no array of unsigned bytes in 'data': shape .* dtype 'f4'"),
         ({"data": np.array([{}], dtype=object)}, "holds no array of unsigned bytes in 'data'"),
         ({"data": b"x", b"more": np.zeros(2, "M8[s]")}, "holds no array of unsigned bytes in 'more'"),

@@ -33,7 +33,7 @@ def test_missing_file_says_where_and_whence(tmp_path):
 
 def test_name_is_one_of_those_allowed():
     assert files.check_name(object(), "train", ("train", "test")) == "train"
-    with pytest.raises(ConfigError, match="object got name='val': wanted 'train', 'test'"):
+    with pytest.raises(ConfigError, match="object got name='val': expected 'train', 'test'"):
         files.check_name(object(), "val", ("train", "test"))
 
 
@@ -48,7 +48,7 @@ def test_bytes_are_decompressed(tmp_path):
 @pytest.mark.parametrize(("size", "found"), [(6, "more than 6"), (8, "7")])
 def test_other_number_of_bytes_is_refused(tmp_path, size, found):
     (tmp_path / "a").write_bytes(b"content")
-    with pytest.raises(InputError, match=f"a holds {found} bytes: wanted {size}; it is damaged or another file"):
+    with pytest.raises(InputError, match=f"a holds {found} bytes: expected {size}; it is damaged or another file"):
         files.read_bytes(str(tmp_path / "a"), size)
 
 

@@ -136,7 +136,7 @@ def test_synset_that_has_no_number_is_refused(tree, meta_dir):
 def test_val_alone_numbers_nothing(tree):
     sort_val(tree)
     shutil.rmtree(tree / "train")
-    with pytest.raises(InputError, match="has no train, .* val has 3 directories: wanted train, or all 1000 classes"):
+    with pytest.raises(InputError, match="has no train, .* val has 3 directories: expected train, or all 1000 classes"):
         ILSVRC12Files(tree, "val")
 
 
@@ -174,7 +174,7 @@ def test_damaged_image_is_named(tree, meta_dir):
 
 @pytest.mark.parametrize(("name", "structure"), [("extra", None), ("val", "flat")])
 def test_other_names_are_refused(name, structure, tree, meta_dir):
-    with pytest.raises(ConfigError, match=f"ILSVRC12 got .*'{structure or name}': wanted"):
+    with pytest.raises(ConfigError, match=f"ILSVRC12 got .*'{structure or name}': expected"):
         ILSVRC12(tree, name, meta_dir, dir_structure=structure)
 
 

@@ -85,7 +85,7 @@ def test_training_image_below_another_synset_is_refused(folder, line):
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(("extra",), "name='extra': wanted 'train', 'val', 'test'"), (("val", "other"), "dir_structure")],
+    [(("extra",), "name='extra': expected 'train', 'val', 'test'"), (("val", "other"), "dir_structure")],
 )
 def test_other_names_are_refused(folder, names, message):
     with pytest.raises(ConfigError, match=f"ILSVRCMeta got {message}"):
@@ -103,7 +103,7 @@ def test_mean_image_is_blue_green_red_and_resized(folder, rng):
 
 def test_structure_is_seen(tmp_path):
     (tmp_path / "val").mkdir()
-    with pytest.raises(InputError, match="val is empty: wanted images, or directories of images"):
+    with pytest.raises(InputError, match="val is empty: expected images, or directories of images"):
         ILSVRCMeta.guess_dir_structure(tmp_path / "val")
     (tmp_path / "val" / "b.JPEG").touch()
     assert ILSVRCMeta.guess_dir_structure(tmp_path / "val") == "original"
@@ -117,5 +117,5 @@ def test_structure_may_be_given(tmp_path):
     (tmp_path / "a").mkdir()
     assert _check_structure(object(), None, str(tmp_path)) == "train"
     assert _check_structure(object(), "original", str(tmp_path)) == "original"
-    with pytest.raises(ConfigError, match="object got dir_structure='flat': wanted 'original', 'train'"):
+    with pytest.raises(ConfigError, match="object got dir_structure='flat': expected 'original', 'train'"):
         _check_structure(object(), "flat", str(tmp_path))

@@ -76,7 +76,7 @@ def test_classes_of_all_parts_are_those_of_train(tmp_path, part):
 def test_without_train_a_part_numbers_the_classes_if_it_has_all(tmp_path):
     make_dirs(tmp_path, "val/b", "val/a")
     assert class_names(str(tmp_path), "val", "https://x", count=2) == ["a", "b"]
-    with pytest.raises(InputError, match="has no train, .* val has 2 directories: wanted train, or all 3 classes"):
+    with pytest.raises(InputError, match="has no train, .* val has 2 directories: expected train, or all 3 classes"):
         class_names(str(tmp_path), "val", "https://x", count=3)
 
 
@@ -88,11 +88,11 @@ def test_labels_of_classes_are_returned(labels):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (5, "labels from 5 to 5: wanted 0 to 4, the numbers of 5 classes"),
-        (np.array([3, -1, 4]), "labels from -1 to 4: wanted 0 to 4"),
-        ([2.0], "labels of dtype float64: wanted integers"),
-        ([True], "labels of dtype bool: wanted integers"),
-        (["cat"], "labels of dtype <U3: wanted integers"),
+        (5, "labels from 5 to 5: expected 0 to 4, the numbers of 5 classes"),
+        (np.array([3, -1, 4]), "labels from -1 to 4: expected 0 to 4"),
+        ([2.0], "labels of dtype float64: expected integers"),
+        ([True], "labels of dtype bool: expected integers"),
+        (["cat"], "labels of dtype <U3: expected integers"),
     ],
 )
 def test_other_labels_are_refused(labels, message):

@@ -72,7 +72,7 @@ def test_other_content_is_refused(file, text, part, message, tree):
 
 
 def test_other_part_and_missing_files_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="TinyImageNet got name='test': wanted 'train', 'val'"):
+    with pytest.raises(ConfigError, match="TinyImageNet got name='test': expected 'train', 'val'"):
         TinyImageNet(tmp_path, "test")
     with pytest.raises(InputError, match="has no wnids.txt: get the files from http"):
         TinyImageNet(tmp_path, "train")

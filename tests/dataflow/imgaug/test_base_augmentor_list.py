@@ -61,7 +61,7 @@ def test_reset_reaches_all():
 
 
 def test_what_is_no_augmentor_is_refused():
-    with pytest.raises(ConfigError, match=r"AugmentorList got augmentors\[1\]=the function .*: wanted an Image"):
+    with pytest.raises(ConfigError, match=r"AugmentorList got augmentors\[1\]=the function .*: expected an Image"):
         AugmentorList([Identity(), lambda img: img])
-    with pytest.raises(ConfigError, match="object got aug=the class .*: wanted an ImageAugmentor"):
+    with pytest.raises(ConfigError, match="object got aug=the class .*: expected an ImageAugmentor"):
         check_augmentor(object(), "aug", ImageAugmentor)

@@ -61,7 +61,7 @@ def test_corners_and_boxes_are_inverse(rng):
 
 
 def test_what_are_no_boxes_is_refused():
-    with pytest.raises(DataPointError, match="NoOpTransform got an array of shape .* wanted boxes"):
+    with pytest.raises(DataPointError, match="NoOpTransform got an array of shape .* expected boxes"):
         NoOpTransform().apply_box(np.zeros((3, 2)))
 
 
@@ -87,9 +87,9 @@ def test_method_that_was_not_given_is_refused():
 
 
 def test_what_is_no_method_is_refused():
-    with pytest.raises(WrongTypeError, match="^TransformFactory got apply_image=3: wanted a function"):
+    with pytest.raises(WrongTypeError, match="^TransformFactory got apply_image=3: expected a function"):
         TransformFactory(apply_image=3)
-    with pytest.raises(ConfigError, match="wanted functions by names such as apply_image"):
+    with pytest.raises(ConfigError, match="expected functions by names such as apply_image"):
         TransformFactory(image=str)
 
 
@@ -161,5 +161,5 @@ def test_list_is_copied_and_pickled():
 
 
 def test_what_is_no_transform_is_refused():
-    with pytest.raises(ConfigError, match=r"TransformList got tfms\[1\]=3: wanted a Transform"):
+    with pytest.raises(ConfigError, match=r"TransformList got tfms\[1\]=3: expected a Transform"):
         TransformList([CROP, 3])

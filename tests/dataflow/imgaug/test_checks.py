@@ -18,11 +18,11 @@ def test_images_have_height_and_width(shape, dtype):
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        ([[1]], "got a list: wanted an image, a numpy array"),
-        (np.zeros(3, np.uint8), r"shape \(3,\): wanted \(H, W\) or \(H, W, C\)"),
-        (np.zeros((0, 3), np.uint8), r"shape \(0, 3\): wanted"),
-        (np.zeros((2, 3), object), "dtype object: wanted numbers"),
-        (np.zeros((2, 3), "U2"), "dtype <U2: wanted numbers"),
+        ([[1]], "got a list: expected an image, a numpy array"),
+        (np.zeros(3, np.uint8), r"shape \(3,\): expected \(H, W\) or \(H, W, C\)"),
+        (np.zeros((0, 3), np.uint8), r"shape \(0, 3\): expected"),
+        (np.zeros((2, 3), object), "dtype object: expected numbers"),
+        (np.zeros((2, 3), "U2"), "dtype <U2: expected numbers"),
     ],
 )
 def test_what_is_no_image_is_refused(image, message):
@@ -32,28 +32,28 @@ def test_what_is_no_image_is_refused(image, message):
 
 @pytest.mark.parametrize("dtype", [np.int64, bool, ">f4", np.float16])
 def test_other_values_are_not_computed_with(dtype):
-    with pytest.raises(DataPointError, match=r"dtype .*: wanted uint8, float32 or float64; put ToUint8\(\) or"):
+    with pytest.raises(DataPointError, match=r"dtype .*: expected uint8, float32 or float64; put ToUint8\(\) or"):
         checks.check_values(OWNER, np.zeros((2, 3), dtype))
-    with pytest.raises(DataPointError, match="wanted uint8, float32 or float64; do so"):
+    with pytest.raises(DataPointError, match="expected uint8, float32 or float64; do so"):
         checks.check_values(OWNER, np.zeros((2, 3), dtype), "do so")
     assert not checks.has_value_dtype(np.zeros((2, 3), dtype))
 
 
 def test_numeric_image_is_of_real_numbers():
     checks.check_numeric_image(OWNER, np.zeros((2, 2), np.int64))
-    with pytest.raises(DataPointError, match="dtype complex128: wanted real numbers"):
+    with pytest.raises(DataPointError, match="dtype complex128: expected real numbers"):
         checks.check_numeric_image(OWNER, np.zeros((2, 2), np.complex128))
 
 
 def test_image_of_another_size_is_refused():
     checks.check_image_size(OWNER, np.zeros((2, 3, 4), np.uint8), 2, 3)
-    with pytest.raises(DataPointError, match="wanted one of height 3 and width 2"):
+    with pytest.raises(DataPointError, match="expected one of height 3 and width 2"):
         checks.check_image_size(OWNER, np.zeros((2, 3), np.uint8), 3, 2)
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1), (2, 3, 4)])
 def test_colour_has_three_channels(shape):
-    with pytest.raises(DataPointError, match="wanted three channels of colour"):
+    with pytest.raises(DataPointError, match="expected three channels of colour"):
         checks.check_color(OWNER, np.zeros(shape, np.uint8))
 
 
@@ -69,9 +69,9 @@ def test_points_are_a_copy_in_floats():
 @pytest.mark.parametrize(
     ("points", "columns", "message"),
     [
-        (np.zeros((2, 3)), 2, r"wanted coordinates \(x, y\), real numbers of shape \(N, 2\)"),
-        (np.zeros(4), 4, r"wanted boxes \(x1, y1, x2, y2\), real numbers of shape \(N, 4\)"),
-        (np.zeros((2, 2), bool), 2, "dtype bool: wanted coordinates"),
+        (np.zeros((2, 3)), 2, r"expected coordinates \(x, y\), real numbers of shape \(N, 2\)"),
+        (np.zeros(4), 4, r"expected boxes \(x1, y1, x2, y2\), real numbers of shape \(N, 4\)"),
+        (np.zeros((2, 2), bool), 2, "dtype bool: expected coordinates"),
     ],
 )
 def test_what_are_no_points_is_refused(points, columns, message):
@@ -82,14 +82,14 @@ def test_what_are_no_points_is_refused(points, columns, message):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (3, r"delta=3: wanted \(low, high\)"),
-        (None, r"delta=None: wanted \(low, high\)"),
-        ((1,), r"delta=\(1,\): wanted \(low, high\)"),
-        ((2, 1), "delta=.*: wanted the smaller number first"),
-        ((-1, 2), r"delta\[0\]=-1: wanted a number of at least 0 and of at most 5"),
-        ((0, 9), r"delta\[1\]=9: wanted a number of at least 0 and of at most 5"),
-        (("a", "b"), r"delta\[0\]='a': wanted a number of at least 0"),
-        ((True, 2), r"delta\[0\]=True: wanted a number of at least 0"),
+        (3, r"delta=3: expected \(low, high\)"),
+        (None, r"delta=None: expected \(low, high\)"),
+        ((1,), r"delta=\(1,\): expected \(low, high\)"),
+        ((2, 1), "delta=.*: expected the smaller number first"),
+        ((-1, 2), r"delta\[0\]=-1: expected a number of at least 0 and of at most 5"),
+        ((0, 9), r"delta\[1\]=9: expected a number of at least 0 and of at most 5"),
+        (("a", "b"), r"delta\[0\]='a': expected a number of at least 0"),
+        ((True, 2), r"delta\[0\]=True: expected a number of at least 0"),
     ],
 )
 def test_what_is_no_range_is_refused(value, message):

@@ -60,7 +60,7 @@ def test_contrast_may_have_one_mean(rgb, rng):
 
 @pytest.mark.parametrize("make", [lambda: Brightness(-1), lambda: BrightnessScale((2, 1)), lambda: Contrast((-1, 1))])
 def test_what_is_no_amount_is_refused(make):
-    with pytest.raises(ConfigError, match="got .*: wanted"):
+    with pytest.raises(ConfigError, match="got .*: expected"):
         make()
 
 
@@ -109,9 +109,9 @@ def test_lighting_adds_one_colour(rng):
 @pytest.mark.parametrize(
     ("eigval", "eigvec", "message"),
     [
-        ([1, 2], np.eye(3), r"eigval of shape \(2,\) and eigvec of shape \(3, 3\): wanted \(3,\) and \(3, 3\)"),
-        ([1, 2, 3], np.eye(2), r"eigval of shape \(3,\) and eigvec of shape \(2, 2\): wanted \(3,\) and \(3, 3\)"),
-        ([[1, 2, 3]], np.eye(3), r"eigval\[0\]=\[1, 2, 3\]: wanted a number"),
+        ([1, 2], np.eye(3), r"eigval of shape \(2,\) and eigvec of shape \(3, 3\): expected \(3,\) and \(3, 3\)"),
+        ([1, 2, 3], np.eye(2), r"eigval of shape \(3,\) and eigvec of shape \(2, 2\): expected \(3,\) and \(3, 3\)"),
+        ([[1, 2, 3]], np.eye(3), r"eigval\[0\]=\[1, 2, 3\]: expected a number"),
     ],
 )
 def test_other_eigenvectors_are_refused(eigval, eigvec, message):
@@ -123,7 +123,7 @@ def test_other_eigenvectors_are_refused(eigval, eigvec, message):
     "make", [lambda: Hue((0, 181)), lambda: Saturation(1.5), lambda: Lighting(-1, [1] * 3, np.eye(3))]
 )
 def test_what_is_no_amount_of_colour_is_refused(make):
-    with pytest.raises(ConfigError, match="got .*: wanted"):
+    with pytest.raises(ConfigError, match="got .*: expected"):
         make()
 
 
@@ -146,7 +146,7 @@ def test_gamma_limits_floats_before():
 
 @pytest.mark.parametrize("limits", [(-1, 0), (-2, 3), (1, 0)])
 def test_power_must_be_defined(limits):
-    with pytest.raises(ConfigError, match="Gamma got range=.*: wanted"):
+    with pytest.raises(ConfigError, match="Gamma got range=.*: expected"):
         Gamma(limits)
 
 
@@ -161,5 +161,5 @@ def test_clip_is_not_bound_to_bytes():
 
 
 def test_limits_must_be_in_order():
-    with pytest.raises(ConfigError, match="Clip got max=1: wanted a number of at least 3"):
+    with pytest.raises(ConfigError, match="Clip got max=1: expected a number of at least 3"):
         Clip(3, 1)

@@ -200,13 +200,13 @@ def test_augmentors_and_transforms_are_pickled(make, rng):
     {name: make for name, make in ALL.items() if name not in ("map", "identity", "list", "apply", "choose", "order")}
 )
 def test_what_is_no_image_is_refused(make, rng):
-    with pytest.raises(DataPointError, match="got a list: wanted an image"):
+    with pytest.raises(DataPointError, match="got a list: expected an image"):
         make().augment([[1, 2], [3, 4]])
 
 
 @every({name: make for name, make in COLOR_ONLY.items() if name != "colour space"})
 def test_grey_has_no_colour(make, rng):
-    with pytest.raises(DataPointError, match="wanted three channels of colour"):
+    with pytest.raises(DataPointError, match="expected three channels of colour"):
         make().augment(picture(rng, (5, 6)))
 
 

@@ -88,7 +88,7 @@ def test_image_is_not_changed_and_may_be_a_view(make, rng):
 
 @every(INTERPOLATING)
 def test_interpolation_says_how_to_move_pixels_instead(make, rng):
-    with pytest.raises(DataPointError, match="dtype int32: wanted uint8, .*; interp=0 takes every dtype"):
+    with pytest.raises(DataPointError, match="dtype int32: expected uint8, .*; interp=0 takes every dtype"):
         make().augment(picture(rng).astype(np.int32))
 
 

@@ -27,7 +27,7 @@ def test_crop_counts_coordinates_from_its_corner():
 
 @pytest.mark.parametrize("corner", [(-1, 0), (0, -1), (21, 0), (0, 27)])
 def test_crop_must_be_inside_the_image(corner, rng):
-    with pytest.raises(DataPointError, match="wanted one that holds the rectangle"):
+    with pytest.raises(DataPointError, match="expected one that holds the rectangle"):
         CropTransform(*corner, 4, 5).apply_image(picture(rng))
 
 
@@ -50,7 +50,7 @@ def test_random_crop_of_the_whole_image_is_the_image(rng):
 
 @pytest.mark.parametrize("kind", [CenterCrop, RandomCrop])
 def test_image_must_be_large_enough(kind, rng):
-    with pytest.raises(DataPointError, match=r"shape \(24, 31, 3\): wanted at least height 25 and width 31"):
+    with pytest.raises(DataPointError, match=r"shape \(24, 31, 3\): expected at least height 25 and width 31"):
         kind((25, 31)).augment(picture(rng))
 
 
@@ -77,14 +77,14 @@ def test_random_shapes_have_an_aspect_ratio(rng):
     "options", [{"wmin": 40, "hmin": 3}, {"wmin": 30, "hmin": 3, "hmax": 5, "max_aspect_ratio": 2}]
 )
 def test_image_must_hold_such_a_rectangle(options, rng):
-    with pytest.raises(DataPointError, match="wanted one that holds such a rectangle"):
+    with pytest.raises(DataPointError, match="expected one that holds such a rectangle"):
         RandomCropRandomShape(**options).augment(picture(rng))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"wmax": 2}, "wanted wmin <= wmax"),
+        ({"wmax": 2}, "expected wmin <= wmax"),
         ({"hmax": 2}, "hmin <= hmax"),
         ({"max_aspect_ratio": 0.5}, "max_aspect_ratio=0.5"),
     ],
@@ -97,9 +97,9 @@ def test_limits_must_be_in_order(options, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: CenterCrop(0), "crop_shape=0: wanted an integer of at least 1"),
-        (lambda: RandomCrop((1, 2, 3)), r"crop_shape=\(1, 2, 3\): wanted one integer, or height and width"),
-        (lambda: RandomCropRandomShape(0, 1), "wmin=0: wanted an integer of at least 1"),
+        (lambda: CenterCrop(0), "crop_shape=0: expected an integer of at least 1"),
+        (lambda: RandomCrop((1, 2, 3)), r"crop_shape=\(1, 2, 3\): expected one integer, or height and width"),
+        (lambda: RandomCropRandomShape(0, 1), "wmin=0: expected an integer of at least 1"),
     ],
 )
 def test_what_is_no_shape_is_refused(make, message):

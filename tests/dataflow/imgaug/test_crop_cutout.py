@@ -41,5 +41,5 @@ def test_rectangle_must_fit_into_the_image(rng):
 
 @pytest.mark.parametrize("edge", [0, 1.5, (3, 3), (0, 3), (1, 2, 3), "a"])
 def test_what_is_no_edge_is_refused(edge):
-    with pytest.raises(ConfigError, match="RandomCutout got w_range=.*: wanted"):
+    with pytest.raises(ConfigError, match="RandomCutout got w_range=.*: expected"):
         RandomCutout(3, edge)

@@ -50,7 +50,11 @@ def test_augmentor_in_two_places_counts_once():
 
 @pytest.mark.parametrize(
     ("states", "message"),
-    [([], "got 0 states of augmentors: wanted 1"), (3, "got a int of augmentors"), ([None], "is no state of a gener")],
+    [
+        ([], "got 0 states of augmentors: expected 1"),
+        (3, "got a int of augmentors"),
+        ([None], "is no state of a gener"),
+    ],
 )
 def test_other_states_are_refused(states, message):
     with pytest.raises(InputError, match=message):

@@ -56,7 +56,7 @@ def test_border_value_is_that_of_all_channels(rng):
 
 
 def test_matrix_of_another_shape_is_refused():
-    with pytest.raises(ConfigError, match=r"got a matrix of shape \(3, 3\): wanted \(2, 3\)"):
+    with pytest.raises(ConfigError, match=r"got a matrix of shape \(3, 3\): expected \(2, 3\)"):
         WarpAffineTransform(np.eye(3), (2, 2))
 
 

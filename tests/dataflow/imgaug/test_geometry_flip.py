@@ -57,16 +57,16 @@ def test_chance_is_as_said(augmentor, rng):
 
 @pytest.mark.parametrize("options", [{}, {"horiz": True, "vert": True}])
 def test_flip_has_one_direction(options):
-    with pytest.raises(ConfigError, match="wanted one of them; two Flips do both"):
+    with pytest.raises(ConfigError, match="expected one of them; two Flips do both"):
         Flip(**options)
 
 
 @pytest.mark.parametrize("make", [lambda: Flip(horiz=True, prob=2), lambda: Transpose(-1)])
 def test_what_is_no_probability_is_refused(make):
-    with pytest.raises(ConfigError, match="wanted a number of at least 0 and of at most 1"):
+    with pytest.raises(ConfigError, match="expected a number of at least 0 and of at most 1"):
         make()
 
 
 def test_image_of_another_size_is_refused(rng):
-    with pytest.raises(DataPointError, match="wanted one of height 5 and width 7"):
+    with pytest.raises(DataPointError, match="expected one of height 5 and width 7"):
         FlipTransform(5, 7).apply_image(picture(rng))

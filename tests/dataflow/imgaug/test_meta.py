@@ -40,7 +40,7 @@ def test_function_may_have_one_for_coordinates():
 
 @pytest.mark.parametrize("functions", [(3,), (np.flipud, 3)])
 def test_what_is_no_function_is_refused(functions):
-    with pytest.raises(ConfigError, match="MapImage got (coord_)?func=3: wanted a function"):
+    with pytest.raises(ConfigError, match="MapImage got (coord_)?func=3: expected a function"):
         MapImage(*functions)
 
 
@@ -65,9 +65,9 @@ def test_choose_uses_one_as_often_as_said(lists, probs):
 
 
 def test_probabilities_must_be_one():
-    with pytest.raises(ConfigError, match="probabilities that are 0.9 together: wanted 1"):
+    with pytest.raises(ConfigError, match="probabilities that are 0.9 together: expected 1"):
         RandomChooseAug([(plus(1), 0.5), (plus(2), 0.4)])
-    with pytest.raises(ConfigError, match=r"got aug_lists\[0\]\[1\]=2: wanted a number"):
+    with pytest.raises(ConfigError, match=r"got aug_lists\[0\]\[1\]=2: expected a number"):
         RandomChooseAug([(plus(1), 2)])
 
 
@@ -96,7 +96,7 @@ def test_transform_of_the_chosen_is_returned(rng):
     "make", [lambda: RandomApplyAug(3, 0.5), lambda: RandomChooseAug([3]), lambda: RandomOrderAug([3])]
 )
 def test_what_is_no_augmentor_is_refused(make):
-    with pytest.raises(ConfigError, match=r"got aug(_lists\[0\])?=3: wanted an ImageAugmentor"):
+    with pytest.raises(ConfigError, match=r"got aug(_lists\[0\])?=3: expected an ImageAugmentor"):
         make()
 
 

@@ -33,7 +33,7 @@ def test_to_float32_of_floats_is_a_copy():
 
 @pytest.mark.parametrize("augmentor", [ToUint8(), ToFloat32()])
 def test_text_is_no_image(augmentor):
-    with pytest.raises(DataPointError, match="dtype <U1: wanted real numbers"):
+    with pytest.raises(DataPointError, match="dtype <U1: expected real numbers"):
         augmentor.augment(np.array([["a"]]))
 
 
@@ -74,5 +74,5 @@ def test_image_that_cannot_be_converted_is_named():
 
 @pytest.mark.parametrize("mode", ["BGR2HSV", None, True, 1.0])
 def test_what_is_no_mode_is_refused(mode):
-    with pytest.raises(ConfigError, match="ColorSpace got mode=.*: wanted an integer"):
+    with pytest.raises(ConfigError, match="ColorSpace got mode=.*: expected an integer"):
         ColorSpace(mode)

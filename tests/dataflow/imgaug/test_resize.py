@@ -43,7 +43,7 @@ def test_coordinates_are_scaled():
 
 
 def test_image_of_another_size_is_refused(rng):
-    with pytest.raises(DataPointError, match=r"ResizeTransform\(h=10, .* wanted one of height 10 and width 20"):
+    with pytest.raises(DataPointError, match=r"ResizeTransform\(h=10, .* expected one of height 10 and width 20"):
         ResizeTransform(10, 20, 5, 5, 1).apply_image(picture(rng))
 
 
@@ -91,7 +91,7 @@ def test_image_stays_if_no_size_will_do(rng, log_dir):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"yrange": (30, 40)}, "wanted floats or integers in both"),
+        ({"yrange": (30, 40)}, "expected floats or integers in both"),
         ({"aspect_ratio_thres": -1}, "got aspect_ratio_thres=-1"),
         ({"yrange": (2.0, 1.0)}, "got yrange="),
     ],

@@ -209,7 +209,7 @@ def test_workers_of_a_flow_that_is_reset_again_are_ended(member):
 
 @every_member
 def test_what_is_no_flow_is_refused(member):
-    with pytest.raises(ConfigError, match="wanted a (new )?DataFlow"):
+    with pytest.raises(ConfigError, match="expected a (new )?DataFlow"):
         member.wrap([1, 2, 3])
 
 

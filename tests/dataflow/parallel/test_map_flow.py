@@ -53,6 +53,6 @@ def test_flow_that_is_reset_again_closes_its_workers():
 def test_order_of_the_workers_has_no_position():
     ds = FakeMap(Counting(), same, 2, False)
     ds.reset_state()
-    with pytest.raises(StatelessError, match="FakeMap has no position: .*wanted strict=True"):
+    with pytest.raises(StatelessError, match="FakeMap has no position: .*expected strict=True"):
         ds.state_dict()
     ds.end_pass()

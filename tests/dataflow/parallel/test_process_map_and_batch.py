@@ -18,7 +18,7 @@ from tpack.errors import ConfigError, DataWorkerError
         ((0, same, 3), "num_proc=0"),
         ((1, None, 3), "map_func=None"),
         ((1, same, 0), "batch_size=0"),
-        ((2, same, 3, 5), r"buffer_size=5: wanted at least num_proc \* batch_size = 6"),
+        ((2, same, 3, 5), r"buffer_size=5: expected at least num_proc \* batch_size = 6"),
         ((1, same, 8), "a flow of 7 data points: it would yield nothing"),
     ],
 )

@@ -145,7 +145,7 @@ def test_malformed_messages_are_refused_and_counted(address, capsys):
     points.close()
     text = capsys.readouterr().err
     assert "refused a message, the 1. of them: 0 bytes are damaged" in text
-    assert "the 4. of them: it holds a int: wanted a list or a dict" in text
+    assert "the 4. of them: it holds a int: expected a list or a dict" in text
     assert "the 11. of them" not in text
 
 
@@ -285,7 +285,7 @@ def test_sender_without_a_taker_ends_after_its_time_limit(address):
         (
             DataFromList([[bytes(2000)]]),
             DataPointError,
-            r"point 0 makes a message of \d+ bytes: wanted 1000 at most",
+            r"point 0 makes a message of \d+ bytes: expected 1000 at most",
         ),
         (DataFromList([]), DataExhaustedError, "yielded nothing"),
     ],
@@ -302,7 +302,7 @@ def test_bad_arguments_are_refused(address):
         send_dataflow_zmq(DataFromList([[1]]), "tcp://*:1", bind=True)
     with pytest.raises(ConfigError, match="RemoteDataZMQ got hwm=0"):
         RemoteDataZMQ(address, hwm=0)
-    with pytest.raises(ConfigError, match="send_dataflow_zmq got format='zmq_ops': wanted None"):
+    with pytest.raises(ConfigError, match="send_dataflow_zmq got format='zmq_ops': expected None"):
         send_dataflow_zmq(DataFromList([[1]]), address, format="zmq_ops")
 
 

@@ -23,18 +23,18 @@ def test_secret_is_not_shown_and_keys_cannot_be_changed():
 
 
 def test_no_peers_are_refused():
-    with pytest.raises(ConfigError, match="make_curve_keys got num_peers=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="make_curve_keys got num_peers=0: expected an integer of at least 1"):
         make_curve_keys(0)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"public": "short"}, "CurveKeys got a malformed public key: wanted 40 characters"),
+        ({"public": "short"}, "CurveKeys got a malformed public key: expected 40 characters"),
         ({"secret": b"x" * 40}, "^CurveKeys got secret="),
         ({"peers": ("x" * 39 + " ",)}, "got a malformed peers key"),
-        ({"peers": ()}, r"CurveKeys got peers=\(\): wanted a tuple of at least one"),
-        ({"peers": "x" * 40}, "CurveKeys got peers=.*: wanted a list of text"),
+        ({"peers": ()}, r"CurveKeys got peers=\(\): expected a tuple of at least one"),
+        ({"peers": "x" * 40}, "CurveKeys got peers=.*: expected a list of text"),
     ],
 )
 def test_what_is_no_key_is_refused_and_not_shown(changes, message):
@@ -44,9 +44,9 @@ def test_what_is_no_key_is_refused_and_not_shown(changes, message):
 
 @pytest.mark.parametrize("name", ["max_message_bytes", "max_waiting_bytes", "timeout_secs", "heartbeat_secs"])
 def test_numbers_must_be_positive(name):
-    with pytest.raises(ConfigError, match=f"RemoteOptions got {name}=0: wanted a"):
+    with pytest.raises(ConfigError, match=f"RemoteOptions got {name}=0: expected a"):
         RemoteOptions(**{name: 0})
-    with pytest.raises(WrongTypeError, match=f"RemoteOptions got {name}='1': wanted a"):
+    with pytest.raises(WrongTypeError, match=f"RemoteOptions got {name}='1': expected a"):
         RemoteOptions(**{name: "1"})
 
 
@@ -68,7 +68,7 @@ def test_as_many_points_wait_as_would_fit(hwm, options, count):
 def test_other_keys_and_options_are_refused():
     with pytest.raises(WrongTypeError, match="^RemoteOptions got keys="):
         RemoteOptions("secret")
-    with pytest.raises(WrongTypeError, match="test got options=5: wanted a RemoteOptions"):
+    with pytest.raises(WrongTypeError, match="test got options=5: expected a RemoteOptions"):
         check_address("test", "ipc:///tmp/x", 5)
 
 
@@ -105,5 +105,5 @@ def test_address_beyond_this_machine_needs_keys(address):
 
 @pytest.mark.parametrize("address", [None, "", "tcp://127.0.0.1", "inproc://x", "udp://127.0.0.1:5", "127.0.0.1:5555"])
 def test_what_is_no_address_is_refused(address):
-    with pytest.raises(ConfigError, match="test got addr=.*: wanted 'tcp://host:port' or 'ipc://path'"):
+    with pytest.raises(ConfigError, match="test got addr=.*: expected 'tcp://host:port' or 'ipc://path'"):
         check_address("test", address, RemoteOptions(make_curve_keys()[0]))

@@ -46,10 +46,10 @@ def test_entries_are_shuffled_together_in_two_passes_at_a_time(path):
 @pytest.mark.parametrize(
     ("paths", "message"),
     [
-        (["none"], "has at 'none' no such entry: wanted an array"),
+        (["none"], "has at 'none' no such entry: expected an array"),
         (["train"], "has at 'train' a Group without a length"),
         (["number"], "has at 'number' a Dataset without a length"),
-        (["train/labels", "short"], r"have the lengths \[7, 5\]: wanted one"),
+        (["train/labels", "short"], r"have the lengths \[7, 5\]: expected one"),
     ],
 )
 def test_what_is_no_array_is_refused(path, paths, message):
@@ -60,9 +60,9 @@ def test_what_is_no_array_is_refused(path, paths, message):
 @pytest.mark.parametrize(
     ("paths", "message"),
     [
-        ([], " with 0 entries: wanted at least 1"),
-        ("train/labels", "='train/labels': wanted a list of text"),
-        (None, "=None: wanted a list of text"),
+        ([], " with 0 entries: expected at least 1"),
+        ("train/labels", "='train/labels': expected a list of text"),
+        (None, "=None: expected a list of text"),
     ],
 )
 def test_bad_paths_are_refused(path, paths, message):

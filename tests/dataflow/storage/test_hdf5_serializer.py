@@ -44,9 +44,9 @@ def test_entries_of_any_size_are_written(tmp_path, name):
     [
         ([], ["x"], ConfigError, "got a flow without data points"),
         ([[1, 2]], ["x"], ConfigError, r"got data_paths=\['x'\] and data points of 2 components"),
-        ([[1]], "x", ConfigError, "wanted a list of one path for each"),
-        ([["text"]], ["x"], DataPointError, "component for 'x' has dtype object: wanted numbers"),
-        ([{"a": 1}], ["x"], DataPointError, "data point 0 is a dict of 1: wanted a list of components"),
+        ([[1]], "x", ConfigError, "expected a list of one path for each"),
+        ([["text"]], ["x"], DataPointError, "component for 'x' has dtype object: expected numbers"),
+        ([{"a": 1}], ["x"], DataPointError, "data point 0 is a dict of 1: expected a list of components"),
         (
             [[np.zeros(2)]] * 300 + [[np.zeros(3)]],
             ["x"],

@@ -85,7 +85,7 @@ def test_missing_key_is_named(path):
 def test_keys_without_shuffling_are_refused(path):
     with pytest.raises(ConfigError, match="got keys and shuffle=False"):
         LMDBData(path, shuffle=False, keys=["001"])
-    with pytest.raises(ConfigError, match=r"got keys\[0\]=1: wanted text or bytes"):
+    with pytest.raises(ConfigError, match=r"got keys\[0\]=1: expected text or bytes"):
         LMDBData(path, keys=[1, 2])
 
 
@@ -93,5 +93,5 @@ def test_decoder_gets_key_and_value_and_may_drop(path):
     ds = LMDBDataDecoder(LMDBData(path, shuffle=False), lambda key, value: None if key == b"000" else [key, len(value)])
     ds.reset_state()
     assert list(ds) == [[key, 7] for key in list(ENTRIES)[1:]]
-    with pytest.raises(ConfigError, match="got decoder=3: wanted a function"):
+    with pytest.raises(ConfigError, match="got decoder=3: expected a function"):
         LMDBDataDecoder(LMDBData(path), 3)

@@ -94,7 +94,7 @@ def find(path, kind):
     ("page", "offset", "value", "message"),
     [
         (0, 16, 7, "it is not one"),
-        (0, 20, 2, "it has version 2: wanted 1"),
+        (0, 20, 2, "it has version 2: expected 1"),
         (0, 40, 4097, "its pages say to have 4097 bytes"),
         (1, 40, 8192, "its first two pages say unlike sizes"),
         (1, 44, 1, "wants to be in one place of memory"),

@@ -99,7 +99,7 @@ def test_cut_off_file_is_refused(path):
     ("description", "message"),
     [
         ({"format": 1, "size": 9}, "has 7 data points and should have 9"),
-        ({"format": 2, "size": 7}, "says {'format': 2, 'size': 7} of itself: wanted format 1"),
+        ({"format": 2, "size": 7}, "says {'format': 2, 'size': 7} of itself: expected format 1"),
         ([1], r"says \[1\] of itself"),
     ],
 )

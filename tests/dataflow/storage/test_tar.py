@@ -181,13 +181,13 @@ def test_damaged_headers_and_components_are_errors(tmp_path, shards):
 @pytest.mark.parametrize(
     ("point", "message"),
     [
-        ([1], "data point 0 is a list: wanted a dict such as"),
+        ([1], "data point 0 is a list: expected a dict such as"),
         ({"cls": "x"}, "data point 0: 'x' is not written as 'cls'"),
-        ({"png": np.zeros(3)}, "is not written as 'png': wanted bytes, or a name that ends in cls, txt, json, npy"),
+        ({"png": np.zeros(3)}, "is not written as 'png': expected bytes, or a name that ends in cls, txt, json, npy"),
         ({"png": np.zeros((0, 3), np.uint8)}, "is not written as 'png': an array of shape"),
         ({"json": object()}, "is not written as 'json'"),
         ({"npy": [object()]}, "is not written as 'npy'"),
-        ({"__key__": "a.b", "cls": 1}, "has the __key__ 'a.b': wanted a name without a dot"),
+        ({"__key__": "a.b", "cls": 1}, "has the __key__ 'a.b': expected a name without a dot"),
     ],
 )
 def test_what_cannot_be_written_is_refused_and_nothing_stays(tmp_path, point, message):
@@ -200,5 +200,5 @@ def test_arguments_that_cannot_be_are_refused(shards):
     with pytest.raises(ConfigError, match="TarData got shuffle=True and a flow of names: let that flow shuffle them"):
         TarData(DataFromList([["a"]]), shuffle=True)
     for components in ("jpg", []):
-        with pytest.raises(ConfigError, match=r"TarData got components( with 0 entries|=.*): wanted "):
+        with pytest.raises(ConfigError, match=r"TarData got components( with 0 entries|=.*): expected "):
             TarData(shards, components)

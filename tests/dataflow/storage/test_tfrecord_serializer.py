@@ -30,7 +30,7 @@ def test_points_come_back_shuffled(path):
 
 
 def test_other_size_is_refused(path):
-    with pytest.raises(InputError, match=r"points.tfrecord has 7 records: wanted 9"):
+    with pytest.raises(InputError, match=r"points.tfrecord has 7 records: expected 9"):
         TFRecordSerializer.load(path, size=9)
 
 

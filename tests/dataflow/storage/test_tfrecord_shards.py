@@ -122,5 +122,5 @@ def test_an_old_index_goes_when_the_file_is_written_again(shards):
 
 
 def test_no_thread_is_refused(shards):
-    with pytest.raises(ConfigError, match="num_thread=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="num_thread=0: expected an integer of at least 1"):
         TFRecordData(shards, num_thread=0)

@@ -66,7 +66,7 @@ def test_across_towers_a_mirrored_value_is_taken_device_by_device_and_another_is
         variable = make()
         added = strategy.group(variable.assign_add(strategy.broadcast(tf.constant(3.0))))
         per_device = strategy.call_for_each_tower(tower_number)
-        with pytest.raises(StrategyError, match="wanted values that are mirrored across towers"):
+        with pytest.raises(StrategyError, match="expected values that are mirrored across towers"):
             variable.assign(per_device)
         with pytest.raises(StrategyError, match="is not one of"):
             variable.assign(strategy.broadcast(tf.constant(1.0), "/cpu:5"))
@@ -145,7 +145,7 @@ def test_towers_must_change_the_same_variable_in_the_same_way(graph):
 
     with in_scope() as strategy:
         for tower in (other_variable, other_way):
-            with pytest.raises(TowerMismatchError, match="wanted the same in all towers"):
+            with pytest.raises(TowerMismatchError, match="expected the same in all towers"):
                 strategy.call_for_each_tower(tower)
 
 

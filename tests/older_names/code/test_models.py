@@ -61,7 +61,7 @@ def test_arguments_get_the_names_of_tf_layers():
 
     assert layer(1, 2, nl=3) == (1, {"units": 2, "activation": 3})
     assert layer(1, out_dim=2, W_init=4) == (1, {"units": 2, "kernel_initializer": 4})
-    with pytest.raises(ConfigError, match="got 2 arguments without names, wanted at most 1"):
+    with pytest.raises(ConfigError, match="got 2 arguments without names, expected at most 1"):
         layer(1, 2, 3)
 
 

@@ -58,7 +58,7 @@ def test_candidates_that_cannot_serve_are_not_tried_and_their_rows_say_why(choos
     assert [row.name for row in choice.rows] == ["xring", "hierarchical", "rechd", "nccl"]
     reasons = {row.name: row.error for row in choice.rows}
     assert reasons["xring"] == ""
-    assert "wanted an even number from 2 up, got 3" in reasons["hierarchical"]
+    assert "expected an even number from 2 up, got 3" in reasons["hierarchical"]
     assert reasons["nccl"].startswith("NCCL needs each tower's gradient on a GPU of its own")
 
 

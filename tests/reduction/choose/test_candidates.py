@@ -56,12 +56,14 @@ def test_gpus_are_for_nccl():
 
 
 def test_a_candidate_is_there_once():
-    with pytest.raises(ConfigError, match="wanted different candidates, got xring, xring"):
+    with pytest.raises(ConfigError, match="expected different candidates, got xring, xring"):
         refusals(["xring", "xring"], cpu_devices(2), ["float32"])
 
 
 def test_unknown_candidates_are_refused():
-    with pytest.raises(ConfigError, match=r"wanted one of packs, concat, small, buckets after the '\+'.*'xring\+bags'"):
+    with pytest.raises(
+        ConfigError, match=r"expected one of packs, concat, small, buckets after the '\+'.*'xring\+bags'"
+    ):
         make_candidate("xring+bags", cpu_devices(2))
     with pytest.raises(ConfigError, match="got 'sring'"):
         refusals(["sring+packs"], cpu_devices(2), ["float32"])

@@ -56,7 +56,7 @@ def test_only_the_last_line_is_the_answer():
         ("print(json.dumps({}))", "an answer that cannot be read: 'secs'"),
         (
             "print(json.dumps(dict(secs=[], name=1)))",
-            "an answer that cannot be read: Measurement got name=1: wanted text",
+            "an answer that cannot be read: Measurement got name=1: expected text",
         ),
     ],
 )
@@ -75,5 +75,5 @@ def test_a_process_that_cannot_be_started_is_an_error():
 
 @pytest.mark.parametrize("name", ["steps", "rounds", "timeout_secs"])
 def test_numbers_must_be_positive(name):
-    with pytest.raises(ConfigError, match=f"wanted {name} to be positive, got 0"):
+    with pytest.raises(ConfigError, match=f"expected {name} to be positive, got 0"):
         MeasuringOptions(**{name: 0})

@@ -107,11 +107,11 @@ def test_entries_without_a_tensor_add_nothing(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ([], "wanted one entry or more"),
-        ([1024], "entry 0, the last, has the limit 1024 bytes: wanted -1"),
+        ([], "expected one entry or more"),
+        ([1024], "entry 0, the last, has the limit 1024 bytes: expected -1"),
         ([16, 1024], "entry 1, the last, has the limit 1024 bytes"),
         ([16, -1, -1], "entry 1 has no limit: the entries after it"),
-        ([16, 32, 32, -1], "entry 2 has the limit 32 bytes, and the one before it 32: wanted limits that rise"),
+        ([16, 32, 32, -1], "entry 2 has the limit 32 bytes, and the one before it 32: expected limits that rise"),
     ],
 )
 def test_limits_that_do_not_rise_to_none_are_refused(limits: list[int], message: str) -> None:

@@ -79,11 +79,11 @@ def test_misuse_is_refused(graph: Any, lines: Any) -> None:
     assert packer.compute_strategy(grads)
     with pytest.raises(ReductionError, match="has a strategy already"):
         packer.compute_strategy(grads)
-    with pytest.raises(ReductionError, match="wanted 2 gradients to pack, got 1"):
+    with pytest.raises(ReductionError, match="expected 2 gradients to pack, got 1"):
         packer.pack(grads[:1])
-    with pytest.raises(ReductionError, match=r"gradient other:0 to pack has shape \(6,\): wanted \(5,\)"):
+    with pytest.raises(ReductionError, match=r"gradient other:0 to pack has shape \(6,\): expected \(5,\)"):
         packer.pack([grads[0], tf.placeholder(tf.float32, [6], name="other")])
-    with pytest.raises(ReductionError, match="wanted 2 packs to unpack, got 3"):
+    with pytest.raises(ReductionError, match="expected 2 packs to unpack, got 3"):
         packer.unpack([tf.ones([2])] * 3)
     with pytest.raises(ReductionError, match="a device for each of 1 towers, got 2 devices"):
         packer.pack_all([grads], cpu_devices(2))

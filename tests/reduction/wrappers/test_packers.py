@@ -70,7 +70,7 @@ def test_towers_without_gradients_have_no_packs(graph: Any) -> None:
 
 def test_what_cannot_be_packed_is_refused(graph: Any) -> None:
     packer = _EvenPacker()
-    with pytest.raises(ReductionError, match=r"gradient 1 \(.*\) is IndexedSlices: wanted dense tensors to pack"):
+    with pytest.raises(ReductionError, match=r"gradient 1 \(.*\) is IndexedSlices: expected dense tensors to pack"):
         packer.pack(_pairs([[tf.ones([]), slices([[1.0]], [0], "")]]))
     with pytest.raises(ReductionError, match="tower 1 has 0 gradients and tower 0 has 1"):
         packer.pack(_pairs([[tf.ones([])], []]))
@@ -140,7 +140,7 @@ def test_the_inner_reducer_sees_packs(session8: Any) -> None:
 def test_the_number_of_packs_is_checked() -> None:
     with pytest.raises(ConfigError, match="^ConcatAndSplitPacker got num_packs="):
         ConcatAndSplitPacker(0)
-    with pytest.raises(ConfigError, match="got num_packs=-2: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="got num_packs=-2: expected an integer of at least 1"):
         ConcatAndSplitPackingReducer(RoundRobinReducer(), -2)
 
 

@@ -175,11 +175,11 @@ def test_the_mean_of_integers_is_refused(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("wire_dtype", "message"),
     [
-        ("float32", "wanted float16 or bfloat16 as the wire_dtype, got 'float32'"),
-        (tf.float64, "wanted float16 or bfloat16 as the wire_dtype, got tf.float64"),
-        ("half", "wanted float16 or bfloat16 as the wire_dtype, got 'half'"),
-        (None, "WireDtypeReducer got wire_dtype=None: wanted text or a DType"),
-        (16, "WireDtypeReducer got wire_dtype=16: wanted text or a DType"),
+        ("float32", "expected float16 or bfloat16 as the wire_dtype, got 'float32'"),
+        (tf.float64, "expected float16 or bfloat16 as the wire_dtype, got tf.float64"),
+        ("half", "expected float16 or bfloat16 as the wire_dtype, got 'half'"),
+        (None, "WireDtypeReducer got wire_dtype=None: expected text or a DType"),
+        (16, "WireDtypeReducer got wire_dtype=16: expected text or a DType"),
     ],
 )
 def test_other_wire_dtypes_are_refused(wire_dtype: Any, message: str) -> None:

@@ -125,5 +125,5 @@ def test_cells_tell_their_sizes(graph):
 
 
 def test_a_number_of_tags_that_is_not_known_is_refused(graph):
-    with pytest.raises(ConfigError, match=r"wanted \[B, T, N\] with a known N"):
+    with pytest.raises(ConfigError, match=r"expected \[B, T, N\] with a known N"):
         crf.crf_log_likelihood(tf.placeholder(tf.float32, [None, None, None]), [[0]], [1])

@@ -94,17 +94,17 @@ def test_colours_turn():
 
 
 def test_what_cannot_be_transformed_is_refused():
-    with pytest.raises(ConfigError, match="got interpolation='CUBIC': wanted 'NEAREST' or 'BILINEAR'"):
+    with pytest.raises(ConfigError, match="got interpolation='CUBIC': expected 'NEAREST' or 'BILINEAR'"):
         image.transform(IMAGES, [1.0] * 8, "CUBIC")
-    with pytest.raises(ConfigError, match=r"got transforms of shape \(\): wanted \[8\]"):
+    with pytest.raises(ConfigError, match=r"got transforms of shape \(\): expected \[8\]"):
         image.transform(IMAGES, 1.0)
-    with pytest.raises(WrongTypeError, match="got images of int8: wanted one of uint8"):
+    with pytest.raises(WrongTypeError, match="got images of int8: expected one of uint8"):
         image.rotate(IMAGES.astype("i1"), 1.0)
-    with pytest.raises(WrongTypeError, match=r"got images of shape \(1, 2, 5, 5, 3\): wanted \[B, H, W, C\]"):
+    with pytest.raises(WrongTypeError, match=r"got images of shape \(1, 2, 5, 5, 3\): expected \[B, H, W, C\]"):
         image.rotate(IMAGES[None], 1.0)
     with pytest.raises(ConfigError, match="got no transform"):
         image.compose_transforms()
-    with pytest.raises(ConfigError, match="got max_delta_hue=4: wanted 0 to pi"):
+    with pytest.raises(ConfigError, match="got max_delta_hue=4: expected 0 to pi"):
         image.random_hsv_in_yiq(IMAGES, 4)
-    with pytest.raises(ConfigError, match="got limits 2 and 1: wanted 0 <= lower <= upper"):
+    with pytest.raises(ConfigError, match="got limits 2 and 1: expected 0 <= lower <= upper"):
         image.random_hsv_in_yiq(IMAGES, 1, 2)

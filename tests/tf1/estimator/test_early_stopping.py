@@ -63,5 +63,5 @@ def test_a_function_ends_training_when_it_is_asked(estimator):
     estimator.train(lambda: tf.data.Dataset.from_tensors((features, [1.0, 1.0])).repeat(), hooks=[hook], steps=50)
     assert estimator.get_variable_value("global_step") == 3
     for secs, steps in ((None, None), (60, 1)):
-        with pytest.raises(ConfigError, match="wanted either run_every_secs or run_every_steps"):
+        with pytest.raises(ConfigError, match="expected either run_every_secs or run_every_steps"):
             early_stopping.make_early_stopping_hook(estimator, lambda: False, secs, steps)

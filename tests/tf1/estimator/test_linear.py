@@ -90,7 +90,7 @@ def test_a_model_in_parts_goes_on_from_its_checkpoint(tmp_path):
 def test_wrong_arguments_are_refused():
     with pytest.raises(ConfigError, match="LinearClassifier wants feature columns"):
         LinearClassifier([])
-    with pytest.raises(ConfigError, match="there is no optimizer called 'Sgd': wanted one of Adagrad"):
+    with pytest.raises(ConfigError, match="there is no optimizer called 'Sgd': expected one of Adagrad"):
         LinearRegressor(COLUMN, optimizer="Sgd")
     with pytest.raises(WrongTypeError, match="LinearEstimator"):
         LinearEstimator("binary", [COLUMN])

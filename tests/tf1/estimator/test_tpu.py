@@ -98,5 +98,5 @@ def test_what_cannot_be_is_refused(call, message):
 def test_an_input_without_params_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="must take params"):
         make(tmp_path).train(lambda: None)
-    with pytest.raises(ConfigError, match="got a tuple of 2: wanted a function that takes params"):
+    with pytest.raises(ConfigError, match="got a tuple of 2: expected a function that takes params"):
         make(tmp_path).train((np.zeros(3), np.zeros(3)))

@@ -95,7 +95,7 @@ def test_layers_of_users_have_the_arguments_that_they_were_made_of() -> None:
     with pytest.raises(WrongTypeError, match="Dense got color: it has no such argument"):
         L.Dense.from_config({"units": 3, "color": "red"})
     with pytest.raises(
-        ConfigError, match="got the initializer .*wanted {'class_name': ..., 'config': ...} with one of"
+        ConfigError, match="got the initializer .*expected {'class_name': ..., 'config': ...} with one of"
     ):
         L.Dense(3, kernel_initializer={"class_name": "Ones", "module": "keras"})
 

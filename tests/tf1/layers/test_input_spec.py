@@ -12,13 +12,13 @@ from tpack.errors import ConfigError
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"ndim": 3}, "wanted 3 dimensions"),
-        ({"max_ndim": 1}, "wanted at most 1 dimensions"),
-        ({"min_ndim": 3}, "wanted at least 3 dimensions"),
-        ({"dtype": "int32"}, "wanted int32"),
-        ({"shape": [None, 4]}, "wanted 4 as the size of dimension 1"),
-        ({"axes": {-1: 4}}, "wanted 4 as the size of dimension -1"),
-        ({"axes": {3: 4}}, "wanted a dimension 3"),
+        ({"ndim": 3}, "expected 3 dimensions"),
+        ({"max_ndim": 1}, "expected at most 1 dimensions"),
+        ({"min_ndim": 3}, "expected at least 3 dimensions"),
+        ({"dtype": "int32"}, "expected int32"),
+        ({"shape": [None, 4]}, "expected 4 as the size of dimension 1"),
+        ({"axes": {-1: 4}}, "expected 4 as the size of dimension -1"),
+        ({"axes": {3: 4}}, "expected a dimension 3"),
     ],
 )
 def test_inputs_are_held_against_the_specification(graph: Any, spec: Any, message: str) -> None:
@@ -28,7 +28,7 @@ def test_inputs_are_held_against_the_specification(graph: Any, spec: Any, messag
         layer(numbers(tf, [2, 3]))
     layer.input_spec = [tf.layers.InputSpec(ndim=2), tf.layers.InputSpec(dtype="float32", axes={0: 2, 1: None})]
     layer((numbers(tf, [2, 3]), numbers(tf, [2, 3])))
-    with pytest.raises(ConfigError, match="got 1 inputs: wanted 2"):
+    with pytest.raises(ConfigError, match="got 1 inputs: expected 2"):
         layer(numbers(tf, [2, 3]))
 
 

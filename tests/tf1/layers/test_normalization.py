@@ -37,7 +37,7 @@ def test_volumes_move_the_average_to_the_variance_of_the_batch(graph: Any, rng: 
     ("kwargs", "shape", "message"),
     [
         ({"axis": [1, -1]}, [2, 3], r"got axis=\[1, -1\] for inputs of 2 dimensions"),
-        ({}, [2, None], "wanted known sizes of the axes"),
+        ({}, [2, None], "expected known sizes of the axes"),
         ({"axis": 0, "virtual_batch_size": 2}, [4, 3], "cannot keep axis 0"),
         ({"virtual_batch_size": 0}, [4, 3], "got virtual_batch_size=0"),
         ({"renorm_clipping": {"max": 1}}, [4, 3], "got renorm_clipping"),

@@ -51,5 +51,5 @@ def test_windows_stand_side_by_side_where_strides_are_none(graph):
 
 
 def test_inputs_have_an_axis_for_each_of_the_window(graph):
-    with pytest.raises(ValueError, match="wanted 4 dimensions"):
+    with pytest.raises(ValueError, match="expected 4 dimensions"):
         tf.layers.max_pooling2d(tf.zeros([2, 4, 4]), 2, 2)

@@ -24,12 +24,15 @@ class Bare(RNNCell):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: GRUCell(2)(tf.zeros([2, 3, 3]), tf.zeros([2, 2])), "wanted 2 dimensions"),
+        (lambda: GRUCell(2)(tf.zeros([2, 3, 3]), tf.zeros([2, 2])), "expected 2 dimensions"),
         (lambda: GRUCell(2)(tf.placeholder(tf.float32, [2, None]), tf.zeros([2, 2])), "a known last dimension"),
-        (lambda: GRUCell(2)(tf.zeros([2, 3], tf.int32), tf.zeros([2, 2])), "GRUCell got dtype int32: wanted one of fl"),
+        (
+            lambda: GRUCell(2)(tf.zeros([2, 3], tf.int32), tf.zeros([2, 2])),
+            "GRUCell got dtype int32: expected one of fl",
+        ),
         (lambda: BasicLSTMCell(2, dtype=tf.int64), "BasicLSTMCell got dtype int64"),
-        (lambda: GRUCell(0), "GRUCell got num_units=0: wanted an integer of at least 1"),
-        (lambda: GRUCell(2, activation="nope"), "activation='nope': wanted a function or one of linear, elu"),
+        (lambda: GRUCell(0), "GRUCell got num_units=0: expected an integer of at least 1"),
+        (lambda: GRUCell(2, activation="nope"), "activation='nope': expected a function or one of linear, elu"),
         (lambda: GRUCell(2).get_initial_state(batch_size=3), "wants inputs, or batch_size and dtype"),
         (lambda: GRUCell(2).get_initial_state(tf.zeros([3, 1]), 4), "got batch_size=4 with inputs of 3"),
         (lambda: GRUCell(2).get_initial_state(tf.zeros([3, 1]), dtype="float16"), "float16 with inputs of float32"),
@@ -43,11 +46,11 @@ def test_what_cannot_work_is_refused(graph, act, message):
 
 
 def test_what_is_no_cell_or_activation_is_refused(graph):
-    with pytest.raises(WrongTypeError, match="cells.1.=3: wanted an RNNCell, and it lacks an output_size, a st"):
+    with pytest.raises(WrongTypeError, match="cells.1.=3: expected an RNNCell, and it lacks an output_size, a st"):
         MultiRNNCell([GRUCell(2), 3])
     with pytest.raises(WrongTypeError, match="cell=the class GRUCell: .* it lacks a __call__"):
         ResidualWrapper(GRUCell)
-    with pytest.raises(WrongTypeError, match="activation=3: wanted a function or a name"):
+    with pytest.raises(WrongTypeError, match="activation=3: expected a function or a name"):
         GRUCell(2, activation=3)
 
 

@@ -57,7 +57,7 @@ def test_a_matrix_is_split_into_variables(graph):
 
 
 def test_a_state_that_is_no_pair_is_refused(graph):
-    with pytest.raises(ConfigError, match="BasicLSTMCell got the state .* wanted an LSTMStateTuple of c and h"):
+    with pytest.raises(ConfigError, match="BasicLSTMCell got the state .* expected an LSTMStateTuple of c and h"):
         BasicLSTMCell(2)(tf.zeros([2, 3]), tf.zeros([2, 4]))
 
 

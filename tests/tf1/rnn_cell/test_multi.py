@@ -11,14 +11,14 @@ from tpack.tf1.rnn_cell import BasicLSTMCell, DropoutWrapper, GRUCell, MultiRNNC
 @pytest.mark.parametrize(
     ("act", "kind", "message"),
     [
-        (lambda: MultiRNNCell(GRUCell(2)), WrongTypeError, "cells=a GRUCell: wanted a list or tuple of RNNCells"),
-        (lambda: MultiRNNCell([]), ConfigError, "got no cells: wanted at least one"),
-        (lambda: MultiRNNCell([GRUCell(2)], 1), WrongTypeError, "state_is_tuple=1: wanted True or False"),
-        (lambda: MultiRNNCell([BasicLSTMCell(2)], False), ConfigError, "wanted cells whose state is one tensor"),
+        (lambda: MultiRNNCell(GRUCell(2)), WrongTypeError, "cells=a GRUCell: expected a list or tuple of RNNCells"),
+        (lambda: MultiRNNCell([]), ConfigError, "got no cells: expected at least one"),
+        (lambda: MultiRNNCell([GRUCell(2)], 1), WrongTypeError, "state_is_tuple=1: expected True or False"),
+        (lambda: MultiRNNCell([BasicLSTMCell(2)], False), ConfigError, "expected cells whose state is one tensor"),
         (
             lambda: MultiRNNCell([GRUCell(2)])(tf.zeros([1, 2]), tf.zeros([1, 2])),
             ConfigError,
-            "MultiRNNCell got the state .* wanted a tuple of 1",
+            "MultiRNNCell got the state .* expected a tuple of 1",
         ),
     ],
 )

@@ -28,34 +28,34 @@ SIZE = 64
 @pytest.mark.parametrize(
     ("act", "kind", "message"),
     [
-        (lambda: DropoutWrapper(3), WrongTypeError, "DropoutWrapper got cell=3: wanted an RNNCell"),
-        (lambda: DropoutWrapper(GRUCell(2), 1.5), ConfigError, "input_keep_prob=1.5: wanted a number of at least 0"),
-        (lambda: DropoutWrapper(GRUCell(2), 1, "x"), WrongTypeError, "output_keep_prob='x': wanted a number"),
+        (lambda: DropoutWrapper(3), WrongTypeError, "DropoutWrapper got cell=3: expected an RNNCell"),
+        (lambda: DropoutWrapper(GRUCell(2), 1.5), ConfigError, "input_keep_prob=1.5: expected a number of at least 0"),
+        (lambda: DropoutWrapper(GRUCell(2), 1, "x"), WrongTypeError, "output_keep_prob='x': expected a number"),
         (
             lambda: DropoutWrapper(GRUCell(2), state_keep_prob=tf.constant(-1.0)),
             ConfigError,
-            "state_keep_prob=-1.0: wanted a number",
+            "state_keep_prob=-1.0: expected a number",
         ),
         (
             lambda: DropoutWrapper(GRUCell(2), 0.5, variational_recurrent=True),
             ConfigError,
-            "without a dtype: wanted th",
+            "without a dtype: expected th",
         ),
         (
             lambda: DropoutWrapper(GRUCell(2), 0.5, variational_recurrent=True, dtype=tf.float32),
             ConfigError,
-            "without an input_size: wanted the size of its inputs",
+            "without an input_size: expected the size of its inputs",
         ),
         (
             lambda: DropoutWrapper(GRUCell(2), dropout_state_filter_visitor=3),
             WrongTypeError,
-            "dropout_state_filter_visitor=3: wanted a function",
+            "dropout_state_filter_visitor=3: expected a function",
         ),
-        (lambda: ResidualWrapper(GRUCell(2), 3), WrongTypeError, "residual_fn=3: wanted a function"),
+        (lambda: ResidualWrapper(GRUCell(2), 3), WrongTypeError, "residual_fn=3: expected a function"),
         (
             lambda: ResidualWrapper(GRUCell(2))(tf.zeros([1, 3]), tf.zeros([1, 2])),
             ConfigError,
-            r"inputs of shape \(1, 3\) and outputs of shape \(1, 2\): wanted the same, or a residual_fn",
+            r"inputs of shape \(1, 3\) and outputs of shape \(1, 2\): expected the same, or a residual_fn",
         ),
         (lambda: flatten_up_to((True, True), (1, 2, 3)), ConfigError, "2 parts does not fit values of 3"),
     ],

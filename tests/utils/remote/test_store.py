@@ -121,7 +121,7 @@ def test_denied_is_not_asked_again(storage):
 
 
 def test_urls_that_cannot_be_used_are_errors_that_say_why(monkeypatch):
-    with pytest.raises(ConfigError, match="'nope://x' cannot be used: Protocol not known: nope; wanted a URL"):
+    with pytest.raises(ConfigError, match="'nope://x' cannot be used: Protocol not known: nope; expected a URL"):
         Store("nope://x")
     import_module = importlib.import_module
 

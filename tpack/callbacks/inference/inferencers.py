@@ -23,8 +23,8 @@ from tpack.tower.names import op_and_tensor_name
 from tpack.tower.per_graph import PerGraph
 from tpack.tower.tower_func import TowerHandle
 from tpack.utils.argtools import log_once
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.stats import BinaryStatistics, RatioCounter
+from tpack.utils.validation import check_arguments
 
 _CLAIMS: PerGraph[dict[str, Inferencer]] = PerGraph(dict)
 """Which inferencer reported a statistic first."""

@@ -36,9 +36,8 @@ from tpack.tower.devices import resolve_devices
 from tpack.tower.tower_func import TowerFunc, TowerHandle
 from tpack.types import Peers
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instances, owner_name
 from tpack.utils.progress import get_tqdm
+from tpack.utils.validation import check_arguments, check_count, check_instances, owner_name
 
 
 @check_arguments
@@ -401,7 +400,7 @@ def _split(source: InputSource, peers: Peers) -> str | None:
         if shard.remainder != "keep" and (length is None or length % peers.size):
             raise ConfigError(
                 f"ShardData(remainder={shard.remainder!r}) gives {peers.size} workers some of {length} data points "
-                "twice or not at all: wanted remainder='keep' in an evaluation"
+                "twice or not at all: expected remainder='keep' in an evaluation"
             )
     if not shards:
         source.ds = ShardData(flow, peers.rank, peers.size, remainder="keep")  # type: ignore[attr-defined]

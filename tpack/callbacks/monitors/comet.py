@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpack.callbacks.monitors.tracker import Row, Tracker
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.env import change_env
+from tpack.utils.validation import check_arguments
 
 # Whatever else the client logs by itself, it logs by changing other libraries.
 _BY_ITSELF = {

@@ -21,8 +21,7 @@ from tpack.callbacks.monitors.history import History
 from tpack.callbacks.monitors.stats_file import Entry, entry_at
 from tpack.errors import CallbackError
 from tpack.tfutils.summary import create_image_summary, create_scalar_summary
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instances, shown
+from tpack.utils.validation import check_arguments, check_instances, shown
 
 _TOWER_PREFIX = re.compile(r"^tower\d+/")
 

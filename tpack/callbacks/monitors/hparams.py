@@ -22,7 +22,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.monitors.base import MonitorBase
 from tpack.errors import CallbackError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _SUFFIX = ".hparams"
 _DOUBLE, _BYTES = 1, 2

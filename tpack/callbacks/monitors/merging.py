@@ -20,8 +20,7 @@ from tpack.input_source.taking import GraphSum, now
 from tpack.types import Peers
 from tpack.utils import logger
 from tpack.utils.argtools import log_once
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice, check_number
+from tpack.utils.validation import check_arguments, check_choice, check_number
 
 _RULES: dict[str, Callable[[Sequence[float]], np.generic]] = {
     "sum": np.sum,
@@ -62,7 +61,7 @@ class MergeScalars(Callback):
 
     def __init__(self, how: Mapping[str, str]) -> None:
         if not how:
-            raise ConfigError("MergeScalars got how={}: wanted at least one name of a statistic and how it is merged")
+            raise ConfigError("MergeScalars got how={}: expected at least one name of a statistic and how it is merged")
         self._how = {name: check_choice(self, f"how[{name!r}]", rule, tuple(_RULES)) for name, rule in how.items()}
         self._peers: Peers | None = None
         self._summaries: Callback | None = None

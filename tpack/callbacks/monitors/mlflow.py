@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tpack.callbacks.monitors.tracker import Row, Tracker
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import check_arguments
 
 _MOST_IN_BATCH = {"metrics": 1000, "params": 100}
 _STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}

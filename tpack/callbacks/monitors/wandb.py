@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tpack.callbacks.monitors.tracker import Histogram, Row, Tracker
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import check_arguments
 
 _EXIT_CODES = {"finished": 0, "failed": 1, "interrupted": 143}
 

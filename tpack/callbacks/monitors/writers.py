@@ -14,8 +14,7 @@ from tpack.callbacks.send_stat import CommandTemplate, run_command
 from tpack.compat import serialized_graph
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number
+from tpack.utils.validation import check_arguments, check_count, check_number
 
 _MOST_WITH_SHAPES = 10_000
 """How many operations a graph has at most for the shapes of all to be written with it."""

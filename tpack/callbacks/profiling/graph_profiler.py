@@ -11,9 +11,8 @@ from tpack.callbacks.base import Callback
 from tpack.compat import chrome_trace
 from tpack.errors import CallbackError, ConfigError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.fs import atomic_write
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments

@@ -22,9 +22,8 @@ from tpack.input_source.taking import DataWaitReport
 from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.step.several_steps import original_name
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.fs import atomic_write, mkdir_p
+from tpack.utils.validation import check_arguments, check_count
 
 _NO_LIMIT = 2**31 - 1
 _MOST_PLAIN_STEPS = 20

@@ -17,8 +17,7 @@ from tpack.callbacks.group import ProxyCallback
 from tpack.callbacks.weight_averages.batch_norm import BatchNormStatistics
 from tpack.errors import CallbackError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_text
+from tpack.utils.validation import check_arguments, check_text
 
 Pairs: TypeAlias = Sequence[tuple[tf.Variable, tf.Variable]]
 """(weight, its average)."""

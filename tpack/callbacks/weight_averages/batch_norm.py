@@ -28,7 +28,7 @@ from tpack.tfutils.dependency import ancestors
 from tpack.tfutils.variable_values import assign_values
 from tpack.tower.tower_func import TowerFunc, TowerHandle
 from tpack.types import Trainer
-from tpack.utils.checks import check_count, owner_name
+from tpack.utils.validation import check_count, owner_name
 
 _NAMES = ("mean/EMA", "variance/EMA", "moving_mean", "moving_variance")
 # TensorFlow puts a number behind a name that it has already.

@@ -11,7 +11,7 @@ from tpack.callbacks.base import WithSteps
 from tpack.callbacks.weight_averages.base import WeightAverages
 from tpack.callbacks.weight_averages.batch_norm import batch_norm_statistics
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

@@ -9,8 +9,7 @@ import tensorflow.compat.v1 as tf
 from tpack.callbacks.base import WithSteps
 from tpack.callbacks.weight_averages.base import WeightAverages, make_variable
 from tpack.callbacks.weight_averages.batch_norm import batch_norm_statistics
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments

@@ -70,18 +70,20 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
         found = _HOST.fullmatch(entry.strip())
         if found is None or found["slots"] == "0":
             raise ConfigError(
-                f"--hosts has {entry.strip()!r}: wanted machines with numbers of workers, such as a:4,b:4"
+                f"--hosts has {entry.strip()!r}: expected machines with numbers of workers, such as a:4,b:4"
             )
         user = f"{found['user']}@" if found["user"] else ""
         hosts.append(Host(found["name"], int(found["slots"] or 1), user + found["name"]))
     names = [host.name for host in hosts]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise ConfigError(f"--hosts has {min(twice)} more than once: wanted each machine once, with all of its workers")
+        raise ConfigError(
+            f"--hosts has {min(twice)} more than once: expected each machine once, with all of its workers"
+        )
     private = [name for name in names if _is_private(name)]
     if private and len(names) > 1:
         raise ConfigError(
-            f"--hosts has {private[0]}, where the other machines find themselves: wanted its name for all"
+            f"--hosts has {private[0]}, where the other machines find themselves: expected its name for all"
         )
     return tuple(hosts)
 

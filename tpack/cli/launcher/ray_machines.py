@@ -49,7 +49,9 @@ def parse_resources(text: str) -> dict[str, float]:
     found = [_RESOURCE.fullmatch(entry.strip()) for entry in text.split(",")]
     names = [each[1] for each in found if each is not None]
     if len(set(names)) < len(found):
-        raise ConfigError(f"--resources is {text[:100]!r}: wanted each resource once, with a number, as in CPU=4,GPU=1")
+        raise ConfigError(
+            f"--resources is {text[:100]!r}: expected each resource once, with a number, as in CPU=4,GPU=1"
+        )
     return {each[1]: float(each[2]) for each in found if each is not None}
 
 
@@ -350,7 +352,7 @@ def check_resources(owner: str, resources: Mapping[str, float]) -> dict[str, flo
     for name, number in resources.items():
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
         if not isinstance(name, str) or not name or not is_number or not 0 <= number < math.inf:
-            raise ConfigError(f"{owner}: a worker needs {name!r}: {number!r}: wanted a resource's name, and a number")
+            raise ConfigError(f"{owner}: a worker needs {name!r}: {number!r}: expected a resource's name, and a number")
     if not any(resources.values()):
-        raise ConfigError(f"{owner}: a worker needs nothing: wanted resources such as {{'CPU': 1}}")
+        raise ConfigError(f"{owner}: a worker needs nothing: expected resources such as {{'CPU': 1}}")
     return dict(resources)

@@ -9,7 +9,7 @@ from tpack.dataflow.dataset.files import check_name, data_dir, load_mat
 from tpack.dataflow.images import read_image
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _SOURCE = "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/resources.html"
 _ROOT = os.path.join("BSR", "BSDS500", "data")
@@ -48,7 +48,7 @@ class BSDS500(IndexedDataFlow):
         if image.shape[:2] != edges.shape or sorted(edges.shape) != [_HEIGHT, _WIDTH]:
             raise InputError(
                 f"{image_path} is of shape {image.shape} and the edges in {edges_path} of {edges.shape}: "
-                f"wanted {_HEIGHT} x {_WIDTH} in one order or the other"
+                f"expected {_HEIGHT} x {_WIDTH} in one order or the other"
             )
         if edges.shape[0] == _HEIGHT:
             return [image, edges]

@@ -7,7 +7,7 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, data_dir, find_file, load_mat
 from tpack.dataflow.dataset.image_lists import UnitImages
 from tpack.errors import InputError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _FILE = "caltech101_silhouettes_28_split1.mat"
 _SOURCE = "https://people.cs.umass.edu/~marlin/data/caltech101_silhouettes_28_split1.mat"
@@ -41,9 +41,9 @@ class Caltech101Silhouettes(UnitImages):
         if rows.ndim != 2 or rows.shape[1] != _SIDE * _SIDE or len(rows) != len(labels) or len(rows) == 0:
             raise InputError(
                 f"{path} holds {name}_data of shape {rows.shape} and {len(labels)} {name}_labels: "
-                f"wanted (N, {_SIDE * _SIDE}) and N"
+                f"expected (N, {_SIDE * _SIDE}) and N"
             )
         if rows.max() > 1 or not 1 <= labels.min() <= labels.max() <= _NUM_CLASSES:
-            raise InputError(f"{path} holds values or labels out of range: wanted 0 and 1, and 1 to {_NUM_CLASSES}")
+            raise InputError(f"{path} holds values or labels out of range: expected 0 and 1, and 1 to {_NUM_CLASSES}")
         images = rows.astype(np.uint8).reshape(-1, _SIDE, _SIDE).transpose(0, 2, 1)
         super().__init__(np.ascontiguousarray(images), (labels - 1).astype(np.uint8), shuffle)

@@ -23,7 +23,7 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, data_dir, find_file, read_bytes, read_lines
 from tpack.dataflow.dataset.image_lists import LabelledImages, mean_image
 from tpack.errors import ConfigError, InputError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _PARTS = ("train", "test")
 _CHANNELS, _SIDE = 3, 32
@@ -61,7 +61,7 @@ class CifarBase(LabelledImages):
     ) -> None:
         check_name(self, train_or_test, _PARTS, "train_or_test")
         if cifar_classnum not in _FORMATS:
-            raise ConfigError(f"{type(self).__name__} got cifar_classnum={cifar_classnum!r}: wanted 10 or 100")
+            raise ConfigError(f"{type(self).__name__} got cifar_classnum={cifar_classnum!r}: expected 10 or 100")
         self.cifar_classnum = cifar_classnum
         self.train_or_test = train_or_test
         self.dir = data_dir(dir, f"cifar{cifar_classnum}_data")
@@ -183,7 +183,7 @@ def read_part(form: CifarFormat, folder: str, part: str) -> tuple[np.ndarray, np
         read = _read_binary if path.endswith(".bin") else _read_pickle
         pixels, found = read(form, path, count)
         if found.max() >= form.num_classes:
-            raise InputError(f"{path} holds the label {found.max()}: wanted 0 to {form.num_classes - 1}")
+            raise InputError(f"{path} holds the label {found.max()}: expected 0 to {form.num_classes - 1}")
         images.append(pixels.reshape(count, _CHANNELS, _SIDE, _SIDE).transpose(0, 2, 3, 1))
         labels.append(found)
     return np.concatenate(images), np.concatenate(labels)
@@ -199,7 +199,7 @@ def read_label_names(form: CifarFormat, folder: str) -> list[str]:
     names = read_lines(path) if path.endswith(".txt") else load_arrays(path).get(form.names_key)
     if not isinstance(names, list) or len(names) != form.num_classes:
         found = f"{len(names)} names" if isinstance(names, list) else f"no {form.names_key}"
-        raise InputError(f"{path} holds {found} of classes: wanted {form.num_classes}")
+        raise InputError(f"{path} holds {found} of classes: expected {form.num_classes}")
     return names
 
 
@@ -224,7 +224,7 @@ def _read_pickle(form: CifarFormat, path: str, count: int) -> tuple[np.ndarray, 
     if not isinstance(pixels, np.ndarray) or found != (count, _IMAGE_SIZE) or labels is None or len(labels) != count:
         num_labels = None if labels is None else len(labels)
         raise InputError(
-            f"{path} holds data of shape {found} and {num_labels} {form.label_key}: wanted ({count}, {_IMAGE_SIZE}) "
+            f"{path} holds data of shape {found} and {num_labels} {form.label_key}: expected ({count}, {_IMAGE_SIZE}) "
             f"and {count}"
         )
     return pixels, labels
@@ -256,7 +256,7 @@ def load_arrays(path: str) -> dict[str, Any]:
         text = f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS]
         raise InputError(f"{path} is no pickle of arrays that can be read: {text}") from error
     if not isinstance(found, dict):
-        raise InputError(f"{path} holds a {type(found).__name__}: wanted a dict")
+        raise InputError(f"{path} holds a {type(found).__name__}: expected a dict")
     return {_as_text(key): _as_array(path, key, value) for key, value in found.items()}
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from tpack.dataflow.dataset.files import check_name
 from tpack.dataflow.dataset.image_lists import UnitImages
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import check_arguments
 
 _NUM_TRAIN = 1437
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence, Sized
 from typing import Any
 
 from tpack.errors import ConfigError, InputError
-from tpack.utils.checks import shown
 from tpack.utils.fs import get_dataset_path
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import shown
 
 
 def data_dir(given: str | os.PathLike[str] | None, default_name: str) -> str:
@@ -51,7 +51,7 @@ def check_name(owner: object, name: str, allowed: Sequence[str], argument: str =
     """
     if name not in allowed:
         raise ConfigError(
-            f"{type(owner).__name__} got {argument}={shown(name)}: wanted {', '.join(map(repr, allowed))}"
+            f"{type(owner).__name__} got {argument}={shown(name)}: expected {', '.join(map(repr, allowed))}"
         )
     return name
 
@@ -73,7 +73,7 @@ def read_bytes(path: str, size: int | None = None) -> bytes:
         raise InputError(f"{path} cannot be read: {error}") from error
     if size is not None and len(content) != size:
         found = f"more than {size}" if len(content) > size else f"{len(content)}"
-        raise InputError(f"{path} holds {found} bytes: wanted {size}; it is damaged or another file")
+        raise InputError(f"{path} holds {found} bytes: expected {size}; it is damaged or another file")
     return content
 
 
@@ -98,7 +98,7 @@ def check_same_length(images_path: str, images: Sized, labels_path: str, labels:
     """
     if len(images) != len(labels) or len(images) == 0:
         raise InputError(
-            f"{images_path} holds {len(images)} images and {labels_path} {len(labels)} labels: wanted as many"
+            f"{images_path} holds {len(images)} images and {labels_path} {len(labels)} labels: expected as many"
         )
 
 

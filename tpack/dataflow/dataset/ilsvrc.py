@@ -17,7 +17,7 @@ from tpack.dataflow.images import read_image
 from tpack.dataflow.opencv import opencv
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _SOURCE = "https://image-net.org/challenges/LSVRC/2012"
 _BOX_EDGES = ("xmin", "ymin", "xmax", "ymax")
@@ -194,7 +194,7 @@ class ILSVRCMeta:
         except OSError as error:
             raise InputError(f"{folder} cannot be listed: {error}") from error
         if first is None:
-            raise InputError(f"{folder} is empty: wanted images, or directories of images")
+            raise InputError(f"{folder} is empty: expected images, or directories of images")
         return "train" if first.is_dir() else "original"
 
     def _lines(self, file: str) -> list[str]:
@@ -225,7 +225,7 @@ def _check_first(images: Sequence[tuple[str, int]]) -> None:
     for path, _ in images[:10]:
         if not os.path.isfile(path):
             raise InputError(
-                f"{path} is missing, and is in the list: wanted the images of {_SOURCE} and the lists of "
+                f"{path} is missing, and is in the list: expected the images of {_SOURCE} and the lists of "
                 f"{_META_SOURCE}; is dir_structure right?"
             )
 
@@ -258,7 +258,7 @@ def _check_structure(owner: object, dir_structure: str | None, folder: str) -> s
         return ILSVRCMeta.guess_dir_structure(folder)
     if dir_structure not in _STRUCTURES:
         raise ConfigError(
-            f"{type(owner).__name__} got dir_structure={dir_structure!r}: wanted {', '.join(map(repr, _STRUCTURES))}"
+            f"{type(owner).__name__} got dir_structure={dir_structure!r}: expected {', '.join(map(repr, _STRUCTURES))}"
         )
     return dir_structure
 
@@ -290,7 +290,7 @@ def _decode_mean_blob(path: str, content: bytes) -> np.ndarray:
     shape = (sizes[_CHANNELS], sizes[_HEIGHT], sizes[_WIDTH])
     joined = b"".join(values)
     if len(joined) != 4 * shape[0] * shape[1] * shape[2] or not joined:
-        raise InputError(f"{path} holds {len(joined)} bytes of values: wanted 4 for each of {shape}")
+        raise InputError(f"{path} holds {len(joined)} bytes of values: expected 4 for each of {shape}")
     return np.frombuffer(joined, "<f4").astype(np.float32).reshape(shape)
 
 

@@ -11,8 +11,7 @@ from tpack.dataflow.dataset.files import check_name, find_file, read_lines
 from tpack.dataflow.images import read_image
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import DataPointError, InputError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 Labels = TypeVar("Labels", bound=ArrayLike)
 _SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -158,12 +157,13 @@ def check_labels(labels: Labels, num_classes: int) -> Labels:
     try:
         array = np.asarray(labels)
     except ValueError as error:
-        raise DataPointError(f"labels that make no array: {shown(labels)}; wanted integers") from error
+        raise DataPointError(f"labels that make no array: {shown(labels)}; expected integers") from error
     if array.dtype.kind not in "iu" and array.size:
-        raise DataPointError(f"labels of dtype {array.dtype}: wanted integers, the numbers of {num_classes} classes")
+        raise DataPointError(f"labels of dtype {array.dtype}: expected integers, the numbers of {num_classes} classes")
     if array.size and not (array.min() >= 0 and array.max() < num_classes):
         raise DataPointError(
-            f"labels from {array.min()} to {array.max()}: wanted 0 to {num_classes - 1}, the numbers of {num_classes} "
+            f"labels from {array.min()} to {array.max()}: expected 0 to {num_classes - 1}, the numbers of "
+            f"{num_classes} "
             "classes"
         )
     return labels
@@ -219,7 +219,7 @@ def class_names(root: str, part: str, source: str, *, count: int) -> list[str]:
     if not has_train and len(names) != count:
         raise InputError(
             f"{root} has no train, whose directories number the classes, and {part} has {len(names)} directories: "
-            f"wanted train, or all {count} classes"
+            f"expected train, or all {count} classes"
         )
     return names
 

@@ -10,7 +10,7 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, check_same_length, data_dir, find_file, read_bytes
 from tpack.dataflow.dataset.image_lists import UnitImages
 from tpack.errors import InputError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _PREFIXES = {"train": "train", "test": "t10k"}
 _SIDE = 28
@@ -43,9 +43,9 @@ class Mnist(UnitImages):
         images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
         check_same_length(images_path, images, labels_path, labels)
         if images.shape[1:] != (_SIDE, _SIDE):
-            raise InputError(f"{images_path} holds images of shape {images.shape[1:]}: wanted ({_SIDE}, {_SIDE})")
+            raise InputError(f"{images_path} holds images of shape {images.shape[1:]}: expected ({_SIDE}, {_SIDE})")
         if labels.max() > 9:
-            raise InputError(f"{labels_path} holds the label {labels.max()}: wanted 0 to 9")
+            raise InputError(f"{labels_path} holds the label {labels.max()}: expected 0 to 9")
         super().__init__(images, labels, shuffle)
         self.train_or_test = train_or_test
 
@@ -96,10 +96,12 @@ def read_idx(path: str, dimensions: int) -> np.ndarray:
     start = 4 + 4 * dimensions
     if len(content) < start or content[:4] != bytes([0, 0, _UNSIGNED_BYTES, dimensions]):
         raise InputError(
-            f"{path} begins with {content[:4].hex(' ')!r}: wanted an idx file of bytes in {dimensions} dimensions"
+            f"{path} begins with {content[:4].hex(' ')!r}: expected an idx file of bytes in {dimensions} dimensions"
         )
     shape = [int(size) for size in np.frombuffer(content, ">u4", dimensions, offset=4)]
     size = int(np.prod(shape, dtype=object))
     if len(content) - start != size:
-        raise InputError(f"{path} holds {len(content) - start} bytes after its header: wanted {size} for shape {shape}")
+        raise InputError(
+            f"{path} holds {len(content) - start} bytes after its header: expected {size} for shape {shape}"
+        )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

@@ -8,7 +8,7 @@ import numpy as np
 from tpack.dataflow.dataset.files import check_name, data_dir, find_file, load_mat
 from tpack.dataflow.dataset.image_lists import LabelledImages, mean_image
 from tpack.errors import InputError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _PARTS = ("train", "test", "extra")
 _SOURCE = "http://ufldl.stanford.edu/housenumbers"
@@ -57,7 +57,7 @@ def _read(name: str, folder: str | os.PathLike[str] | None) -> tuple[np.ndarray,
         or not 1 <= labels.min() <= labels.max() <= 10
     ):
         raise InputError(
-            f"{path} holds X of shape {images.shape} and dtype {images.dtype} and y of shape {labels.shape}: wanted "
+            f"{path} holds X of shape {images.shape} and dtype {images.dtype} and y of shape {labels.shape}: expected "
             "(32, 32, 3, N) of uint8 and (N, 1) of 1 to 10"
         )
     return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), (labels[:, 0] % 10).astype(np.uint8)

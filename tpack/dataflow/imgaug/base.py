@@ -20,9 +20,8 @@ import numpy as np
 
 from tpack.dataflow.imgaug.checks import check_points
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, check_instances, shown
 from tpack.utils.rng import get_rng
+from tpack.utils.validation import check_arguments, check_instance, check_instances, shown
 
 # The corners of a box (x1, y1, x2, y2), as columns of x and y.
 _CORNERS = [[0, 1], [2, 1], [2, 3], [0, 3]]
@@ -159,7 +158,7 @@ class TransformFactory(Transform):
         for method, function in kwargs.items():
             if not method.startswith("apply_") or not callable(function):
                 raise ConfigError(
-                    f"TransformFactory got {method}={shown(function)}: wanted functions by names such as apply_image"
+                    f"TransformFactory got {method}={shown(function)}: expected functions by names such as apply_image"
                 )
         self._name = name
         vars(self).update(kwargs)

@@ -8,8 +8,7 @@ from tpack.dataflow.imgaug.checks import check_color, check_range, check_values
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, convert_color, map_values, to_dtype_of
 from tpack.dataflow.opencv import opencv
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_number, shown
+from tpack.utils.validation import check_arguments, check_number, shown
 
 
 @check_arguments
@@ -170,7 +169,7 @@ class Lighting(PhotometricAugmentor):
         if self.eigval.shape != (3,) or self.eigvec.shape != (3, 3):
             raise ConfigError(
                 f"Lighting got eigval of shape {self.eigval.shape} and eigvec of shape {self.eigvec.shape}: "
-                "wanted (3,) and (3, 3)"
+                "expected (3,) and (3, 3)"
             )
         self.clip = clip
 
@@ -200,7 +199,7 @@ class Gamma(PhotometricAugmentor):
     def __init__(self, range: Sequence[float] = (-0.5, 0.5)) -> None:
         self.range = check_range(self, "range", range)
         if not self.range[0] > -1:
-            raise ConfigError(f"Gamma got range={shown(range)}: wanted numbers of more than -1")
+            raise ConfigError(f"Gamma got range={shown(range)}: expected numbers of more than -1")
 
     def _get_augment_params(self, img: np.ndarray) -> float:
         return 1 / (1 + self._rand_range(*self.range))

@@ -11,8 +11,7 @@ from tpack.dataflow.imgaug.checks import check_image, check_points, check_range,
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, fill_values
 from tpack.dataflow.imgaug.resize import ResizeTransform
 from tpack.errors import ConfigError, DataPointError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number, shown
+from tpack.utils.validation import check_arguments, check_count, check_number, shown
 
 _MAX_TRIALS = 10
 
@@ -37,7 +36,7 @@ class CropTransform(Transform):
         """
         height, width = check_image(self, img)
         if min(self.y0, self.x0) < 0 or self.y0 + self.h > height or self.x0 + self.w > width:
-            raise DataPointError(f"{self!r} got an image of shape {img.shape}: wanted one that holds the rectangle")
+            raise DataPointError(f"{self!r} got an image of shape {img.shape}: expected one that holds the rectangle")
         return img[self.y0 : self.y0 + self.h, self.x0 : self.x0 + self.w]
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
@@ -112,7 +111,7 @@ class RandomCropRandomShape(ImageAugmentor):
             if value is not None:
                 check_count(self, name, value)
         if (wmax is not None and wmax < wmin) or (hmax is not None and hmax < hmin):
-            raise ConfigError(f"{self!r}: wanted wmin <= wmax and hmin <= hmax")
+            raise ConfigError(f"{self!r}: expected wmin <= wmax and hmin <= hmax")
         self.max_aspect_ratio = max_aspect_ratio
         if max_aspect_ratio is not None:
             check_number(self, "max_aspect_ratio", max_aspect_ratio, low=1)
@@ -132,7 +131,9 @@ class RandomCropRandomShape(ImageAugmentor):
         widest = np.minimum(wmax, np.floor(heights * ratio))
         possible = np.flatnonzero(narrowest <= widest)
         if len(possible) == 0:
-            raise DataPointError(f"{self!r} got an image of shape {img.shape}: wanted one that holds such a rectangle")
+            raise DataPointError(
+                f"{self!r} got an image of shape {img.shape}: expected one that holds such a rectangle"
+            )
         chosen = possible[self.rng.randint(len(possible))]
         height = int(heights[chosen])
         width = self.rng.randint(int(narrowest[chosen]), int(widest[chosen]) + 1)
@@ -249,7 +250,7 @@ def _free(owner: object, img: np.ndarray, shape: tuple[int, int]) -> tuple[int, 
     height, width = check_image(owner, img)
     if height < shape[0] or width < shape[1]:
         raise DataPointError(
-            f"{owner!r} got an image of shape {img.shape}: wanted at least height {shape[0]} and width {shape[1]}"
+            f"{owner!r} got an image of shape {img.shape}: expected at least height {shape[0]} and width {shape[1]}"
         )
     return height - shape[0], width - shape[1]
 
@@ -260,5 +261,5 @@ def _check_edge(owner: object, name: str, value: Any) -> tuple[int, int]:
         return (length := check_count(owner, name, value)), length + 1
     low, high = (check_count(owner, name, edge) for edge in check_range(owner, name, value))
     if low == high:
-        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: wanted the second number to be more")
+        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: expected the second number to be more")
     return low, high

@@ -8,8 +8,7 @@ from tpack.dataflow.imgaug.checks import check_range, check_values
 from tpack.dataflow.imgaug.photometric import PhotometricAugmentor, to_dtype_of
 from tpack.dataflow.opencv import apply_per_channels, opencv
 from tpack.errors import ConfigError, DataPointError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number, shown
+from tpack.utils.validation import check_arguments, check_count, check_number, shown
 
 _SEEDS = 2**31 - 1
 
@@ -40,7 +39,9 @@ class GaussianBlur(PhotometricAugmentor):
             size_range = (0, check_count(self, "max_size", max_size))
         low, high = check_range(self, "size_range", size_range, low=0)
         if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or low == high:
-            raise ConfigError(f"GaussianBlur got size_range={shown(size_range)}: wanted two integers, the second more")
+            raise ConfigError(
+                f"GaussianBlur got size_range={shown(size_range)}: expected two integers, the second more"
+            )
         self.size_range = (low, high)
         self.sigma_range = check_range(self, "sigma_range", sigma_range, low=0)
         self.symmetric = symmetric
@@ -100,7 +101,7 @@ class SaltPepperNoise(_SeededNoise):
         self.white_prob = check_number(self, "white_prob", white_prob, 0, 1)
         self.black_prob = check_number(self, "black_prob", black_prob, 0, 1)
         if white_prob + black_prob > 1:
-            raise ConfigError(f"{self!r}: wanted probabilities that are at most 1 together")
+            raise ConfigError(f"{self!r}: expected probabilities that are at most 1 together")
 
     def _augment(self, img: np.ndarray, param: int) -> np.ndarray:
         check_values(self, img)
@@ -128,7 +129,7 @@ class JpegNoise(PhotometricAugmentor):
         low, high = check_range(self, "quality_range", quality_range, 0, 101)
         if not all(isinstance(limit, (int, np.integer)) for limit in (low, high)) or low == high:
             raise ConfigError(
-                f"JpegNoise got quality_range={shown(quality_range)}: wanted two integers, the second more"
+                f"JpegNoise got quality_range={shown(quality_range)}: expected two integers, the second more"
             )
         self.quality_range = (low, high)
 
@@ -138,7 +139,7 @@ class JpegNoise(PhotometricAugmentor):
     def _augment(self, img: np.ndarray, param: int) -> np.ndarray:
         check_values(self, img)
         if img.ndim == 3 and img.shape[2] not in (1, 3):
-            raise DataPointError(f"JpegNoise got an image of shape {img.shape}: wanted one channel or three")
+            raise DataPointError(f"JpegNoise got an image of shape {img.shape}: expected one channel or three")
         cv2 = opencv()
         pixels = to_dtype_of(img, np.empty(0, np.uint8), clip=True)
         _, encoded = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, param])

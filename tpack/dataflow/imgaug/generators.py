@@ -31,7 +31,9 @@ def read_generator_states(augmentor: ImageAugmentor, states: object) -> list[np.
     count = sum(1 for _ in _all_parts(augmentor))
     if not isinstance(states, (list, tuple)) or len(states) != count:
         found = f"{len(states)} states" if isinstance(states, (list, tuple)) else f"a {type(states).__name__}"
-        raise InputError(f"got {found} of augmentors: wanted {count}; build the augmentors as in the run that saved it")
+        raise InputError(
+            f"got {found} of augmentors: expected {count}; build the augmentors as in the run that saved it"
+        )
     return [rng_from_state(state) for state in states]
 
 

@@ -22,8 +22,7 @@ from tpack.dataflow.imgaug.checks import (
 from tpack.dataflow.imgaug.photometric import fill_values
 from tpack.dataflow.opencv import MAX_CHANNELS, apply_per_channels, opencv
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice, check_count, check_number
+from tpack.utils.validation import check_arguments, check_choice, check_count, check_number
 
 # What a length computed from sines may lack of a whole number.
 _EPSILON = 1e-6
@@ -63,7 +62,7 @@ class WarpAffineTransform(Transform):
     ) -> None:
         self.mat = np.asarray(mat, dtype=np.float64)
         if self.mat.shape != (2, 3):
-            raise ConfigError(f"WarpAffineTransform got a matrix of shape {self.mat.shape}: wanted (2, 3)")
+            raise ConfigError(f"WarpAffineTransform got a matrix of shape {self.mat.shape}: expected (2, 3)")
         self.dsize = dsize
         self.interp = interp
         self.border_mode = check_choice(self, "borderMode", borderMode, _BORDERS)
@@ -346,7 +345,7 @@ class Flip(ImageAugmentor):
 
     def __init__(self, horiz: bool = False, vert: bool = False, prob: float = 0.5) -> None:
         if bool(horiz) == bool(vert):
-            raise ConfigError(f"Flip got horiz={horiz} and vert={vert}: wanted one of them; two Flips do both")
+            raise ConfigError(f"Flip got horiz={horiz} and vert={vert}: expected one of them; two Flips do both")
         self.horiz = bool(horiz)
         self.prob = check_number(self, "prob", prob, 0, 1)
 
@@ -387,7 +386,7 @@ def _check_step(owner: Rotation | RotationAndCropValid, step_deg: float | None) 
     if step_deg is None:
         return None
     if not check_number(owner, "step_deg", step_deg, 0, max(owner.max_deg, 0)) > 0:
-        raise ConfigError(f"{type(owner).__name__} got step_deg={step_deg!r}: wanted a positive number")
+        raise ConfigError(f"{type(owner).__name__} got step_deg={step_deg!r}: expected a positive number")
     return step_deg
 
 

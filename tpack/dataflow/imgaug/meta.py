@@ -19,8 +19,7 @@ from tpack.dataflow.imgaug.base import (
 )
 from tpack.dataflow.imgaug.checks import check_points
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_number
+from tpack.utils.validation import check_arguments, check_number
 
 _SEEDS = 2**31 - 1
 
@@ -112,15 +111,15 @@ class RandomChooseAug(_Choice):
 
     def __init__(self, aug_lists: Sequence[Any]) -> None:
         if len(aug_lists) == 0:
-            raise ConfigError("RandomChooseAug got aug_lists=[]: wanted at least one augmentor")
+            raise ConfigError("RandomChooseAug got aug_lists=[]: expected at least one augmentor")
         has_probs = isinstance(aug_lists[0], (list, tuple))
         if any(isinstance(entry, (list, tuple)) != has_probs or (has_probs and len(entry) != 2) for entry in aug_lists):
-            raise ConfigError("RandomChooseAug got aug_lists of augmentors and pairs: wanted one or the other")
+            raise ConfigError("RandomChooseAug got aug_lists of augmentors and pairs: expected one or the other")
         pairs = list(aug_lists) if has_probs else [(augmentor, 1 / len(aug_lists)) for augmentor in aug_lists]
         self.augmentors = [check_augmentor(self, f"aug_lists[{k}]", pair[0]) for k, pair in enumerate(pairs)]
         self.probs = [check_number(self, f"aug_lists[{k}][1]", pair[1], 0, 1) for k, pair in enumerate(pairs)]
         if abs(sum(self.probs) - 1) > 1e-6:
-            raise ConfigError(f"RandomChooseAug got probabilities that are {sum(self.probs):g} together: wanted 1")
+            raise ConfigError(f"RandomChooseAug got probabilities that are {sum(self.probs):g} together: expected 1")
 
     def _choose(self) -> ImageAugmentor:
         last = len(self.augmentors) - 1
@@ -159,7 +158,7 @@ class Albumentations(ImageAugmentor):
     def __init__(self, augmentor: Any) -> None:
         if not callable(augmentor) or not hasattr(augmentor, "set_random_seed"):
             raise ConfigError(
-                f"Albumentations got a {type(augmentor).__name__}: wanted a transform of albumentations 2, "
+                f"Albumentations got a {type(augmentor).__name__}: expected a transform of albumentations 2, "
                 "which is called with an image and has set_random_seed()"
             )
         self.augmentor = augmentor
@@ -198,7 +197,7 @@ class IAAugmentor(ImageAugmentor):
         missing = [name for name in wanted if not hasattr(augmentor, name)]
         if missing:
             raise ConfigError(
-                f"IAAugmentor got a {type(augmentor).__name__} without {', '.join(missing)}: wanted an augmenter of "
+                f"IAAugmentor got a {type(augmentor).__name__} without {', '.join(missing)}: expected an augmenter of "
                 "imgaug 0.4"
             )
         self.augmentor = augmentor

@@ -9,7 +9,7 @@ from tpack.dataflow.imgaug.base import ImageAugmentor, Transform
 from tpack.dataflow.imgaug.checks import check_image, check_image_size, check_points, check_shape
 from tpack.dataflow.imgaug.photometric import fill_values
 from tpack.errors import ConfigError, DataPointError
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 class BackgroundFiller:
@@ -30,7 +30,7 @@ class BackgroundFiller:
         if background.shape != wanted or background.dtype != img.dtype:
             raise DataPointError(
                 f"{type(self).__name__} made a background of shape {background.shape} and dtype {background.dtype}: "
-                f"wanted {wanted} and {img.dtype}"
+                f"expected {wanted} and {img.dtype}"
             )
         return background
 
@@ -118,7 +118,7 @@ class CenterPaste(ImageAugmentor):
         free_height, free_width = self.background_shape[0] - height, self.background_shape[1] - width
         if free_height < 0 or free_width < 0:
             raise DataPointError(
-                f"{type(self).__name__} got an image of shape {img.shape}: wanted one that fits onto a background of "
+                f"{type(self).__name__} got an image of shape {img.shape}: expected one that fits onto a background of "
                 f"{self.background_shape[0]} x {self.background_shape[1]}"
             )
         y0, x0 = self._choose_place(free_height, free_width)

@@ -10,8 +10,7 @@ from tpack.dataflow.imgaug.base import ImageAugmentor, Transform, UnsupportedTra
 from tpack.dataflow.imgaug.checks import check_color, check_numeric_image, check_points, check_values
 from tpack.dataflow.opencv import opencv
 from tpack.errors import DataPointError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 _LEVELS = np.arange(256, dtype=np.float32)
 _MAX_TABLE_CHANNELS = 4

@@ -15,8 +15,7 @@ from tpack.dataflow.imgaug.geometry import WarpAffineTransform
 from tpack.dataflow.imgaug.photometric import convert_color, map_values, to_dtype_of
 from tpack.dataflow.opencv import opencv
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number
+from tpack.utils.validation import check_arguments, check_count, check_number
 
 # At the greatest magnitude: degrees; the tangent of the angle; the part of the width or height; what an image is
 # blended by; how many values are turned around; how many of the 8 bits go.
@@ -79,7 +78,7 @@ class RandAugment(ImageAugmentor):
         self.magnitude = check_number(self, "magnitude", magnitude, 0)
         if self.magnitude > self.max_magnitude:
             raise ConfigError(
-                f"RandAugment got magnitude={magnitude:g} and max_magnitude={max_magnitude:g}: wanted at most that"
+                f"RandAugment got magnitude={magnitude:g} and max_magnitude={max_magnitude:g}: expected at most that"
             )
         self.rgb = rgb
         self.interp = check_count(self, "interp", interp, 0)

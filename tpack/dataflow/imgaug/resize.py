@@ -21,8 +21,7 @@ from tpack.dataflow.imgaug.checks import (
 from tpack.dataflow.opencv import apply_per_channels, opencv
 from tpack.errors import ConfigError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number, shown
+from tpack.utils.validation import check_arguments, check_count, check_number, shown
 
 _MAX_TRIALS = 50
 # The interpolations that only move pixels: the nearest one, and the same without OpenCV's rounding.
@@ -138,7 +137,8 @@ class RandomResize(ImageAugmentor):
             logger.info("RandomResize with aspect_ratio_thres=0 keeps the ratio of width to height: yrange is not used")
         if _are_factors(self.xrange) != _are_factors(self.yrange):
             raise ConfigError(
-                f"RandomResize got xrange={shown(xrange)} and yrange={shown(yrange)}: wanted floats or integers in both"
+                f"RandomResize got xrange={shown(xrange)} and yrange={shown(yrange)}: expected floats or "
+                "integers in both"
             )
 
     def get_transform(self, img: np.ndarray) -> Transform:
@@ -166,7 +166,7 @@ class RandomResize(ImageAugmentor):
 def _check_minimum(owner: object, minimum: Sequence[int]) -> tuple[int, int]:
     """Return the least width and height."""
     if len(minimum) != 2:
-        raise ConfigError(f"{type(owner).__name__} got minimum={shown(minimum)}: wanted a width and a height")
+        raise ConfigError(f"{type(owner).__name__} got minimum={shown(minimum)}: expected a width and a height")
     return check_count(owner, "minimum", minimum[0], 0), check_count(owner, "minimum", minimum[1], 0)
 
 

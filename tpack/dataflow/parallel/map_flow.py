@@ -10,7 +10,7 @@ from tpack.dataflow.parallel.map_order import MapPool, OrderedMap, UnorderedMap
 from tpack.dataflow.position import Position
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, InputError
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_count, shown
 
 
 class MapFlow(ProxyDataFlow):
@@ -116,7 +116,7 @@ class MapFlow(ProxyDataFlow):
         if not isinstance(mapping, OrderedMap):
             raise StatelessError(
                 f"{type(self).__name__} has no position: the order of its data points depends on which worker is "
-                "faster; wanted strict=True"
+                "faster; expected strict=True"
             )
         return mapping
 
@@ -128,5 +128,5 @@ def _check_map_func(owner: object, map_func: object) -> Callable[[Any], Any]:
         ConfigError: It cannot be called.
     """
     if not callable(map_func):
-        raise ConfigError(f"{type(owner).__name__} got map_func={shown(map_func)}: wanted a function of one argument")
+        raise ConfigError(f"{type(owner).__name__} got map_func={shown(map_func)}: expected a function of one argument")
     return map_func

@@ -20,10 +20,9 @@ from tpack.dataflow.parallel.transport.wire import Kind, PeerGoneError
 from tpack.dataflow.parallel.workers.bootstrap import Link
 from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, worker_error
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.child_process import failure_of
 from tpack.utils.concurrency import usable_cores
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments
@@ -122,7 +121,8 @@ class MultiProcessMapAndBatchData(MapFlow):
         self.batch_size = batch_size
         if self.buffer_size < least:
             raise ConfigError(
-                f"{type(self).__name__} got buffer_size={buffer_size}: wanted at least num_proc * batch_size = {least}"
+                f"{type(self).__name__} got buffer_size={buffer_size}: expected at least num_proc * batch_size "
+                f"= {least}"
             )
         self._refuse_short(ds)
         self._workers = OwnedWorkers(self, timeout)

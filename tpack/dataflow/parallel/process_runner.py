@@ -21,9 +21,8 @@ from tpack.dataflow.parallel.workers.group import OwnedWorkers, WorkerGroup, wor
 from tpack.dataflow.position import PassTracker, Position, StateSampler, go_to
 from tpack.dataflow.state import StatelessError
 from tpack.errors import DataWorkerError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.child_process import failure_of
+from tpack.utils.validation import check_arguments, check_count
 
 _COMMANDS = 4
 
@@ -99,7 +98,7 @@ class _ProcessRunner(ProxyDataFlow):
         if not isinstance(stream, _OneStream):
             raise StatelessError(
                 f"{type(self).__name__} has no position with num_proc={self.num_proc}: the order of its data points "
-                "depends on which process is faster; wanted num_proc=1"
+                "depends on which process is faster; expected num_proc=1"
             )
         return stream
 

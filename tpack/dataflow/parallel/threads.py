@@ -15,9 +15,8 @@ from tpack.dataflow.parallel.map_flow import MapFlow
 from tpack.dataflow.parallel.map_order import MapPool, Result
 from tpack.dataflow.state import StatelessError
 from tpack.errors import ConfigError, DataWorkerError, InputError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instance
 from tpack.utils.concurrency import usable_cores
+from tpack.utils.validation import check_arguments, check_count, check_instance
 
 _Item = TypeVar("_Item")
 
@@ -91,7 +90,7 @@ class MultiThreadRunner(DataFlow):
         for ds in self.flows:
             check_instance(self, "get_df()", ds, DataFlow, "a new DataFlow each time")
         if len(set(map(id, self.flows))) < self.num_thread:
-            raise ConfigError(f"{type(self).__name__} got a get_df that returned one flow again: wanted new ones")
+            raise ConfigError(f"{type(self).__name__} got a get_df that returned one flow again: expected new ones")
         self._guard = DataFlowReentrantGuard(type(self).__name__)
         self._crew: _ThreadCrew | None = None
 

@@ -17,9 +17,8 @@ from tpack.dataflow.remote.sockets import Endpoint, drain_events, open_sockets, 
 from tpack.dataflow.repeat import RepeatedData
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger, serialize
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import check_arguments, check_count
 
 # How long at most until a flow that waits notices that it is interrupted.
 _POLL_SECS = 0.2
@@ -186,7 +185,7 @@ class RemoteDataZMQ(DataFlow):
         except InputError as error:
             return self._refuse_malformed(str(error))
         if not isinstance(point, (list, dict)):
-            return self._refuse_malformed(f"it holds a {type(point).__name__}: wanted a list or a dict")
+            return self._refuse_malformed(f"it holds a {type(point).__name__}: expected a list or a dict")
         return point
 
     def _refuse_malformed(self, reason: str) -> None:
@@ -232,7 +231,7 @@ def send_dataflow_zmq(
     """
     check_address("send_dataflow_zmq", addr, options)
     if format is not None:
-        raise ConfigError(f"send_dataflow_zmq got format={format!r}: wanted None, which is read by RemoteDataZMQ")
+        raise ConfigError(f"send_dataflow_zmq got format={format!r}: expected None, which is read by RemoteDataZMQ")
     check_count(df, "hwm", hwm)
     zmq = import_optional("zmq", "zmq")
     df.reset_state()
@@ -253,7 +252,8 @@ def _encode(point: object, index: int, options: RemoteOptions) -> bytes:
     message = serialize.dumps(point)
     if len(message) > options.max_message_bytes:
         raise DataPointError(
-            f"data point {index} makes a message of {len(message)} bytes: wanted {options.max_message_bytes} at most; "
+            f"data point {index} makes a message of {len(message)} bytes: expected {options.max_message_bytes} "
+            "at most; "
             "RemoteOptions(max_message_bytes=...), at both ends, allows more"
         )
     return message

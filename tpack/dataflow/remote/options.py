@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instance, check_number, shown
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import check_arguments, check_count, check_instance, check_number, shown
 
 # Addresses that only processes on this machine can reach.
 _LOCAL_ADDRESS = re.compile(r"ipc://.+|tcp://(127\.\d+\.\d+\.\d+|localhost|\[::1\]|lo):(\d+|\*)")
@@ -39,11 +38,11 @@ class CurveKeys:
 
     def __post_init__(self) -> None:
         if not isinstance(self.peers, tuple) or not self.peers:
-            raise ConfigError(f"CurveKeys got peers={shown(self.peers)}: wanted a tuple of at least one public key")
+            raise ConfigError(f"CurveKeys got peers={shown(self.peers)}: expected a tuple of at least one public key")
         for name, key in [("public", self.public), ("secret", self.secret), *(("peers", key) for key in self.peers)]:
             if not isinstance(key, str) or not _KEY.fullmatch(key):
                 raise ConfigError(
-                    f"CurveKeys got a malformed {name} key: wanted 40 characters, as make_curve_keys gives"
+                    f"CurveKeys got a malformed {name} key: expected 40 characters, as make_curve_keys gives"
                 )
 
 
@@ -125,7 +124,7 @@ def check_address(owner: str, address: object, options: RemoteOptions, name: str
             no `RemoteOptions`.
     """
     if not isinstance(address, str) or not _ANY_ADDRESS.fullmatch(address):
-        raise ConfigError(f"{owner} got {name}={shown(address)}: wanted 'tcp://host:port' or 'ipc://path'")
+        raise ConfigError(f"{owner} got {name}={shown(address)}: expected 'tcp://host:port' or 'ipc://path'")
     check_instance(owner, "options", options, RemoteOptions)
     if options.keys is None and not _LOCAL_ADDRESS.fullmatch(address):
         raise ConfigError(

@@ -14,11 +14,10 @@ from tpack.dataflow.batch import aggregate
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instances, check_local_path
 from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
+from tpack.utils.validation import check_arguments, check_instances, check_local_path
 
 if TYPE_CHECKING:
     import h5py
@@ -56,7 +55,8 @@ class HDF5Data(IndexedDataFlow):
             lengths = [_length_of(file, self.filename, path) for path in self.data_paths]
         if len(set(lengths)) > 1:
             raise InputError(
-                f"the arrays {self.data_paths} of the HDF5 file {self.filename} have the lengths {lengths}: wanted one"
+                f"the arrays {self.data_paths} of the HDF5 file {self.filename} have the lengths {lengths}: "
+                "expected one"
             )
         self._size = lengths[0]
 
@@ -150,7 +150,7 @@ def _length_of(file: h5py.File, filename: str, path: str) -> int:
     array = file.get(path)
     if not getattr(array, "shape", None):
         found = "no such entry" if array is None else f"a {type(array).__name__} without a length"
-        raise InputError(f"the HDF5 file {filename} has at {path!r} {found}: wanted an array")
+        raise InputError(f"the HDF5 file {filename} has at {path!r} {found}: expected an array")
     return len(array)
 
 
@@ -163,7 +163,7 @@ def _column_chunks(df: DataFlow) -> Iterator[tuple[int, list[np.ndarray]]]:
         if not isinstance(columns, list) or not columns:
             kind = type(chunk[0]).__name__
             raise DataPointError(
-                f"data point {first_index} is a {kind} of {len(chunk[0])}: wanted a list of components"
+                f"data point {first_index} is a {kind} of {len(chunk[0])}: expected a list of components"
             )
         yield first_index, columns
         first_index += len(chunk)
@@ -174,11 +174,11 @@ def _make_arrays(file: h5py.File, columns: Sequence[np.ndarray], data_paths: Seq
     if not isinstance(data_paths, (list, tuple)) or len(data_paths) != len(columns):
         raise ConfigError(
             f"HDF5Serializer got data_paths={data_paths!r:.100} and data points of {len(columns)} components: "
-            "wanted a list of one path for each"
+            "expected a list of one path for each"
         )
     for path, column in zip(data_paths, columns, strict=True):
         if column.dtype.kind not in "biufc":
-            raise DataPointError(f"the component for {path!r} has dtype {column.dtype}: wanted numbers")
+            raise DataPointError(f"the component for {path!r} has dtype {column.dtype}: expected numbers")
         entry = column.shape[1:]
         rows = max(1, _PIECE_SIZE_BYTES // max(1, column[0].nbytes))
         pieces = (rows, *(max(1, size) for size in entry))
@@ -194,7 +194,7 @@ def _append(file: h5py.File, columns: Sequence[np.ndarray], data_paths: Sequence
         if array.shape[1:] != column.shape[1:] or array.dtype != column.dtype:
             raise DataPointError(
                 f"from data point {first_index} on, the component for {path!r} has shape {column.shape[1:]} and dtype "
-                f"{column.dtype}, and before shape {array.shape[1:]} and dtype {array.dtype}: wanted them alike"
+                f"{column.dtype}, and before shape {array.shape[1:]} and dtype {array.dtype}: expected them alike"
             )
         array.resize(first_index + len(column), axis=0)
         array[first_index:] = column

@@ -26,11 +26,10 @@ from tpack.dataflow.storage import tensorpack_format
 from tpack.dataflow.storage.lmdb_pages import check_pages
 from tpack.errors import ConfigError, InputError
 from tpack.utils import logger, serialize
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_local_path
 from tpack.utils.fs import atomic_path
 from tpack.utils.optional import import_optional
 from tpack.utils.progress import get_tqdm
+from tpack.utils.validation import check_arguments, check_count, check_local_path
 
 if TYPE_CHECKING:
     import lmdb
@@ -195,7 +194,9 @@ def _find_keys(file: _LmdbFile, keys: str | Sequence[str | bytes] | None) -> lis
         stored = file.find(_KEYS_KEY)
         keys = file.keys() if stored is None else tensorpack_format.loads(stored)
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, (str, bytes)) for key in keys):
-        raise ConfigError(f"LMDBData got keys={keys!r:.100}: wanted a list of keys, or a format with one number in it")
+        raise ConfigError(
+            f"LMDBData got keys={keys!r:.100}: expected a list of keys, or a format with one number in it"
+        )
     return [key.encode() if isinstance(key, str) else key for key in keys]
 
 
@@ -248,7 +249,7 @@ def _check_description(file: _LmdbFile, stored: bytes) -> None:
     """Refuse a file that is of another format, or has not as many data points as it should."""
     description = serialize.loads(stored)
     if not isinstance(description, dict) or description.get("format") != _FORMAT:
-        raise InputError(f"the LMDB file {file.path} says {description!r:.100} of itself: wanted format {_FORMAT}")
+        raise InputError(f"the LMDB file {file.path} says {description!r:.100} of itself: expected format {_FORMAT}")
     if description.get("size") != len(file):
         raise InputError(
             f"the LMDB file {file.path} has {len(file)} data points and should have {description.get('size')}"

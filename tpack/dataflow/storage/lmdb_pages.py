@@ -115,7 +115,7 @@ class _Tree:
         if found["magic"] != _MAGIC or not found["header"]["flags"] & _META_PAGE:
             self._refuse("it is not one, or its first pages are damaged")
         if found["version"] != _VERSION:
-            self._refuse(f"it has version {found['version']}: wanted {_VERSION}")
+            self._refuse(f"it has version {found['version']}: expected {_VERSION}")
         if found["free"]["flags"] & _FIXED_MAP:
             self._refuse("it wants to be in one place of memory, which is not done")
         return found

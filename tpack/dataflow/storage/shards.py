@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from typing import IO, Any, TypeAlias
 
 from tpack.errors import ConfigError, InputError, WrongTypeError
-from tpack.utils.checks import check_local_path, shown
 from tpack.utils.fs import atomic_write
+from tpack.utils.validation import check_local_path, shown
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
@@ -33,10 +33,10 @@ def shard_names(owner: object, path: Paths) -> list[str]:
     """
     given = [path] if isinstance(path, (str, os.PathLike)) else path
     if not isinstance(given, Sequence) or not given:
-        raise WrongTypeError(f"{type(owner).__name__} got path={shown(path)}: wanted a path, or a list of paths")
+        raise WrongTypeError(f"{type(owner).__name__} got path={shown(path)}: expected a path, or a list of paths")
     names = [name for each in given for name in _names(owner, check_local_path(owner, "path", each))]
     if twice := sorted({name for name in names if names.count(name) > 1} if len(names) < 1000 else ()):
-        raise ConfigError(f"{type(owner).__name__} got {twice[0]!r} more than once: wanted each file once")
+        raise ConfigError(f"{type(owner).__name__} got {twice[0]!r} more than once: expected each file once")
     missing = [name for name in names if not os.path.isfile(name)]
     if missing:
         raise InputError(
@@ -66,11 +66,12 @@ def names_in_range(owner: object, path: str) -> list[str]:
     if len(parts) == 1:
         return [path]
     if len(parts) > 4:
-        raise ConfigError(f"{type(owner).__name__} got path={path!r}: wanted one range of numbers in braces")
+        raise ConfigError(f"{type(owner).__name__} got path={path!r}: expected one range of numbers in braces")
     before, first, last, after = parts
     if not int(first) <= int(last) < int(first) + _MOST_FILES:
         raise ConfigError(
-            f"{type(owner).__name__} got path={path!r}: wanted a range of 1 to {_MOST_FILES} numbers, such as {{0..9}}"
+            f"{type(owner).__name__} got path={path!r}: expected a range of 1 to {_MOST_FILES} numbers, such as "
+            f"{{0..9}}"
         )
     return [f"{before}{number:0{len(first)}d}{after}" for number in range(int(first), int(last) + 1)]
 

@@ -5,9 +5,8 @@ from typing import Any
 
 from tpack.dataflow.sources import IndexedDataFlow
 from tpack.errors import InputError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_local_path
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import check_arguments, check_local_path
 
 
 @check_arguments

@@ -27,9 +27,8 @@ from tpack.dataflow.sources import DataFromList
 from tpack.dataflow.storage.shards import Paths, shard_names, written_shards
 from tpack.errors import ConfigError, DataPointError, InputError
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instances, shown
 from tpack.utils.progress import get_tqdm
+from tpack.utils.validation import check_arguments, check_instances, shown
 
 KEY = "__key__"
 _IMAGES = ("jpg", "jpeg", "png", "bmp", "ppm", "webp")
@@ -76,7 +75,7 @@ class TarData(ProxyDataFlow):
             raise ConfigError("TarData got shuffle=True and a flow of names: let that flow shuffle them")
         if components is not None:
             wanted = "a list, such as ('jpg', 'cls')"
-            components = check_instances(self, "components", components, str, least=1, wanted=wanted)
+            components = check_instances(self, "components", components, str, least=1, expected=wanted)
         names = path if isinstance(path, DataFlow) else DataFromList(_as_points(shard_names(self, path)), shuffle)
         chosen = None if components is None else [name.split(";") for name in components]
         super().__init__(FlatMapData(names, partial(_read_points, components=chosen, decoders=dict(decoders or {}))))
@@ -229,11 +228,11 @@ def _add_point(tar: tarfile.TarFile, point: Any, number: int) -> None:
     """Write the files of a data point."""
     if not isinstance(point, Mapping):
         raise DataPointError(
-            f"data point {number} is a {type(point).__name__}: wanted a dict such as {{'jpg': image, 'cls': 3}}"
+            f"data point {number} is a {type(point).__name__}: expected a dict such as {{'jpg': image, 'cls': 3}}"
         )
     key = str(point.get(KEY, f"{number:09d}"))
     if not key or "." in key.rpartition("/")[2]:
-        raise DataPointError(f"data point {number} has the {KEY} {key!r}: wanted a name without a dot")
+        raise DataPointError(f"data point {number} has the {KEY} {key!r}: expected a name without a dot")
     for extension, value in point.items():
         if extension == KEY:
             continue
@@ -262,7 +261,7 @@ def _encoded(extension: str, value: Any, number: int) -> bytes:
     except (TypeError, ValueError) as error:
         raise DataPointError(f"data point {number}: {shown(value)} is not written as {extension!r}: {error}") from error
     raise DataPointError(
-        f"data point {number}: {shown(value)} is not written as {extension!r}: wanted bytes, or a name that ends in "
+        f"data point {number}: {shown(value)} is not written as {extension!r}: expected bytes, or a name that ends in "
         f"cls, txt, json, npy or, for an array of uint8, {', '.join(_IMAGES)}"
     )
 

@@ -76,7 +76,7 @@ def _make_array(entries: dict[str, Any]) -> np.ndarray | np.generic:
     if is_object:
         raise InputError(
             "an array of Python objects was pickled by tensorpack, and loading a pickle runs code: "
-            "wanted arrays of numbers or strings; write the data again without objects"
+            "expected arrays of numbers or strings; write the data again without objects"
         )
     dtype = _make_dtype(entries["type"])
     shape = tuple(entries["shape"]) if entries["nd"] else ()

@@ -25,11 +25,10 @@ from tpack.dataflow.storage import tensorpack_format
 from tpack.dataflow.storage.shards import Paths, names_in_range, shard_names, written_shards
 from tpack.errors import InputError
 from tpack.utils import logger, serialize
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
 from tpack.utils.formats.crc32c import masked_crc32c
 from tpack.utils.fs import atomic_write
 from tpack.utils.progress import get_tqdm
+from tpack.utils.validation import check_arguments, check_count
 
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
@@ -158,7 +157,7 @@ class TFRecordSerializer:
         """
         flow = _TFRecordPoints(path, shuffle, num_thread=num_thread)
         if size is not None and size != len(flow):
-            raise InputError(f"the TFRecord file {', '.join(flow.paths)} has {len(flow)} records: wanted {size}")
+            raise InputError(f"the TFRecord file {', '.join(flow.paths)} has {len(flow)} records: expected {size}")
         return flow
 
 

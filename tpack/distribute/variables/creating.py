@@ -67,7 +67,8 @@ def is_local_to_towers(kwargs: Mapping[str, Any]) -> bool:
     synchronization = _SYNCHRONIZATIONS.get(getattr(given, "value", None))
     if synchronization in (None, tf.VariableSynchronization.NONE):
         raise ConfigError(
-            f"the variable {kwargs.get('name')!r} cannot have synchronization={given!r} under a strategy: wanted AUTO, "
+            f"the variable {kwargs.get('name')!r} cannot have synchronization={given!r} under a strategy: "
+            "expected AUTO, "
             "ON_WRITE or ON_READ of tf.VariableSynchronization"
         )
     return bool(synchronization == tf.VariableSynchronization.ON_READ)
@@ -78,7 +79,7 @@ def _aggregation_in(kwargs: Mapping[str, Any]) -> tf.VariableAggregation:
     aggregation = _AGGREGATIONS.get(getattr(given, "value", None))
     if aggregation is None:
         raise ConfigError(
-            f"the variable {kwargs.get('name')!r} cannot have aggregation={given!r}: wanted a tf.VariableAggregation"
+            f"the variable {kwargs.get('name')!r} cannot have aggregation={given!r}: expected a tf.VariableAggregation"
         )
     return aggregation
 

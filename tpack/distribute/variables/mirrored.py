@@ -69,7 +69,7 @@ class MirroredVariable(DistributedVariable, Mirrored):
 
         def merge(strategy: DistributionStrategy, variable: Value, method: object, values: Sequence[Value]) -> Change:
             if variable is not self or not isinstance(method, str):
-                raise TowerMismatchError(f"towers change {variable!r} by {method!r}: wanted the same in all towers")
+                raise TowerMismatchError(f"towers change {variable!r} by {method!r}: expected the same in all towers")
             return strategy.update(self, change, *(self._aggregate(strategy, value) for value in values))
 
         # Numbers become tensors, so that each tower's counts once.
@@ -110,5 +110,5 @@ class MirroredVariable(DistributedVariable, Mirrored):
 def _tower_context() -> TowerContext:
     context = get_tower_context()
     if context is None:
-        raise StrategyError("wanted a tower context, and this is a cross-tower context")
+        raise StrategyError("expected a tower context, and this is a cross-tower context")
     return context

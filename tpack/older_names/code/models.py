@@ -147,7 +147,7 @@ def parse_args(
         ConfigError: There are too many without names.
     """
     if len(args) > len(args_names):
-        raise ConfigError(f"got {len(args)} arguments without names, wanted at most {len(args_names)}: {args_names}")
+        raise ConfigError(f"got {len(args)} arguments without names, expected at most {len(args_names)}: {args_names}")
     named = {**dict(zip(args_names, args, strict=False)), **kwargs}
     return {name_mapping.get(name, name): value for name, value in named.items()}
 

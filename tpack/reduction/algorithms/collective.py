@@ -20,7 +20,7 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.sums import on_device_of
 from tpack.tower.devices import canonical_device
 from tpack.tower.grads import Column, ReduceOp
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _HINTS = ("auto", "ring", "nccl")
 _DTYPES = ("bfloat16", "float16", "float32", "float64", "int32", "int64")
@@ -79,9 +79,11 @@ class CollectiveReducer(Reducer):
 
     def __init__(self, hint: str = "auto", *, timeout_secs: float = 0, keys: CollectiveKeys = PROCESS_KEYS) -> None:
         if hint not in _HINTS:
-            raise ConfigError(f"wanted one of {', '.join(_HINTS)} as the hint for collective operations, got {hint!r}")
+            raise ConfigError(
+                f"expected one of {', '.join(_HINTS)} as the hint for collective operations, got {hint!r}"
+            )
         if timeout_secs < 0:
-            raise ConfigError(f"wanted a timeout of 0 seconds (none) or more, got {timeout_secs}")
+            raise ConfigError(f"expected a timeout of 0 seconds (none) or more, got {timeout_secs}")
         self._hint = hint
         self._timeout_secs = timeout_secs
         self._keys = keys

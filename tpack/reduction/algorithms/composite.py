@@ -18,7 +18,7 @@ from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.base import Reducer
 from tpack.reduction.sums import copy_slices_to_each, copy_to_each, divide, on_device_of
 from tpack.tower.grads import Column, Gradient, ReduceOp, map_gradient_values
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 Groups: TypeAlias = Sequence[Sequence[int]]
 """For each worker the indices of its towers."""
@@ -138,7 +138,9 @@ def worker_of(device: str) -> Worker:
 def _check_groups(groups: Groups) -> None:
     indices = sorted(k for group in groups for k in group)
     if not groups or not all(groups) or indices != list(range(len(indices))):
-        raise ConfigError(f"wanted groups that hold each tower from 0 up once, such as [[0, 1], [2, 3]], got {groups}")
+        raise ConfigError(
+            f"expected groups that hold each tower from 0 up once, such as [[0, 1], [2, 3]], got {groups}"
+        )
 
 
 def _check_towers_in_one_worker(columns: Sequence[Column]) -> None:

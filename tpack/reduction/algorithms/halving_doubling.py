@@ -40,7 +40,7 @@ class HalvingDoublingReducer(Reducer):
         num_towers = len(columns[0])
         if num_towers & (num_towers - 1):
             raise ReductionError(
-                "the halving-doubling reducer pairs the towers, then the pairs: wanted a number of towers that is "
+                "the halving-doubling reducer pairs the towers, then the pairs: expected a number of towers that is "
                 f"a power of two, got {num_towers}"
             )
 

@@ -19,7 +19,7 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_tensors
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Column, ReduceOp
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments
@@ -75,5 +75,5 @@ class HierarchicalReducer(Reducer):
 def _check_towers(num_towers: int) -> None:
     if num_towers < 2 or num_towers % 2:
         raise ReductionError(
-            f"the hierarchical reducer halves the towers: wanted an even number from 2 up, got {num_towers}"
+            f"the hierarchical reducer halves the towers: expected an even number from 2 up, got {num_towers}"
         )

@@ -13,7 +13,7 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.sums import copy_to_each, on_device, on_device_of, sum_column
 from tpack.tower.devices import resolve_device
 from tpack.tower.grads import Column, ReduceOp
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments
@@ -62,7 +62,7 @@ class RoundRobinReducer(Reducer):
 
     def __init__(self, devices: Sequence[str] | None = None) -> None:
         if devices is not None and (isinstance(devices, str) or not devices):
-            raise ConfigError(f"wanted a list of devices, or None for those of the gradients, got {devices!r}")
+            raise ConfigError(f"expected a list of devices, or None for those of the gradients, got {devices!r}")
         self._devices = None if devices is None else [resolve_device(device) for device in devices]
 
     def reduce_dense(self, columns: Sequence[Column], op: ReduceOp) -> list[Column]:

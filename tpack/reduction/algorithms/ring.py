@@ -17,8 +17,7 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.slicing import cut_column, join_column
 from tpack.reduction.sums import add_pair, divide, on_device_of
 from tpack.tower.grads import Column, ReduceOp
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments

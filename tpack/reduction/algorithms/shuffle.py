@@ -21,8 +21,7 @@ from tpack.reduction.slicing import cut_column, join_column
 from tpack.reduction.sums import on_device, on_device_of, sum_tensors
 from tpack.tower.devices import canonical_device, resolve_device
 from tpack.tower.grads import Column, ReduceOp
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments
@@ -45,7 +44,7 @@ class ShuffleReducer(Reducer):
 
     def __init__(self, devices: Sequence[str] | None = None, num_shards: int | None = None) -> None:
         if devices is not None and (isinstance(devices, str) or not devices):
-            raise ConfigError(f"wanted a list of devices, or None for those of the gradients, got {devices!r}")
+            raise ConfigError(f"expected a list of devices, or None for those of the gradients, got {devices!r}")
         if num_shards is not None:
             check_count(self, "num_shards", num_shards)
         self._devices = None if devices is None else [resolve_device(device) for device in devices]

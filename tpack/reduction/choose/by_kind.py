@@ -17,7 +17,7 @@ from tpack.reduction.base import Reducer
 from tpack.reduction.choose.measure import MeasuringOptions, make_workload, measure_candidate
 from tpack.reduction.wrappers.gradient_packer import GradientPackingReducer
 from tpack.tower.devices import canonical_device
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _CHECK_SHAPE = (4099,)
 """Odd and larger than one block, so that a sum over parts of different sizes is seen."""

@@ -33,8 +33,8 @@ from tpack.reduction.choose.measure import (
 )
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
 from tpack.utils.fs import atomic_write, mkdir_p
+from tpack.utils.validation import check_arguments
 from tpack.version import __version__
 
 CACHE_VARIABLE = "TPACK_CACHE"

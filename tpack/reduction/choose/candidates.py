@@ -66,7 +66,7 @@ def load_reducer(name: str) -> Reducer:
     """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute.isidentifier():
-        raise ConfigError(f"wanted a reducer of your own as module:Class, got {name!r}")
+        raise ConfigError(f"expected a reducer of your own as module:Class, got {name!r}")
     try:
         made = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
@@ -80,7 +80,7 @@ def load_reducer(name: str) -> Reducer:
                 "returns the reducer"
             ) from error
     if not isinstance(made, Reducer):
-        raise ConfigError(f"wanted {name!r} to give a tpack.reduction.Reducer, got {type(made).__name__}")
+        raise ConfigError(f"expected {name!r} to give a tpack.reduction.Reducer, got {type(made).__name__}")
     return made
 
 
@@ -99,7 +99,7 @@ def refusals(names: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]
         ConfigError: There is no such candidate, or one is there twice.
     """
     if len(set(names)) < len(names):
-        raise ConfigError(f"wanted different candidates, got {', '.join(names)}")
+        raise ConfigError(f"expected different candidates, got {', '.join(names)}")
     # What a user's reducer raises is told by the process that measures it, whatever it is.
     ours = [name for name in names if not is_of_user(name)]
     reasons = {name: _refusal(name, devices, sorted(set(dtypes))) for name in ours}
@@ -109,7 +109,7 @@ def refusals(names: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]
 def _parse(name: str) -> tuple[str, str]:
     algorithm, plus, packing = name.partition("+")
     if plus and packing not in _PACKINGS:
-        raise ConfigError(f"wanted one of {', '.join(PACKINGS)} after the '+' of a candidate, got {name!r}")
+        raise ConfigError(f"expected one of {', '.join(PACKINGS)} after the '+' of a candidate, got {name!r}")
     return algorithm, packing
 
 

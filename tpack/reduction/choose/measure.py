@@ -18,7 +18,7 @@ from tabulate import tabulate
 
 from tpack.errors import ConfigError, ReductionError
 from tpack.tower.devices import resolve_device
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _WORKER = (sys.executable, "-m", "tpack.reduction.choose.measuring_process")
 MEGABYTE = 1e6
@@ -106,7 +106,7 @@ def make_workload(
     """
     resolved = tuple(resolve_device(device) for device in devices)
     if not resolved or "" in resolved or len(set(resolved)) < len(resolved):
-        raise ReductionError(f"wanted a device of its own for each of one or more towers, got {list(devices)}")
+        raise ReductionError(f"expected a device of its own for each of one or more towers, got {list(devices)}")
     defined = [tf.TensorShape(shape) for shape in shapes]
     for n, shape in enumerate(defined):
         if not shape.is_fully_defined():
@@ -114,7 +114,9 @@ def make_workload(
     several = isinstance(dtypes, Sequence) and not isinstance(dtypes, str)
     names = [tf.as_dtype(dtype).base_dtype.name for dtype in (dtypes if several else [dtypes] * len(defined))]
     if len(names) != len(defined):
-        raise ReductionError(f"got {len(names)} dtypes for {len(defined)} shapes: wanted one for each, or one for all")
+        raise ReductionError(
+            f"got {len(names)} dtypes for {len(defined)} shapes: expected one for each, or one for all"
+        )
     return Workload(resolved, tuple(tuple(shape.as_list()) for shape in defined), tuple(names))
 
 
@@ -145,7 +147,7 @@ class MeasuringOptions:
     def __post_init__(self) -> None:
         for name in ("steps", "rounds", "timeout_secs"):
             if not getattr(self, name) > 0:
-                raise ConfigError(f"wanted {name} to be positive, got {getattr(self, name)!r}")
+                raise ConfigError(f"expected {name} to be positive, got {getattr(self, name)!r}")
 
     @property
     def config_digits(self) -> str:

@@ -14,8 +14,7 @@ from tpack.errors import ReductionError
 from tpack.reduction.base import Reducer
 from tpack.reduction.wrappers.packers import Groups, TensorPacker, TensorPackingReducer
 from tpack.tower.grads import Column, Gradient, static_bytes
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 ReadyOrder = Callable[[Sequence[Gradient]], Sequence[int]]
 """Takes the N gradients of a tower and returns their indices, the first to become ready first."""
@@ -55,7 +54,7 @@ class BucketPacker(TensorPacker):
         """
         order = list(self._ready_order([column[0] for column in columns]))
         if sorted(order) != list(range(len(columns))):
-            raise ReductionError(f"wanted an order of {len(columns)} gradients, each once, got {order}")
+            raise ReductionError(f"expected an order of {len(columns)} gradients, each once, got {order}")
         buckets: list[list[int]] = []
         # One bucket of each dtype is open, so that gradients of other dtypes in between do not end it.
         opened: dict[str, list[int]] = {}

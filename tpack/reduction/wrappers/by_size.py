@@ -11,7 +11,7 @@ from tpack.errors import ConfigError, ReductionError
 from tpack.reduction.algorithms.launch_order import one_launch_order
 from tpack.reduction.base import Reducer
 from tpack.tower.grads import Column, ReduceOp, common_shape, static_bytes
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 NO_LIMIT = -1
 """The byte limit of a reducer that takes tensors of any size."""
@@ -75,18 +75,18 @@ def check_limits(limits: Sequence[int]) -> None:
         ConfigError: They do not. The message gives the position of the first one that is wrong.
     """
     if not limits:
-        raise ConfigError("wanted one entry or more to choose a reducer by size, got none")
+        raise ConfigError("expected one entry or more to choose a reducer by size, got none")
     for position, limit in enumerate(limits[:-1]):
         if limit == NO_LIMIT:
             raise ConfigError(f"entry {position} has no limit: the entries after it would get no tensor")
         if position and limit <= limits[position - 1]:
             raise ConfigError(
-                f"entry {position} has the limit {limit} bytes, and the one before it {limits[position - 1]}: wanted "
+                f"entry {position} has the limit {limit} bytes, and the one before it {limits[position - 1]}: expected "
                 "limits that rise"
             )
     if limits[-1] != NO_LIMIT:
         raise ConfigError(
-            f"entry {len(limits) - 1}, the last, has the limit {limits[-1]} bytes: wanted {NO_LIMIT}, because larger "
+            f"entry {len(limits) - 1}, the last, has the limit {limits[-1]} bytes: expected {NO_LIMIT}, because larger "
             "tensors have no entry"
         )
 

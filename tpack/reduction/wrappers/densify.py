@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.sums import on_device_of, widened
 from tpack.tower.grads import Column, ReduceOp, common_shape, is_sparse
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 
 @check_arguments

@@ -15,8 +15,7 @@ from tpack.reduction.slicing import concat_flat, cut
 from tpack.reduction.sums import on_device, on_device_of
 from tpack.tower.grads import Column, ReduceOp
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 _MIN_SIZE = 1024
 """Elements below which a pack is not worth the copying."""
@@ -90,10 +89,10 @@ class GradientPacker:
         """
         self._check_strategy()
         if len(grads) != len(self._shapes):
-            raise ReductionError(f"wanted {len(self._shapes)} gradients to pack, got {len(grads)}")
+            raise ReductionError(f"expected {len(self._shapes)} gradients to pack, got {len(grads)}")
         for grad, shape in zip(grads, self._shapes, strict=True):
             if not grad.shape.is_compatible_with(shape):
-                raise ReductionError(f"the gradient {grad.name} to pack has shape {grad.shape}: wanted {shape}")
+                raise ReductionError(f"the gradient {grad.name} to pack has shape {grad.shape}: expected {shape}")
         with tf.name_scope("pack"):
             return cut(concat_flat(grads), self._num_split)
 
@@ -114,7 +113,7 @@ class GradientPacker:
         """
         self._check_strategy()
         if len(grad_packs) != self._num_split:
-            raise ReductionError(f"wanted {self._num_split} packs to unpack, got {len(grad_packs)}")
+            raise ReductionError(f"expected {self._num_split} packs to unpack, got {len(grad_packs)}")
         with tf.name_scope("unpack"):
             flat = tf.split(tf.concat(list(grad_packs), axis=0), self._sizes)
             return [tf.reshape(piece, shape) for piece, shape in zip(flat, self._shapes, strict=True)]
@@ -166,7 +165,7 @@ class GradientPacker:
         devices: Sequence[str],
     ) -> list[list[tf.Tensor]]:
         if len(towers) != len(devices):
-            raise ReductionError(f"wanted a device for each of {len(towers)} towers, got {len(devices)} devices")
+            raise ReductionError(f"expected a device for each of {len(towers)} towers, got {len(devices)} devices")
         results = []
         for tower, device in zip(towers, devices, strict=True):
             with on_device(device):

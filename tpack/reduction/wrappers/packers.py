@@ -22,8 +22,7 @@ from tpack.reduction.slicing import concat_flat, cut, split_flat
 from tpack.reduction.sums import on_device_of
 from tpack.tower.grads import Column, ReduceOp, is_sparse, static_bytes
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 Groups: TypeAlias = Sequence[Sequence[int]]
 """The indices of the columns of each group; each column is in exactly one."""
@@ -61,7 +60,9 @@ class TensorPacker(abc.ABC):
         columns = check_columns([[grad for grad, _ in tower] for tower in towers], ReduceOp.SUM)
         for n, column in enumerate(columns):
             if is_sparse(column[0]):
-                raise ReductionError(f"gradient {n} ({column[0].name}) is IndexedSlices: wanted dense tensors to pack")
+                raise ReductionError(
+                    f"gradient {n} ({column[0].name}) is IndexedSlices: expected dense tensors to pack"
+                )
         self._towers, self._groups = list(towers), self.group(columns)
         packed = self.pack_towers([[grad for grad, _ in tower] for tower in towers], self._groups)
         firsts = [group[0] for group in self._groups for _ in range(self._packs_per_group)]
@@ -88,7 +89,7 @@ class TensorPacker(abc.ABC):
         wanted = [len(self._groups) * self._packs_per_group] * len(self._towers)
         got = [len(packs) for packs in summed_device_grad_packs]
         if not wanted or got != wanted:
-            raise ReductionError(f"wanted the packs that pack() made, {wanted} in each tower, got {got}")
+            raise ReductionError(f"expected the packs that pack() made, {wanted} in each tower, got {got}")
         packs = [[pack for pack, _ in tower] for tower in summed_device_grad_packs]
         unpacked = self.unpack_towers(packs, [[grad for grad, _ in tower] for tower in self._towers], self._groups)
         return [
@@ -245,7 +246,7 @@ class AggregateSmallTensorPacker(TensorPacker):
     def __init__(self, agg_small_grads_max_bytes: int = 1048576, agg_small_grads_max_group: int = 16) -> None:
         if agg_small_grads_max_bytes < 1 or agg_small_grads_max_group < 1:
             raise ConfigError(
-                "wanted agg_small_grads_max_bytes and agg_small_grads_max_group of 1 or more, got "
+                "expected agg_small_grads_max_bytes and agg_small_grads_max_group of 1 or more, got "
                 f"{agg_small_grads_max_bytes} and {agg_small_grads_max_group}"
             )
         super().__init__()

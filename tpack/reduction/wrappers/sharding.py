@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.slicing import cut_column, join_column
 from tpack.tower.grads import Column, ReduceOp
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments

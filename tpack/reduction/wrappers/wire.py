@@ -17,7 +17,7 @@ from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer, ReducerWrapper
 from tpack.reduction.sums import on_device_of
 from tpack.tower.grads import Column, Gradient, ReduceOp, gradient_values, map_gradient_values
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _WIRE_DTYPES = ("float16", "bfloat16")
 _CAST_DTYPES = ("float32", "float64")
@@ -51,7 +51,7 @@ class WireDtypeReducer(ReducerWrapper):
     def __init__(self, inner: Reducer, wire_dtype: str | tf.DType) -> None:
         name = wire_dtype if isinstance(wire_dtype, str) else getattr(wire_dtype, "name", None)
         if name not in _WIRE_DTYPES:
-            raise ConfigError(f"wanted {' or '.join(_WIRE_DTYPES)} as the wire_dtype, got {wire_dtype!r}")
+            raise ConfigError(f"expected {' or '.join(_WIRE_DTYPES)} as the wire_dtype, got {wire_dtype!r}")
         super().__init__(inner, f"{name}_wire")
         self._wire_dtype = tf.as_dtype(name)
 

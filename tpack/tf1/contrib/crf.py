@@ -195,7 +195,9 @@ def crf_log_likelihood(
     if transition_params is None:
         num_tags = inputs.shape.as_list()[2]
         if num_tags is None:
-            raise ConfigError(f"crf_log_likelihood got inputs of shape {inputs.shape}: wanted [B, T, N] with a known N")
+            raise ConfigError(
+                f"crf_log_likelihood got inputs of shape {inputs.shape}: expected [B, T, N] with a known N"
+            )
         transition_params = tf.get_variable("transitions", [num_tags, num_tags])
     scores = crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params)
     return scores - crf_log_norm(inputs, sequence_lengths, transition_params), transition_params

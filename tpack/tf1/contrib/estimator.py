@@ -12,7 +12,7 @@ from tpack.tf1.estimator.heads.multi import MultiHead
 from tpack.tf1.estimator.heads.multi_label import MultiLabelHead
 from tpack.tf1.estimator.heads.regression import LogisticRegressionHead, PoissonRegressionHead, RegressionHead
 from tpack.tf1.places import look_up
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _MEAN = tf.losses.Reduction.SUM_OVER_BATCH_SIZE
 

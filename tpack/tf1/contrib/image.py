@@ -66,14 +66,14 @@ def transform(
         WrongTypeError: Images of this type or rank cannot be transformed.
     """
     if interpolation not in ("NEAREST", "BILINEAR"):
-        raise ConfigError(f"transform got interpolation={interpolation!r}: wanted 'NEAREST' or 'BILINEAR'")
+        raise ConfigError(f"transform got interpolation={interpolation!r}: expected 'NEAREST' or 'BILINEAR'")
     with tf.name_scope(name, "transform"):
         images, transforms = tf.convert_to_tensor(images), tf.convert_to_tensor(transforms, tf.float32)
         if images.dtype.base_dtype not in _DTYPES:
             names = ", ".join(dtype.name for dtype in _DTYPES)
-            raise WrongTypeError(f"transform got images of {images.dtype.name}: wanted one of {names}")
+            raise WrongTypeError(f"transform got images of {images.dtype.name}: expected one of {names}")
         if transforms.shape.rank not in (1, 2):
-            raise ConfigError(f"transform got transforms of shape {transforms.shape}: wanted [8] or [B, 8]")
+            raise ConfigError(f"transform got transforms of shape {transforms.shape}: expected [8] or [B, 8]")
         batch = _as_batch(images)
         size = tf.convert_to_tensor(_size(images) if output_shape is None else output_shape, tf.int32)
         moved = tf.raw_ops.ImageProjectiveTransformV3(
@@ -131,7 +131,7 @@ def compose_transforms(*transforms: Any) -> tf.Tensor:
         ConfigError: There is none.
     """
     if not transforms:
-        raise ConfigError("compose_transforms got no transform: wanted at least one")
+        raise ConfigError("compose_transforms got no transform: expected at least one")
     return matrices_to_flat_transforms(reduce(tf.matmul, map(flat_transforms_to_matrices, transforms)))
 
 
@@ -216,11 +216,11 @@ def random_hsv_in_yiq(
         ConfigError: The angle is out of its range, or limits are in the wrong order or negative.
     """
     if not 0 <= max_delta_hue <= math.pi:
-        raise ConfigError(f"random_hsv_in_yiq got max_delta_hue={max_delta_hue}: wanted 0 to pi")
+        raise ConfigError(f"random_hsv_in_yiq got max_delta_hue={max_delta_hue}: expected 0 to pi")
     limits = (lower_saturation, upper_saturation), (lower_value, upper_value)
     for low, high in limits:
         if not 0 <= low <= high:
-            raise ConfigError(f"random_hsv_in_yiq got limits {low} and {high}: wanted 0 <= lower <= upper")
+            raise ConfigError(f"random_hsv_in_yiq got limits {low} and {high}: expected 0 <= lower <= upper")
     hue = tf.random_uniform([], -max_delta_hue, max_delta_hue, seed=seed)
     saturation, value = (_factor(low, high, seed) for low, high in limits)
     return adjust_hsv_in_yiq(image, hue, saturation, value)
@@ -237,7 +237,7 @@ def _as_batch(images: tf.Tensor) -> tf.Tensor:
         WrongTypeError: They are of no such rank.
     """
     if images.shape.rank not in (2, 3, 4):
-        raise WrongTypeError(f"got images of shape {images.shape}: wanted [B, H, W, C], [H, W, C] or [H, W]")
+        raise WrongTypeError(f"got images of shape {images.shape}: expected [B, H, W, C], [H, W, C] or [H, W]")
     if images.shape.rank == 4:
         return images
     return images[None] if images.shape.rank == 3 else images[None, :, :, None]

@@ -13,7 +13,7 @@ from tpack.estimator.spec import EstimatorSpec
 from tpack.tf1.estimator.canned import check_head, classification_head, regression_head
 from tpack.tf1.estimator.heads.base import Head
 from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _LEARNING_RATE = 0.3
 _SUM = tf.losses.Reduction.SUM

@@ -9,7 +9,7 @@ from tpack.errors import ConfigError
 from tpack.tf1.estimator.heads.base import Head
 from tpack.tf1.estimator.heads.classification import BinaryClassHead, MultiClassHead
 from tpack.tf1.estimator.heads.regression import RegressionHead
-from tpack.utils.checks import check_count, check_instance
+from tpack.utils.validation import check_count, check_instance
 
 
 def classification_head(

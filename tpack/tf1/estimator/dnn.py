@@ -21,7 +21,7 @@ from tpack.tf1.estimator.logits import (
     one_part,
 )
 from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _LEARNING_RATE = 0.05
 _SUM = tf.losses.Reduction.SUM

@@ -27,7 +27,7 @@ from tpack.tf1.estimator.logits import (
     summarize_layer,
 )
 from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _DNN_RATE = 0.001
 _HIGHEST_LINEAR_RATE = 0.005
@@ -228,7 +228,7 @@ def _combined_model_fn(head: Head, linear: _Linear, deep: _Deep) -> ModelFn:
     check_optimizer(linear.optimizer)
     check_optimizer(deep.optimizer)
     if not linear.columns and not deep.columns:
-        raise ConfigError("wanted linear_feature_columns, dnn_feature_columns or both, got neither")
+        raise ConfigError("expected linear_feature_columns, dnn_feature_columns or both, got neither")
     if deep.columns and not deep.options.hidden_units:
         raise ConfigError("dnn_feature_columns want dnn_hidden_units, and there are none")
 

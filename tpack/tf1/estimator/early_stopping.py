@@ -15,8 +15,7 @@ from tpack.errors import ConfigError
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.exporters import results_in
 from tpack.utils import logger
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, shown
+from tpack.utils.validation import check_arguments, check_instance, shown
 
 Results = Mapping[int, Mapping[str, Any]]
 _EVENT_FILES = "*.tfevents.*"
@@ -49,7 +48,7 @@ def make_early_stopping_hook(
     check_instance("make_early_stopping_hook", "estimator", estimator, Estimator)
     if (run_every_secs is None) == (run_every_steps is None):
         raise ConfigError(
-            f"wanted either run_every_secs or run_every_steps, got {run_every_secs!r} and {run_every_steps!r}"
+            f"expected either run_every_secs or run_every_steps, got {run_every_secs!r} and {run_every_steps!r}"
         )
     return _StoppingHook(should_stop_fn, tf.train.SecondOrStepTimer(run_every_secs, run_every_steps))
 

@@ -8,7 +8,7 @@ from typing import Any
 from tpack.errors import ConfigError
 from tpack.estimator import exporters
 from tpack.utils import logger
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_count, shown
 
 
 class BestExporter(exporters.BestExporter):
@@ -75,7 +75,7 @@ class StepsExporter(exporters.LatestExporter):
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep=None)
         if not steps_to_keep:
-            raise ConfigError(f"StepsExporter got steps_to_keep={shown(steps_to_keep)}: wanted at least one step")
+            raise ConfigError(f"StepsExporter got steps_to_keep={shown(steps_to_keep)}: expected at least one step")
         self._steps = sorted(check_count(self, "steps_to_keep", step) for step in steps_to_keep)
         self._pattern = event_file_pattern
         self._model_dir: str | None = None

@@ -12,8 +12,7 @@ from tpack.estimator.model_fn import call_model_fn
 from tpack.estimator.run_config import RunConfig
 from tpack.estimator.spec import EstimatorSpec, ModeKeys, PredictOutput
 from tpack.types import GradsAndVars
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instance, check_number, shown
+from tpack.utils.validation import check_arguments, check_instance, check_number, shown
 
 _METRIC_ARGUMENTS = ("features", "labels", "predictions", "config")
 

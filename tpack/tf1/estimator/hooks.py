@@ -8,8 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import InputFn
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_instance
+from tpack.utils.validation import check_arguments, check_count, check_instance
 
 
 @check_arguments

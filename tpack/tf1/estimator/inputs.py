@@ -14,8 +14,7 @@ import tensorflow.compat.v1 as tf
 from tpack.distribute.contexts import strategy_of
 from tpack.errors import ConfigError, DependencyError, WrongTypeError
 from tpack.tower.context import current_frame
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_arguments, check_count, shown
 
 Arrays = dict[str, np.ndarray]
 

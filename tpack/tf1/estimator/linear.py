@@ -20,7 +20,7 @@ from tpack.tf1.estimator.logits import (
     linear_logit_fn_builder,
 )
 from tpack.tf1.estimator.optimizers import OptimizerLike, check_optimizer, make_optimizer
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _HIGHEST_RATE = 0.2
 _SUM = tf.losses.Reduction.SUM

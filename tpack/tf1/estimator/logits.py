@@ -13,8 +13,7 @@ from tpack.estimator.spec import ModeKeys
 from tpack.tf1.estimator.heads.base import is_main_tower
 from tpack.tf1.layers.core import dense
 from tpack.tf1.layers.normalization import batch_normalization
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_number, shown
+from tpack.utils.validation import check_arguments, check_count, check_number, shown
 
 Features = Mapping[str, Any]
 Activation = Callable[[tf.Tensor], tf.Tensor]

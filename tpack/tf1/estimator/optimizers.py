@@ -9,7 +9,7 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.estimator.replicated import current_model_fn_tower
 from tpack.estimator.tower_optimizer import TowerOptimizer
 from tpack.types import GradsAndVars
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 OptimizerLike: TypeAlias = str | tf.train.Optimizer | Callable[[], tf.train.Optimizer]
 
@@ -34,7 +34,7 @@ def check_optimizer(optimizer: OptimizerLike) -> OptimizerLike:
     """
     if isinstance(optimizer, str):
         if optimizer not in _BY_NAME:
-            raise ConfigError(f"there is no optimizer called {optimizer!r}: wanted one of {', '.join(_BY_NAME)}")
+            raise ConfigError(f"there is no optimizer called {optimizer!r}: expected one of {', '.join(_BY_NAME)}")
         return optimizer
     if not isinstance(optimizer, tf.train.Optimizer) and (_is_of_keras(optimizer) or not callable(optimizer)):
         raise WrongTypeError(

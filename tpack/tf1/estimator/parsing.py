@@ -5,8 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count, check_text
+from tpack.utils.validation import check_arguments, check_count, check_text
 
 
 @check_arguments

@@ -15,7 +15,7 @@ from tpack.estimator.estimator import Estimator
 from tpack.estimator.inputs import InputFn, call_with_accepted, takes_argument
 from tpack.estimator.spec import EstimatorSpec, ModeKeys
 from tpack.tf1.estimator.run_config import RunConfig as PlainRunConfig
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_count, shown
 
 _BATCH_SIZE = "batch_size"
 _RESERVED = (_BATCH_SIZE, "context")
@@ -230,7 +230,8 @@ class TPUEstimator(Estimator):
         """Return the input with the size of a batch in its parameters."""
         if not callable(input_fn):
             raise ConfigError(
-                f"a TPUEstimator tells its input_fn by params how large a batch is, and got {shown(input_fn)}: wanted "
+                f"a TPUEstimator tells its input_fn by params how large a batch is, and got {shown(input_fn)}: "
+                "expected "
                 "a function that takes params; tf.estimator.Estimator takes data that make batches themselves, too"
             )
         if not takes_argument(input_fn, "params"):

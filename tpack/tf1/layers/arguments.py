@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.layers.base import Initializer, Regularizer
 from tpack.tf1.layers.configuration import ACTIVATIONS, initializer_from_config
-from tpack.utils.checks import check_choice, check_count, shown
+from tpack.utils.validation import check_choice, check_count, shown
 
 Activation: TypeAlias = Callable[[tf.Tensor], tf.Tensor] | str | None
 """A function of a layer's result, or its name in ``tf.nn``; None for none."""
@@ -149,13 +149,13 @@ def sizes_of(owner: object, name: str, sizes: Any, rank: int) -> tuple[int, ...]
     """
     values = list(sizes) if isinstance(sizes, list | tuple | np.ndarray | tf.TensorShape) else [sizes] * rank
     if len(values) != rank:
-        raise ConfigError(f"{type(owner).__name__} got {name}={shown(sizes)}: wanted one number or {rank}")
+        raise ConfigError(f"{type(owner).__name__} got {name}={shown(sizes)}: expected one number or {rank}")
     return tuple(check_count(owner, name, getattr(value, "value", value)) for value in values)
 
 
 def _function(owner: object, name: str, value: Any) -> Any:
     if not callable(value):
-        raise WrongTypeError(f"{type(owner).__name__} got {name}={shown(value)}: wanted a function, a name or None")
+        raise WrongTypeError(f"{type(owner).__name__} got {name}={shown(value)}: expected a function, a name or None")
     return value
 
 

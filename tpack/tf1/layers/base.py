@@ -25,7 +25,7 @@ from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tfutils.dependency import ancestors
 from tpack.tower.context import get_current_tower_context
 from tpack.tower.per_graph import PerGraph, built_graph
-from tpack.utils.checks import check_function
+from tpack.utils.validation import check_function
 
 __all__ = ["Layer"]
 
@@ -473,7 +473,7 @@ class Layer:
             return
         specs = self.input_spec if isinstance(self.input_spec, list | tuple) else [self.input_spec]
         if len(inputs) != len(specs):
-            raise ConfigError(f"{self._name} got {len(inputs)} inputs: wanted {len(specs)}")
+            raise ConfigError(f"{self._name} got {len(inputs)} inputs: expected {len(specs)}")
         for spec, tensor in zip(specs, inputs, strict=True):
             refusal = spec.refusal(tensor)
             if refusal is not None:

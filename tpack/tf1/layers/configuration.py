@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tfutils.varmanip import SessionUpdate
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = ["ACTIVATIONS", "config_of", "default_session", "initializer_from_config", "load_weights"]
 
@@ -79,7 +79,8 @@ def initializer_from_config(owner: object, config: dict[str, Any]) -> Callable[.
     if name not in _CLASSES or config.keys() - {"class_name", "config"}:
         known = ", ".join(sorted(_CLASSES))
         raise ConfigError(
-            f"{type(owner).__name__} got the initializer {shown(config)}: wanted {{'class_name': ..., 'config': ...}} "
+            f"{type(owner).__name__} got the initializer {shown(config)}: expected "
+            f"{{'class_name': ..., 'config': ...}} "
             f"with one of {known}"
         )
     return _CLASSES[name](**config.get("config", {}))

@@ -123,7 +123,8 @@ class Conv(WeightedLayer):
         self.input_spec = InputSpec(ndim=self.num_axes + 2)
         if max(self.strides) > 1 and max(self.dilation_rate) > 1:
             raise ConfigError(
-                f"{self.name} got strides {self.strides} and dilation_rate {self.dilation_rate}: wanted one of them to "
+                f"{self.name} got strides {self.strides} and dilation_rate {self.dilation_rate}: expected one "
+                "of them to "
                 "be 1"
             )
 
@@ -173,7 +174,7 @@ class Conv(WeightedLayer):
         channels = shape.as_list()[axis] if shape.rank else None
         if channels is None:
             raise ConfigError(
-                f"{self.name} got inputs of shape {shape}: wanted a known number of channels, the size of dimension "
+                f"{self.name} got inputs of shape {shape}: expected a known number of channels, the size of dimension "
                 f"{axis} ({self.data_format})"
             )
         self.input_spec = InputSpec(ndim=self.num_axes + 2, axes={axis: channels})

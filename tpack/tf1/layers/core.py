@@ -77,7 +77,7 @@ class WeightedLayer(Layer):
     def _check_floating(self) -> None:
         dtype = tf.as_dtype(self.dtype or tf.float32)
         if not (dtype.is_floating or dtype.is_complex):
-            raise WrongTypeError(f"{self.name} got inputs of {dtype.name}: wanted floating-point ones")
+            raise WrongTypeError(f"{self.name} got inputs of {dtype.name}: expected floating-point ones")
 
 
 class Dense(WeightedLayer):
@@ -149,7 +149,7 @@ class Dense(WeightedLayer):
         shape = tf.TensorShape(input_shape)
         size = shape.as_list()[-1] if shape.rank else None
         if size is None:
-            raise ConfigError(f"{self.name} got inputs of shape {shape}: wanted a known last dimension")
+            raise ConfigError(f"{self.name} got inputs of shape {shape}: expected a known last dimension")
         self.input_spec = InputSpec(min_ndim=2, axes={-1: size})
         self.kernel = self.add_weight(
             "kernel",

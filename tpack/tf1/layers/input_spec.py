@@ -45,22 +45,22 @@ class InputSpec:
         wants_rank = self.ndim is not None or self.max_ndim is not None or self.min_ndim is not None
         rank = inputs.shape.rank
         if rank is None:
-            return "wanted a known number of dimensions" if wants_rank or self.axes else None
+            return "expected a known number of dimensions" if wants_rank or self.axes else None
         if self.ndim is not None and rank != self.ndim:
-            return f"wanted {self.ndim} dimensions"
+            return f"expected {self.ndim} dimensions"
         if self.max_ndim is not None and rank > self.max_ndim:
-            return f"wanted at most {self.max_ndim} dimensions"
+            return f"expected at most {self.max_ndim} dimensions"
         if self.min_ndim is not None and rank < self.min_ndim:
-            return f"wanted at least {self.min_ndim} dimensions"
+            return f"expected at least {self.min_ndim} dimensions"
         if self.dtype is not None and inputs.dtype.base_dtype != tf.as_dtype(self.dtype):
-            return f"wanted {tf.as_dtype(self.dtype).name}"
+            return f"expected {tf.as_dtype(self.dtype).name}"
         return self._refused_size(inputs.shape.as_list())
 
     def _refused_size(self, sizes: list[int | None]) -> str | None:
         wanted = [*self.axes.items(), *enumerate(self.shape or ())]
         for axis, size in wanted:
             if not -len(sizes) <= axis < len(sizes):
-                return f"wanted a dimension {axis}"
+                return f"expected a dimension {axis}"
             if size is not None and sizes[axis] is not None and sizes[axis] != size:
-                return f"wanted {size} as the size of dimension {axis}"
+                return f"expected {size} as the size of dimension {axis}"
         return None

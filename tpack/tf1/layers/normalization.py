@@ -16,7 +16,7 @@ from tpack.tf1.layers.base import Initializer, Layer, Regularizer
 from tpack.tf1.layers.core import is_never, where_training
 from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tower.getters import full_precision
-from tpack.utils.checks import check_count, check_function, shown
+from tpack.utils.validation import check_count, check_function, shown
 
 __all__ = ["BatchNormalization", "batch_normalization"]
 
@@ -165,7 +165,8 @@ class BatchNormalization(Layer):
         clipping = dict(clipping or {})
         if not clipping.keys() <= _CLIPPED:
             raise ConfigError(
-                f"{self.name} got renorm_clipping={shown(list(clipping))}: wanted some of {', '.join(sorted(_CLIPPED))}"
+                f"{self.name} got renorm_clipping={shown(list(clipping))}: expected some of "
+                f"{', '.join(sorted(_CLIPPED))}"
             )
         return clipping
 
@@ -175,7 +176,7 @@ class BatchNormalization(Layer):
         if len(set(axes)) < len(axes) or not all(0 <= axis < len(sizes) for axis in axes):
             raise ConfigError(f"{self.name} got axis={self.axis} for inputs of {len(sizes)} dimensions")
         if any(sizes[axis] is None for axis in axes):
-            raise ConfigError(f"{self.name} got inputs of shape {sizes}: wanted known sizes of the axes {axes}")
+            raise ConfigError(f"{self.name} got inputs of shape {sizes}: expected known sizes of the axes {axes}")
         if self.virtual_batch_size is not None and 0 in axes:
             raise ConfigError(f"{self.name} cannot keep axis 0, the batch, which virtual_batch_size divides")
         return axes

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.input_spec import InputSpec
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 State: TypeAlias = Any
 """A tensor or a nest of tensors, as ``state_size`` says."""
@@ -107,7 +107,9 @@ class RNNCell(Layer):
             _check_batch_size(batch_size, tf.compat.dimension_value(inputs.shape[0]))
             if dtype is not None and tf.as_dtype(dtype) != inputs.dtype:
                 given = tf.as_dtype(dtype).name
-                raise ConfigError(f"get_initial_state got dtype={given} with inputs of {inputs.dtype.name}: wanted one")
+                raise ConfigError(
+                    f"get_initial_state got dtype={given} with inputs of {inputs.dtype.name}: expected one"
+                )
             batch_size, dtype = tf.shape(inputs)[0], inputs.dtype
         if batch_size is None or dtype is None:
             raise ConfigError(f"get_initial_state wants inputs, or batch_size and dtype: got {batch_size=}, {dtype=}")
@@ -186,7 +188,7 @@ def depth_of(owner: object, input_shape: Any) -> int:
     shape = tf.TensorShape(input_shape)
     depth = tf.compat.dimension_value(shape[-1]) if shape.rank else None
     if depth is None:
-        raise ConfigError(f"{type(owner).__name__} got inputs of shape {shape}: wanted a known last dimension")
+        raise ConfigError(f"{type(owner).__name__} got inputs of shape {shape}: expected a known last dimension")
     return int(depth)
 
 
@@ -197,7 +199,7 @@ def check_floating(owner: object, dtype: Any) -> None:
         ConfigError: It is neither floating nor complex.
     """
     if dtype is not None and not (tf.as_dtype(dtype).is_floating or tf.as_dtype(dtype).is_complex):
-        raise ConfigError(f"{type(owner).__name__} got dtype {tf.as_dtype(dtype).name}: wanted one of floating point")
+        raise ConfigError(f"{type(owner).__name__} got dtype {tf.as_dtype(dtype).name}: expected one of floating point")
 
 
 def check_cell(owner: object, name: str, cell: Any) -> Any:
@@ -215,7 +217,7 @@ def check_cell(owner: object, name: str, cell: Any) -> Any:
     lacking = [part for part, is_there in has.items() if not is_there]
     if lacking:
         raise WrongTypeError(
-            f"{type(owner).__name__} got {name}={shown(cell)}: wanted an RNNCell, and it lacks {', '.join(lacking)}"
+            f"{type(owner).__name__} got {name}={shown(cell)}: expected an RNNCell, and it lacks {', '.join(lacking)}"
         )
     return cell
 
@@ -232,12 +234,16 @@ def activation_of(owner: object, activation: Any, default: Activation = tf.tanh)
     if callable(activation):
         return activation
     if not isinstance(activation, str):
-        raise WrongTypeError(f"{type(owner).__name__} got activation={shown(activation)}: wanted a function or a name")
+        raise WrongTypeError(
+            f"{type(owner).__name__} got activation={shown(activation)}: expected a function or a name"
+        )
     if activation == "linear":
         return tf.identity
     if activation not in _ACTIVATIONS:
         known = ", ".join(("linear", *_ACTIVATIONS))
-        raise ConfigError(f"{type(owner).__name__} got activation={activation!r}: wanted a function or one of {known}")
+        raise ConfigError(
+            f"{type(owner).__name__} got activation={activation!r}: expected a function or one of {known}"
+        )
     return getattr(tf.nn, activation)
 
 
@@ -258,4 +264,4 @@ def _check_batch_size(given: Any, actual: int | None) -> None:
     """Refuse a batch size that is not that of the inputs; what is not known agrees with everything."""
     known = tf.get_static_value(given) if tf.is_tensor(given) else given
     if known is not None and actual is not None and known != actual:
-        raise ConfigError(f"get_initial_state got batch_size={known} with inputs of {actual}: wanted one of both")
+        raise ConfigError(f"get_initial_state got batch_size={known} with inputs of {actual}: expected one of both")

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.rnn_cell.base import LayerRNNCell, activation_of, check_floating, depth_of, matrix_inputs
-from tpack.utils.checks import check_bool, check_count
+from tpack.utils.validation import check_bool, check_count
 
 
 class LSTMStateTuple(collections.namedtuple("LSTMStateTuple", ("c", "h"))):
@@ -54,7 +54,7 @@ class _LSTM(LayerRNNCell):
         if not self._state_is_tuple:
             return tuple(tf.split(state, [self._num_units, self.output_size], axis=1))
         if tf.is_tensor(state) or len(state) != 2:
-            raise ConfigError(f"{type(self).__name__} got the state {state}: wanted an LSTMStateTuple of c and h")
+            raise ConfigError(f"{type(self).__name__} got the state {state}: expected an LSTMStateTuple of c and h")
         return tuple(state)
 
     def _put_together(self, memory: tf.Tensor, output: tf.Tensor) -> LSTMState:

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.rnn_cell.base import CellOfCells, State, check_cell
 from tpack.utils import logger
-from tpack.utils.checks import check_bool, shown
+from tpack.utils.validation import check_bool, shown
 
 
 class MultiRNNCell(CellOfCells):
@@ -32,15 +32,16 @@ class MultiRNNCell(CellOfCells):
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
         super().__init__()
         if not isinstance(cells, (list, tuple)):
-            raise WrongTypeError(f"MultiRNNCell got cells={shown(cells)}: wanted a list or tuple of RNNCells")
+            raise WrongTypeError(f"MultiRNNCell got cells={shown(cells)}: expected a list or tuple of RNNCells")
         if not cells:
-            raise ConfigError("MultiRNNCell got no cells: wanted at least one")
+            raise ConfigError("MultiRNNCell got no cells: expected at least one")
         self._cells = [check_cell(self, f"cells[{index}]", cell) for index, cell in enumerate(cells)]
         self._state_is_tuple = check_bool(self, "state_is_tuple", state_is_tuple)
         nested = [cell.state_size for cell in cells if tf.nest.is_nested(cell.state_size)]
         if nested and not state_is_tuple:
             raise ConfigError(
-                f"MultiRNNCell got state_is_tuple=False and cells with states of {nested}: wanted cells whose state is "
+                f"MultiRNNCell got state_is_tuple=False and cells with states of {nested}: expected cells whose "
+                "state is "
                 "one tensor"
             )
         if len({id(cell) for cell in cells}) < len(cells):
@@ -76,7 +77,7 @@ class MultiRNNCell(CellOfCells):
         """Compute a step of each cell; a state that is not one for each is refused."""
         if self._state_is_tuple:
             if tf.is_tensor(state) or len(state) != len(self._cells):
-                raise ConfigError(f"MultiRNNCell got the state {state}: wanted a tuple of {len(self._cells)}")
+                raise ConfigError(f"MultiRNNCell got the state {state}: expected a tuple of {len(self._cells)}")
             states = state
         else:
             states = tf.split(state, [cell.state_size for cell in self._cells], axis=1)

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.tf1.rnn_cell.base import LayerRNNCell, activation_of, check_floating, depth_of, matrix_inputs
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_count
 
 
 class BasicRNNCell(LayerRNNCell):

@@ -15,7 +15,7 @@ from tpack.errors import ConfigError
 from tpack.tf1.rnn_cell.base import CellOfCells, Size, State, check_cell
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
 from tpack.tfutils.step.step_seeds import uniform_of_step
-from tpack.utils.checks import check_function, check_number
+from tpack.utils.validation import check_function, check_number
 
 Probability: TypeAlias = float | tf.Tensor
 
@@ -150,14 +150,14 @@ class DropoutWrapper(_Wrapper):
         """Make what variational dropout drops by: random numbers in the structure of inputs, states and outputs."""
         if dtype is None:
             raise ConfigError(
-                "DropoutWrapper got variational_recurrent=True without a dtype: wanted that of its inputs"
+                "DropoutWrapper got variational_recurrent=True without a dtype: expected that of its inputs"
             )
         sizes = {"input": input_size, "state": self.cell.state_size, "output": self.cell.output_size}
         wanted = {kind: size for kind, size in sizes.items() if _may_drop(self._keep_probs[kind])}
         if "input" in wanted and input_size is None:
             raise ConfigError(
                 "DropoutWrapper got variational_recurrent=True and an input_keep_prob that is not 1, without an "
-                "input_size: wanted the size of its inputs"
+                "input_size: expected the size of its inputs"
             )
         return {kind: self._make_mask(kind, size, tf.as_dtype(dtype)) for kind, size in wanted.items()}
 
@@ -324,7 +324,7 @@ def _add_residual(inputs: Any, outputs: Any) -> Any:
     def add(value: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
         if not value.shape.is_compatible_with(output.shape):
             raise ConfigError(
-                f"ResidualWrapper got inputs of shape {value.shape} and outputs of shape {output.shape}: wanted the "
+                f"ResidualWrapper got inputs of shape {value.shape} and outputs of shape {output.shape}: expected the "
                 "same, or a residual_fn"
             )
         return value + output

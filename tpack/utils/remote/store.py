@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tpack.errors import ConfigError, DependencyError, RemoteError
-from tpack.utils.checks import check_path, shown
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import check_path, shown
 
 Result = TypeVar("Result")
 
@@ -242,7 +242,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise DependencyError(f"{url} needs a package that is not installed: {error}") from error
     except ValueError as error:
-        raise ConfigError(f"{shown(url)} cannot be used: {error}; wanted a URL that fsspec knows") from error
+        raise ConfigError(f"{shown(url)} cannot be used: {error}; expected a URL that fsspec knows") from error
     except Exception as error:
         raise ConfigError(f"{shown(url)} cannot be used: fsspec's {scheme!r} says {_reason(error)}") from error
     return filesystem, str(root)

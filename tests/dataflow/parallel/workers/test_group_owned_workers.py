@@ -100,5 +100,5 @@ def test_timeout_is_none_or_a_number_of_seconds(timeout):
 
 @pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan, True, "3"])
 def test_other_timeouts_are_refused(timeout):
-    with pytest.raises(ConfigError, match="Owner got timeout=.*: wanted a number of seconds"):
+    with pytest.raises(ConfigError, match="Owner got timeout=.*: expected a number of seconds"):
         OwnedWorkers(Owner(), timeout)

@@ -54,7 +54,7 @@ def test_block_ends_with_an_exception_too_and_is_not_seen_in_other_threads():
 
 
 def test_other_methods_are_refused():
-    with pytest.raises(ConfigError, match="got method='thread': wanted one of 'spawn', 'fork'"):
+    with pytest.raises(ConfigError, match="got method='thread': expected one of 'spawn', 'fork'"):
         start_workers_by("thread")
 
 

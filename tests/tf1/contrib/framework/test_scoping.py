@@ -61,5 +61,5 @@ def test_what_is_no_scope_is_refused():
         arg_scoped_arguments(len)
     with pytest.raises(WrongTypeError, match="a list of functions"), arg_scope(layer, size=1):
         pass
-    with pytest.raises(ConfigError, match="wanted one"), arg_scope({}, size=1):
+    with pytest.raises(ConfigError, match="expected one"), arg_scope({}, size=1):
         pass

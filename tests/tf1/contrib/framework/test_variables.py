@@ -51,7 +51,7 @@ def test_variables_are_found(made):
     with tf.variable_scope("b") as scope:
         assert names(framework.get_variables(scope)) == ["b/weights"]
     assert framework.get_unique_variable("a/weights").op.name == "a/weights"
-    with pytest.raises(ConfigError, match="wanted the name of a variable"):
+    with pytest.raises(ConfigError, match="expected the name of a variable"):
         framework.get_unique_variable("weights")
 
 

@@ -113,7 +113,7 @@ REFUSED = {
     "text as numbers": (
         lambda: layers.sparse_column_with_integerized_feature("job", 3, dtype=tf.string),
         WrongTypeError,
-        "for 'job': wanted integers",
+        "for 'job': expected integers",
     ),
     "checkpoint": (
         lambda: layers.crossed_column(["job", "day"], 10, ckpt_to_load_from="model"),
@@ -124,7 +124,7 @@ REFUSED = {
     "transformed": (
         lambda: layers.input_from_feature_columns({layers.real_valued_column("age"): 1}, []),
         WrongTypeError,
-        "wanted features by their names",
+        "expected features by their names",
     ),
 }
 

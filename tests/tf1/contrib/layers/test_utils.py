@@ -57,5 +57,5 @@ def test_known_values(graph):
     assert utils.static_cond(False, lambda: 1, lambda: 2) == 2
     with pytest.raises(ConfigError, match="got None"):
         utils.constant_value(None)
-    with pytest.raises(ConfigError, match="wanted a tensor of float32"):
+    with pytest.raises(ConfigError, match="expected a tensor of float32"):
         utils.constant_value(tf.constant(1), tf.float32)

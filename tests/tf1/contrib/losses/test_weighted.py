@@ -78,10 +78,10 @@ def test_a_loss_is_collected_where_it_is_to_be():
 
 
 def test_what_cannot_be_compared_is_refused():
-    with pytest.raises(ConfigError, match="mean_squared_error got no labels: wanted both"):
+    with pytest.raises(ConfigError, match="mean_squared_error got no labels: expected both"):
         losses.mean_squared_error(P)
     with pytest.raises(ConfigError, match=r"predictions of shape \(4, 3\) and labels of shape \(4, 2\)"):
         losses.absolute_difference(P, L[:, :2])
-    with pytest.raises(ConfigError, match="got axis=None and dim=None: wanted one of them"):
+    with pytest.raises(ConfigError, match="got axis=None and dim=None: expected one of them"):
         losses.cosine_distance(P, L)
     assert all(getattr(losses, name) is not None for name in losses.__all__)

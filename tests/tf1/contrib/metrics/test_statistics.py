@@ -59,7 +59,7 @@ def test_all_values_are_kept():
     assert run_twice(metrics.streaming_concat(rows, axis=-2)).tolist() == [[1, 2, 3], [1, 2, 3]]
     with pytest.raises(ConfigError, match="got axis=2 of values of shape"):
         metrics.streaming_concat(rows, axis=2)
-    with pytest.raises(ConfigError, match="wanted all sizes known but that of axis 0"):
+    with pytest.raises(ConfigError, match="expected all sizes known but that of axis 0"):
         metrics.streaming_concat(tf.placeholder(tf.float32, [None, None]))
 
 
@@ -68,9 +68,9 @@ def test_accuracy_of_a_batch():
     with tf.Session() as session:
         assert session.run(metrics.accuracy(predictions, labels)) == pytest.approx(0.8)
         assert session.run(metrics.accuracy(predictions, labels, WEIGHTS)) == pytest.approx(0.93333, abs=1e-5)
-    with pytest.raises(ConfigError, match="got labels of .*float32.*: wanted booleans"):
+    with pytest.raises(ConfigError, match="got labels of .*float32.*: expected booleans"):
         metrics.accuracy(tf.constant(X), tf.constant(Y))
-    with pytest.raises(ConfigError, match="got predictions of .*int32.*: wanted those of labels, .*int64"):
+    with pytest.raises(ConfigError, match="got predictions of .*int32.*: expected those of labels, .*int64"):
         metrics.accuracy(predictions, tf.constant(LABELS, tf.int64))
 
 

@@ -50,5 +50,5 @@ def test_a_saver_without_the_averages_is_refused(graph):
 
 
 def test_what_is_no_optimizer_is_refused():
-    with pytest.raises(WrongTypeError, match="opt=.*wanted an Optimizer"):
+    with pytest.raises(WrongTypeError, match="opt=.*expected an Optimizer"):
         opt.MovingAverageOptimizer(0.1)

@@ -29,5 +29,5 @@ def test_the_decay_may_be_a_function(session8):
 
 
 def test_what_is_no_class_of_optimizers_is_refused():
-    with pytest.raises(WrongTypeError, match="wanted a class of tf.train.Optimizer"):
+    with pytest.raises(WrongTypeError, match="expected a class of tf.train.Optimizer"):
         opt.extend_with_decoupled_weight_decay(tf.train.AdamOptimizer())

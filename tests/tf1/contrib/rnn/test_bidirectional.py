@@ -72,10 +72,10 @@ def test_each_layer_takes_both_directions_of_the_one_before(graph, rng):
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        (([], []), ConfigError, "got 0 cells_fw, 0 cells_bw: wanted as many of each, and at least one"),
+        (([], []), ConfigError, "got 0 cells_fw, 0 cells_bw: expected as many of each, and at least one"),
         (([GRUCell], []), ConfigError, "got 1 cells_fw, 0 cells_bw"),
-        ((None, [GRUCell]), WrongTypeError, "got cells_fw=None: wanted a list, one for each layer"),
-        (([GRUCell], [GRUCell], 3), WrongTypeError, "got initial_states_fw=3: wanted a list"),
+        ((None, [GRUCell]), WrongTypeError, "got cells_fw=None: expected a list, one for each layer"),
+        (([GRUCell], [GRUCell], 3), WrongTypeError, "got initial_states_fw=3: expected a list"),
         (([GRUCell], [GRUCell], None, [1, 2]), ConfigError, "1 cells_fw, 1 cells_bw, 2 initial_states_bw"),
     ],
 )
@@ -93,7 +93,7 @@ def test_batch_and_time_are_swapped(graph):
     with tf.Session() as session:
         swapped = session.run(transpose_batch_time(anything), {anything: value})
     np.testing.assert_array_equal(swapped, np.swapaxes(value, 0, 1))
-    with pytest.raises(ConfigError, match="wanted two dimensions or more"):
+    with pytest.raises(ConfigError, match="expected two dimensions or more"):
         transpose_batch_time(tf.zeros([3]))
 
 

@@ -76,9 +76,9 @@ def test_a_bound_is_kept():
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: GRUBlockCell(), "GRUBlockCell got num_units=None and cell_size=None: wanted one of them"),
+        (lambda: GRUBlockCell(), "GRUBlockCell got num_units=None and cell_size=None: expected one of them"),
         (lambda: GRUBlockCellV2(2, 2), "GRUBlockCellV2 got num_units=2 and cell_size=2"),
-        (lambda: LSTMBlockCell(2)(tf.zeros([1, 2]), tf.zeros([1, 4])), "wanted an LSTMStateTuple of c and h"),
+        (lambda: LSTMBlockCell(2)(tf.zeros([1, 2]), tf.zeros([1, 4])), "expected an LSTMStateTuple of c and h"),
     ],
 )
 def test_what_cannot_work_is_refused(graph, act, message):

@@ -47,12 +47,12 @@ def test_images_and_volumes_go_through_a_loop(graph, kind, ndims):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: ConvLSTMCell(4, [1] * 5, 1, [1] * 4), "conv_ndims=4: wanted one of 1, 2, 3"),
-        (lambda: ConvLSTMCell(2, [1, 1], 1, [1, 1]), r"input_shape=\(1, 1\): wanted 3 dimensions"),
-        (lambda: ConvLSTMCell(1, [1, 1], 1, [1, 1]), "kernel_shape=.1, 1.: wanted 1 dimensions"),
+        (lambda: ConvLSTMCell(4, [1] * 5, 1, [1] * 4), "conv_ndims=4: expected one of 1, 2, 3"),
+        (lambda: ConvLSTMCell(2, [1, 1], 1, [1, 1]), r"input_shape=\(1, 1\): expected 3 dimensions"),
+        (lambda: ConvLSTMCell(1, [1, 1], 1, [1, 1]), "kernel_shape=.1, 1.: expected 1 dimensions"),
         (
             lambda: ConvLSTMCell(1, [1, 1], 1, [1])(tf.zeros([1, 1]), [tf.zeros([1, 1, 1])] * 2),
-            r"got inputs of \(1, 1\): wanted 3 dimensions",
+            r"got inputs of \(1, 1\): expected 3 dimensions",
         ),
     ],
 )

@@ -66,9 +66,9 @@ def test_a_reversed_cell_sees_each_example_from_its_end(graph, rng, use_dynamic_
 
 
 def test_what_is_missing_is_said(graph):
-    with pytest.raises(ConfigError, match="got neither initial_state nor dtype: wanted one of them"):
+    with pytest.raises(ConfigError, match="got neither initial_state nor dtype: expected one of them"):
         LSTMBlockFusedCell(2)(tf.zeros([3, 2, 2]))
-    with pytest.raises(ConfigError, match="wanted .time, batch, depth."):
+    with pytest.raises(ConfigError, match="expected .time, batch, depth."):
         LSTMBlockWrapper()(tf.zeros([3, 2]), dtype=tf.float32)
     with pytest.raises(NotImplementedError, match="FusedRNNCell has no __call__"):
         FusedRNNCell()(tf.zeros([1, 1, 1]))

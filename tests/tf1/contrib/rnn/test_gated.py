@@ -43,7 +43,9 @@ def test_the_output_has_a_gate_to_the_inputs(rng, num_units):
 
 
 def test_inputs_of_another_size_are_refused(graph):
-    with pytest.raises(ConfigError, match="inputs of depth 2, num_units=3 and num_in_proj=None: wanted num_in_proj=3"):
+    with pytest.raises(
+        ConfigError, match="inputs of depth 2, num_units=3 and num_in_proj=None: expected num_in_proj=3"
+    ):
         IntersectionRNNCell(3)(tf.zeros([1, 2]), tf.zeros([1, 3]))
 
 

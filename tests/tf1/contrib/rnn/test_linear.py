@@ -25,7 +25,7 @@ def test_what_stands_side_by_side_is_multiplied(graph, rng):
 
 @pytest.mark.parametrize("shapes", [[], [[3]], [[2, 3], [2, None]]])
 def test_anything_but_matrices_of_known_depths_is_refused(graph, shapes):
-    with pytest.raises(ConfigError, match="wanted matrices of known depths"):
+    with pytest.raises(ConfigError, match="expected matrices of known depths"):
         linear([tf.placeholder(tf.float32, shape) for shape in shapes], 3)
 
 

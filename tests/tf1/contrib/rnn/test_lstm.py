@@ -114,15 +114,15 @@ def test_the_cell_that_was_searched(rng):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: GLSTMCell(3, number_of_groups=2), "num_units of 3: wanted a multiple of number_of_groups=2"),
-        (lambda: GLSTMCell(4, num_proj=3, number_of_groups=2), "num_proj of 3: wanted a multiple"),
+        (lambda: GLSTMCell(3, number_of_groups=2), "num_units of 3: expected a multiple of number_of_groups=2"),
+        (lambda: GLSTMCell(4, num_proj=3, number_of_groups=2), "num_proj of 3: expected a multiple"),
         (
             lambda: GLSTMCell(4, number_of_groups=2)(tf.zeros([1, 3]), [tf.zeros([1, 4])] * 2),
-            "inputs of the last dimension of 3: wanted a multiple",
+            "inputs of the last dimension of 3: expected a multiple",
         ),
         (
             lambda: CoupledInputForgetGateLSTMCell(1, num_unit_shards=9)(tf.zeros([1, 3]), [tf.zeros([1, 1])] * 2),
-            "W of 4 rows was to be split into 9 shards: wanted at most as many",
+            "W of 4 rows was to be split into 9 shards: expected at most as many",
         ),
     ],
 )

@@ -105,12 +105,12 @@ def test_vectors_of_classes_are_looked_up(graph):
     [
         (
             lambda: AttentionCellWrapper(BasicLSTMCell(2), 2, state_is_tuple=False),
-            "a state of LSTMStateTuple.c=2, h=2.: wanted a cell whose state is one tensor",
+            "a state of LSTMStateTuple.c=2, h=2.: expected a cell whose state is one tensor",
         ),
-        (lambda: AttentionCellWrapper(GRUCell(2), 0), "attn_length=0: wanted an integer of at least 1"),
+        (lambda: AttentionCellWrapper(GRUCell(2), 0), "attn_length=0: expected an integer of at least 1"),
         (
             lambda: HighwayWrapper(GRUCell(2))(tf.zeros([1, 3]), tf.zeros([1, 2])),
-            r"inputs of \(1, 3\) and outputs of \(1, 2\): wanted one",
+            r"inputs of \(1, 3\) and outputs of \(1, 2\): expected one",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_state_is_cloned_with_other_values_of_the_same_shape(graph, memory):
     assert clone.cell_state is other
     assert other.shape.as_list() == [3, 2]
     assert clone.clone(alignment_history=state.alignment_history).alignments is state.alignments
-    with pytest.raises(ConfigError, match=r"invalid shape for cell_state: wanted \(3, 2\), got \(3, 4\)"):
+    with pytest.raises(ConfigError, match=r"invalid shape for cell_state: expected \(3, 2\), got \(3, 4\)"):
         state.clone(cell_state=tf.zeros([3, 4]))
     with pytest.raises(ConfigError, match=r"unexpected field names: \['foo'\]"):
         state.clone(foo=1)
@@ -129,12 +129,12 @@ def test_batches_that_differ_are_refused(session8, memory):
 
 def test_wrong_arguments_are_refused(graph, memory):
     cell, mechanism = GRUCell(2), seq2seq.LuongAttention(2, memory)
-    with pytest.raises(WrongTypeError, match="cell=1: wanted an RNNCell"):
+    with pytest.raises(WrongTypeError, match="cell=1: expected an RNNCell"):
         seq2seq.AttentionWrapper(1, mechanism)
     for given in (1, [mechanism, 1]):
         with pytest.raises(WrongTypeError, match="must be an AttentionMechanism or a list of them, got 1"):
             seq2seq.AttentionWrapper(cell, given)
-    with pytest.raises(WrongTypeError, match="cell_input_fn=3: wanted a function"):
+    with pytest.raises(WrongTypeError, match="cell_input_fn=3: expected a function"):
         seq2seq.AttentionWrapper(cell, mechanism, cell_input_fn=3)
     with pytest.raises(ConfigError, match="attention_layer_size must be one for each of 2 mechanisms, got 1"):
         seq2seq.AttentionWrapper(cell, [mechanism, mechanism], attention_layer_size=3)

@@ -52,7 +52,7 @@ def test_the_output_may_be_that_of_the_cell(graph):
 def test_wrong_arguments_are_refused(graph):
     cell = GRUCell(2)
     helper = seq2seq.TrainingHelper(tf.zeros([3, 4, 2]), [4, 2, 1])
-    with pytest.raises(WrongTypeError, match="cell=1: wanted an RNNCell"):
+    with pytest.raises(WrongTypeError, match="cell=1: expected an RNNCell"):
         seq2seq.BasicDecoder(1, helper, None)
     with pytest.raises(WrongTypeError, match="helper must be a Helper, got 1"):
         seq2seq.BasicDecoder(cell, 1, None)

@@ -171,7 +171,7 @@ def test_coverage_is_taken_from_what_has_finished(session8, rng):
 def test_wrong_arguments_are_refused(graph):
     cell, table = GRUCell(4), tf.zeros([TOKENS, 4])
     state = cell.zero_state(4, tf.float32)
-    with pytest.raises(WrongTypeError, match="cell=1: wanted an RNNCell"):
+    with pytest.raises(WrongTypeError, match="cell=1: expected an RNNCell"):
         seq2seq.BeamSearchDecoder(1, table, STARTS, END, state, 2)
     with pytest.raises(WrongTypeError, match="output_layer must be a Layer, got 3"):
         seq2seq.BeamSearchDecoder(cell, table, STARTS, END, state, 2, output_layer=3)
@@ -179,5 +179,5 @@ def test_wrong_arguments_are_refused(graph):
         seq2seq.BeamSearchDecoder(cell, table, [STARTS], END, state, 2)
     with pytest.raises(ConfigError, match="end_token must be a scalar"):
         seq2seq.BeamSearchDecoder(cell, table, STARTS, [END], state, 2)
-    with pytest.raises(ConfigError, match="wanted 0.0 with a cell without attention"):
+    with pytest.raises(ConfigError, match="expected 0.0 with a cell without attention"):
         seq2seq.BeamSearchDecoder(cell, table, STARTS, END, state, 2, coverage_penalty_weight=0.5).initialize()

@@ -38,23 +38,23 @@ def test_text_changes_values(hparams, text, changed):
     ("text", "message"),
     [
         ("zz=1", "unknown hyper-parameter 'zz'"),
-        ("a=x", "'a' got 'x' .* wanted one of type int"),
-        ("a=1.5", "wanted one of type int"),
-        ("b=x", "wanted one of type float"),
-        ("e=maybe", "wanted one of type bool"),
-        ("d=5", "wanted a list"),
+        ("a=x", "'a' got 'x' .* expected one of type int"),
+        ("a=1.5", "expected one of type int"),
+        ("b=x", "expected one of type float"),
+        ("e=maybe", "expected one of type bool"),
+        ("d=5", "expected a list"),
         ("d=[1,x]", "'d' got 'x'"),
-        ("a=[1,2]", "wanted one value and no list"),
-        ("c=[1]", "wanted one value and no list"),
+        ("a=[1,2]", "expected one value and no list"),
+        ("c=[1]", "expected one value and no list"),
         ("a=1,a=2", "comes twice"),
         ("d[0]=1,d[0]=2", "comes twice"),
         ("a=1,a[0]=2", "comes twice"),
-        ("d[0]=[1]", "wanted one value"),
-        ("a[0]=1", "wanted one of type int"),
-        ("d[1]=9", "wanted a list"),
+        ("d[0]=[1]", "expected one value"),
+        ("a[0]=1", "expected one of type int"),
+        ("d[1]=9", "expected a list"),
         ("a", "malformed hyper-parameters 'a'"),
         ("a=", "'a' got ''"),
-        ("f=3", "wanted one of type NoneType"),
+        ("f=3", "expected one of type NoneType"),
     ],
 )
 def test_text_that_does_not_fit_is_refused_and_changes_nothing(hparams, text, message):
@@ -107,7 +107,7 @@ def test_dicts_and_json_change_all_values_or_none(hparams):
     assert hparams.override_from_dict({"a": 7}).a == hparams.set_from_map({"a": 7}).a == 7
     with pytest.raises(KeyError, match="there is no hyper-parameter 'yy'"):
         hparams.override_from_dict({"a": 8, "yy": 7})
-    with pytest.raises(ConfigError, match="wanted an object of hyper-parameters"):
+    with pytest.raises(ConfigError, match="expected an object of hyper-parameters"):
         hparams.parse_json("[1]")
     assert hparams.a == 7
 
@@ -125,9 +125,9 @@ def test_a_name_is_added_once_and_not_that_of_a_method(hparams):
 def test_a_default_must_be_of_the_type(hparams):
     assert [hparams.get("a"), hparams.get("q"), hparams.get("q", 3), hparams.get("b", 3)] == [1, None, 3, 2.0]
     assert hparams.get("d", []) == [1, 2]
-    with pytest.raises(ConfigError, match="wanted a list of int"):
+    with pytest.raises(ConfigError, match="expected a list of int"):
         hparams.get("d", 3)
-    with pytest.raises(ConfigError, match="wanted one of type int"):
+    with pytest.raises(ConfigError, match="expected one of type int"):
         hparams.get("a", "str")
 
 

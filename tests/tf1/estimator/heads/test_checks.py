@@ -21,9 +21,9 @@ def test_reductions_have_names_of_both_tensorflows():
 
 def test_classes_and_their_names_fit():
     checks.check_classes("a head", 3, ("a", "b", "c"), 3)
-    with pytest.raises(ConfigError, match="MultiClassHead got n_classes=2: wanted an integer of at least 3"):
+    with pytest.raises(ConfigError, match="MultiClassHead got n_classes=2: expected an integer of at least 3"):
         MultiClassHead(2)
-    with pytest.raises(WrongTypeError, match="BinaryClassHead got label_vocabulary='ab': wanted a list of text"):
+    with pytest.raises(WrongTypeError, match="BinaryClassHead got label_vocabulary='ab': expected a list of text"):
         BinaryClassHead(label_vocabulary="ab")
     with pytest.raises(WrongTypeError, match="must be a list or tuple of names"):
         checks.check_classes("a head", 2, "ab", 2)

@@ -47,12 +47,12 @@ def test_losses_are_added_by_weights_and_names_say_whose():
 
 
 def test_wrong_heads_logits_and_labels_are_refused(graph):
-    with pytest.raises(ConfigError, match="MultiHead got heads with 0 entries: wanted at least 1"):
+    with pytest.raises(ConfigError, match="MultiHead got heads with 0 entries: expected at least 1"):
         MultiHead([])
     for wrong in ([RegressionHead()], [RegressionHead(name="r"), BinaryClassHead(name="r")]):
         with pytest.raises(ConfigError, match="must have different names"):
             MultiHead(wrong)
-    with pytest.raises(ConfigError, match=r"wanted a weight for each of 2 head\(s\), got 1"):
+    with pytest.raises(ConfigError, match=r"expected a weight for each of 2 head\(s\), got 1"):
         MultiHead(heads(), [1.0])
     with pytest.raises(ConfigError, match="must have one loss_reduction"):
         MultiHead([RegressionHead(name="r"), BinaryClassHead(name="b", loss_reduction="sum")]).loss_reduction  # noqa: B018

@@ -71,7 +71,7 @@ def test_a_loss_of_ones_own_is_used_and_checked(graph):
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ConfigError, match="RegressionHead got label_dimension=0: wanted an integer of at least 1"):
+    with pytest.raises(ConfigError, match="RegressionHead got label_dimension=0: expected an integer of at least 1"):
         RegressionHead(0)
     with pytest.raises(ConfigError, match="labels of a regression must be numbers, got string"):
         run_head(RegressionHead(), LOGITS, np.array([["a"]] * 4))

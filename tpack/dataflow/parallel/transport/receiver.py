@@ -175,7 +175,7 @@ class Receiver:
             # The kernel drops descriptors that a process has no number left for.
             raise InputError(
                 "shared memory came from another process and could not be opened: this process has as many files open "
-                "as it may (`ulimit -n`); wanted a higher limit, or fewer workers"
+                "as it may (`ulimit -n`); expected a higher limit, or fewer workers"
             )
         descriptor = self._descriptors.popleft()
         try:

@@ -27,9 +27,8 @@ import numpy as np
 
 from tpack.dataflow.parallel.transport.codec import Encoded, decode
 from tpack.errors import ConfigError, DataPointError
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_choice
 from tpack.utils.child_process import anonymous_file
+from tpack.utils.validation import check_arguments, check_choice
 
 StartMethod = Literal["spawn", "fork"]
 

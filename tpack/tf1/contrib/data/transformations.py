@@ -57,7 +57,7 @@ def sliding_window_batch(
         ConfigError: Both ``stride`` and ``window_shift`` were given.
     """
     if stride is not None and window_shift is not None:
-        raise ConfigError(f"got stride={stride} and window_shift={window_shift}, which are one: wanted one of them")
+        raise ConfigError(f"got stride={stride} and window_shift={window_shift}, which are one: expected one of them")
     shift = next((value for value in (window_shift, stride) if value is not None), 1)
 
     def batch(*windows: Any) -> tf.data.Dataset:

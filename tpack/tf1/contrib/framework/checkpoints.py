@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import CheckpointError, ConfigError
 from tpack.tf1.contrib.framework.variables import get_unique_variable, get_variable_full_name, parts_of
 from tpack.utils import logger
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 Feeds = dict[tf.Tensor, Any]
 

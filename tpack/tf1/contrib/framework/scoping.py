@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 ArgScope = dict[str, dict[str, Any]]
@@ -90,7 +90,9 @@ def add_arg_scope(func: F) -> F:
 def _next_scope(functions: Any, arguments: Mapping[str, Any]) -> ArgScope:
     if isinstance(functions, Mapping):
         if arguments:
-            raise ConfigError(f"arg_scope got a scope to use again and arguments ({', '.join(arguments)}): wanted one")
+            raise ConfigError(
+                f"arg_scope got a scope to use again and arguments ({', '.join(arguments)}): expected one"
+            )
         return {key: dict(given) for key, given in functions.items()}
     if not isinstance(functions, list | tuple):
         raise WrongTypeError(f"arg_scope wants a list of functions or the scope of another one, got {shown(functions)}")

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 
 def with_shape(expected_shape: Any, tensor: Any) -> tf.Tensor:
@@ -28,7 +28,7 @@ def with_shape(expected_shape: Any, tensor: Any) -> tf.Tensor:
     if not wanted.is_fully_defined():
         raise ConfigError(f"with_shape wants a shape without unknown sizes for {tensor.name}, got {shown(wanted)}")
     if not tensor.shape.is_compatible_with(wanted):
-        raise ConfigError(f"{tensor.name} has the shape {tensor.shape}, wanted {wanted}")
+        raise ConfigError(f"{tensor.name} has the shape {tensor.shape}, expected {wanted}")
     if tensor.shape.is_fully_defined():
         return tensor
     result = _checked_shape(wanted.as_list(), tensor)
@@ -46,7 +46,7 @@ def _checked_shape(wanted: Any, tensor: tf.Tensor) -> tf.Tensor:
     actual = tf.shape(tensor)
     is_equal = tf.reduce_all(tf.equal(actual, wanted)) if tensor.shape.rank is not None else _equal(actual, wanted)
     with tf.control_dependencies(
-        [tf.Assert(is_equal, [f"wrong shape of {tensor.name}: wanted and got", wanted, actual])]
+        [tf.Assert(is_equal, [f"wrong shape of {tensor.name}: expected and got", wanted, actual])]
     ):
         return tf.identity(tensor)
 

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tower.context import add_model_variable as add_to_model
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 KEYS = tf.GraphKeys
 _AUTO = tf.VariableSynchronization.AUTO
@@ -193,7 +193,7 @@ def get_unique_variable(var_op_name: str) -> tf.Variable:
     for var in get_variables(var_op_name):
         if var.op.name == var_op_name:
             return var
-    raise ConfigError(f"wanted the name of a variable of the graph, with its scopes, got {shown(var_op_name)}")
+    raise ConfigError(f"expected the name of a variable of the graph, with its scopes, got {shown(var_op_name)}")
 
 
 def get_variable_full_name(var: tf.Variable) -> str:

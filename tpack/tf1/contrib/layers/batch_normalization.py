@@ -266,7 +266,7 @@ def _collect(updates: Sequence[tf.Operation], outputs: tf.Tensor, collections: A
     if is_in_control_flow():
         raise ConfigError(
             f"{tf.get_variable_scope().name} is in a loop or condition of TensorFlow, where updates of moving "
-            "averages cannot be collected: wanted updates_collections=None"
+            "averages cannot be collected: expected updates_collections=None"
         )
     for key in get_variable_collections(collections, "updates") or ():
         for update in updates:

@@ -11,7 +11,7 @@ from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.layers.initializers import XAVIER, ZEROS
 from tpack.tf1.contrib.layers.utils import channel_dimension, n_positive_integers, two_element_tuple
 from tpack.tf1.contrib.layers.weights import Ending, Weights
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 _FORMATS = (None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW")
 _OPERATIONS = {1: "conv1d", 2: "Conv2D", 3: "Conv3D"}
@@ -383,7 +383,7 @@ def _spatial_rank(inputs: tf.Tensor, data_format: str | None, conv_dims: int | N
     wanted = range(3, 6) if conv_dims is None else [conv_dims + 2]
     if rank not in wanted:
         raise ConfigError(
-            f"wanted an input of {' or '.join(map(str, wanted))} dimensions, got the shape {inputs.shape}"
+            f"expected an input of {' or '.join(map(str, wanted))} dimensions, got the shape {inputs.shape}"
         )
     return rank - 2
 

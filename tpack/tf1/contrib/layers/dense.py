@@ -11,7 +11,7 @@ from tpack.tf1.contrib.framework.scoping import add_arg_scope
 from tpack.tf1.contrib.layers.initializers import XAVIER, ZEROS
 from tpack.tf1.contrib.layers.utils import last_dimension
 from tpack.tf1.contrib.layers.weights import Ending, Weights
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 
 @add_arg_scope

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.checks import check_count, check_function, shown
+from tpack.utils.validation import check_count, check_function, shown
 
 __all__ = [
     "bucketized_column",
@@ -120,7 +120,7 @@ def sparse_column_with_integerized_feature(
     _check_sum("sparse_column_with_integerized_feature", combiner)
     if not tf.as_dtype(dtype).is_integer:
         raise WrongTypeError(
-            f"sparse_column_with_integerized_feature got dtype={shown(dtype)} for {column_name!r}: wanted integers"
+            f"sparse_column_with_integerized_feature got dtype={shown(dtype)} for {column_name!r}: expected integers"
         )
     return _columns.categorical_column_with_identity(column_name, int(bucket_size))
 
@@ -409,5 +409,5 @@ def _named(owner: str, features: Mapping[Any, Any]) -> dict[str, Any]:
     """Return features, which have to be by name."""
     others = [key for key in features if not isinstance(key, str)]
     if others:
-        raise WrongTypeError(f"{owner} got a feature by {shown(others[0])}: wanted features by their names")
+        raise WrongTypeError(f"{owner} got a feature by {shown(others[0])}: expected features by their names")
     return dict(features)

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import WrongTypeError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 Initializer = Callable[..., tf.Tensor]
 
@@ -49,7 +49,7 @@ def variance_scaling_initializer(
     if not dtype.is_floating:
         raise WrongTypeError(f"an initializer wants a floating-point dtype, got {shown(dtype)}")
     if mode not in ("FAN_IN", "FAN_OUT", "FAN_AVG"):
-        raise WrongTypeError(f"wanted one of the modes FAN_IN, FAN_OUT, FAN_AVG, got {shown(mode)}")
+        raise WrongTypeError(f"expected one of the modes FAN_IN, FAN_OUT, FAN_AVG, got {shown(mode)}")
 
     def initializer(shape: Sequence[int], dtype: tf.DType = dtype, partition_info: Any = None) -> tf.Tensor:
         whole = shape if partition_info is None else partition_info.full_shape

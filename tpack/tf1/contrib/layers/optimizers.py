@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.types import GradsAndVars
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 OPTIMIZER_CLS_NAMES: dict[str, Callable[..., tf.train.Optimizer]] = {
     "Adagrad": tf.train.AdagradOptimizer,
@@ -151,7 +151,7 @@ def make_optimizer(optimizer: Any, rate: Any) -> tf.train.Optimizer:
         return optimizer
     is_class = inspect.isclass(optimizer) and issubclass(optimizer, tf.train.Optimizer)
     if rate is None and (isinstance(optimizer, str) or is_class):
-        raise ConfigError(f"the learning rate is None, wanted one for the optimizer {shown(optimizer)}")
+        raise ConfigError(f"the learning rate is None, expected one for the optimizer {shown(optimizer)}")
     if isinstance(optimizer, str):
         if optimizer not in OPTIMIZER_CLS_NAMES:
             names = ", ".join(OPTIMIZER_CLS_NAMES)

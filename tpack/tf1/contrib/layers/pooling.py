@@ -125,7 +125,7 @@ def pool(
     with tf.name_scope(scope, f"{pooling_type.lower()}_pool", [inputs]) as sc:
         inputs = tf.convert_to_tensor(inputs)
         if inputs.shape.rank not in (3, 4, 5):
-            raise ConfigError(f"wanted an input of 3, 4 or 5 dimensions, got the shape {inputs.shape}")
+            raise ConfigError(f"expected an input of 3, 4 or 5 dimensions, got the shape {inputs.shape}")
         spatial = inputs.shape.rank - 2
         sizes, dilations, strides = (n_positive_integers(spatial, n) for n in (kernel_size, dilation_rate, stride))
 
@@ -144,7 +144,7 @@ def _pool(
 ) -> tf.Tensor:
     inputs = tf.convert_to_tensor(inputs)
     if inputs.shape.rank != len(data_format):
-        raise ConfigError(f"wanted an input of {len(data_format)} dimensions, got the shape {inputs.shape}")
+        raise ConfigError(f"expected an input of {len(data_format)} dimensions, got the shape {inputs.shape}")
     spatial = len(data_format) - 2
     sizes, strides = n_positive_integers(spatial, kernel_size), n_positive_integers(spatial, stride)
 

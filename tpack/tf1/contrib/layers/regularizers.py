@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 Regularizer = Callable[..., tf.Tensor | None]
 
@@ -103,6 +103,6 @@ def _scaled(kind: str, scale: float, scope: str | None, size_of: Callable[[tf.Te
 
 def _check_scale(scale: Any, name: str) -> None:
     if isinstance(scale, numbers.Integral):
-        raise ConfigError(f"{name} cannot be an integer, wanted a float, got {shown(scale)}")
+        raise ConfigError(f"{name} cannot be an integer, expected a float, got {shown(scale)}")
     if isinstance(scale, numbers.Real) and not float(scale) >= 0.0:
         raise ConfigError(f"{name} of a regularizer is to be at least 0, got {shown(scale)}")

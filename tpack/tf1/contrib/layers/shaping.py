@@ -20,7 +20,7 @@ from tpack.tf1.contrib.layers.utils import (
     last_dimension,
 )
 from tpack.tf1.contrib.layers.weights import Weights, activate
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 
 @add_arg_scope
@@ -281,7 +281,7 @@ def sequence_to_images(
         ConfigError: The input has no three dimensions, or the format is unknown.
     """
     if output_data_format not in ("channels_first", "channels_last"):
-        raise ConfigError(f"wanted the format channels_first or channels_last, got {shown(output_data_format)}")
+        raise ConfigError(f"expected the format channels_first or channels_last, got {shown(output_data_format)}")
     with tf.name_scope(scope, "SequenceToImages", [inputs]) as sc:
         inputs = _of_rank(inputs, 3)
         width, rows, channels = inputs.shape.as_list()
@@ -359,5 +359,5 @@ def _name_of(layer: Any) -> str:
 def _of_rank(inputs: Any, rank: int) -> tf.Tensor:
     inputs = tf.convert_to_tensor(inputs)
     if inputs.shape.rank != rank:
-        raise ConfigError(f"wanted an input of {rank} dimensions, got the shape {inputs.shape}")
+        raise ConfigError(f"expected an input of {rank} dimensions, got the shape {inputs.shape}")
     return inputs

@@ -107,7 +107,7 @@ class _Transposed:
     ) -> None:
         rank = len(kernel_size) + 2
         if inputs.shape.rank != rank:
-            raise ConfigError(f"wanted an input of {rank} dimensions, got the shape {inputs.shape}")
+            raise ConfigError(f"expected an input of {rank} dimensions, got the shape {inputs.shape}")
         self._inputs, self._num_outputs, self._kernel_size = inputs, num_outputs, kernel_size
         self._format, self._weights = data_format, weights
 

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.tf1.contrib.framework.tensors import smart_cond
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = [
     "append_tensor_alias",
@@ -99,7 +99,7 @@ def last_dimension(shape: tf.TensorShape, min_rank: int = 1) -> int:
 def _dimension(shape: tf.TensorShape, axis: int, min_rank: int) -> int:
     shape = tf.TensorShape(shape)
     if shape.rank is None or shape.rank < min_rank:
-        raise ConfigError(f"wanted a shape of at least {min_rank} dimensions, got {shape}")
+        raise ConfigError(f"expected a shape of at least {min_rank} dimensions, got {shape}")
     size = shape.as_list()[axis]
     if size is None:
         raise ConfigError(f"the size of dimension {axis} is to be known, got a tensor of the shape {shape}")
@@ -118,7 +118,7 @@ def constant_value(value_or_tensor_or_var: Any, dtype: tf.DType | None = None) -
     if not (tf.is_tensor(value) or isinstance(value, tf.Variable)):
         return value
     if dtype is not None and value.dtype.base_dtype != dtype:
-        raise ConfigError(f"wanted a tensor of {dtype.name}, got {value.dtype.name}")
+        raise ConfigError(f"expected a tensor of {dtype.name}, got {value.dtype.name}")
     return tf.get_static_value(value) if isinstance(value, tf.Tensor) else None
 
 
@@ -135,7 +135,7 @@ def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
     """
     sizes = tuple(map(int, value)) if isinstance(value, Iterable) and not isinstance(value, str) else (value,) * n
     if len(sizes) != n or any(isinstance(size, str | float) or int(size) < 1 for size in sizes):
-        raise ConfigError(f"wanted a positive integer or {n} of them, got {shown(value)}")
+        raise ConfigError(f"expected a positive integer or {n} of them, got {shown(value)}")
     return tuple(map(int, sizes))
 
 
@@ -149,5 +149,5 @@ def two_element_tuple(int_or_tuple: int | Sequence[int] | tf.TensorShape) -> tup
     if isinstance(values, list | tuple) and len(values) == 2:
         return int(values[0]), int(values[1])
     if isinstance(values, list | tuple | str):
-        raise ConfigError(f"wanted an integer or two of them, got {shown(int_or_tuple)}")
+        raise ConfigError(f"expected an integer or two of them, got {shown(int_or_tuple)}")
     return int(values), int(values)

@@ -19,7 +19,7 @@ class ModeKeys:
     def validate(cls, key: str) -> None:
         """Raise a ValueError for a name that is none of them."""
         if key not in (cls.TRAIN, cls.EVAL, cls.INFER):
-            raise ValueError(f"Invalid mode {key}: wanted {cls.TRAIN}, {cls.EVAL} or {cls.INFER}")
+            raise ValueError(f"Invalid mode {key}: expected {cls.TRAIN}, {cls.EVAL} or {cls.INFER}")
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_count
 
 _TOKEN = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z][a-z]+(?=[A-Z])|[\'\w\-]+")
 

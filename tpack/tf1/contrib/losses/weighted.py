@@ -68,7 +68,7 @@ def cosine_distance(
         ConfigError: There is no axis, or two.
     """
     if (axis is None) == (dim is None):
-        raise ConfigError(f"cosine_distance got axis={axis} and dim={dim}: wanted one of them")
+        raise ConfigError(f"cosine_distance got axis={axis} and dim={dim}: expected one of them")
     predictions, labels = _pair("cosine_distance", predictions, labels)
     return tf.losses.cosine_distance(labels, predictions, dim if axis is None else axis, weights, scope)
 
@@ -140,11 +140,11 @@ def _pair(owner: str, predictions: Any, labels: Any) -> tuple[tf.Tensor, tf.Tens
         ConfigError: One is missing, or their shapes differ.
     """
     if predictions is None or labels is None:
-        raise ConfigError(f"{owner} got {'no predictions' if predictions is None else 'no labels'}: wanted both")
+        raise ConfigError(f"{owner} got {'no predictions' if predictions is None else 'no labels'}: expected both")
     predictions, labels = tf.to_float(predictions), tf.to_float(labels)
     if not predictions.shape.is_compatible_with(labels.shape):
         shapes = f"predictions of shape {predictions.shape} and labels of shape {labels.shape}"
-        raise ConfigError(f"{owner} got {shapes}: wanted shapes that are compatible")
+        raise ConfigError(f"{owner} got {shapes}: expected shapes that are compatible")
     return predictions, labels
 
 

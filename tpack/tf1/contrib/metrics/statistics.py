@@ -26,9 +26,9 @@ def accuracy(
         ConfigError: Labels are no booleans, integers or text, or predictions of another type.
     """
     if not (labels.dtype.is_integer or labels.dtype in (tf.bool, tf.string)):
-        raise ConfigError(f"accuracy got labels of {labels.dtype}: wanted booleans, integers or text")
+        raise ConfigError(f"accuracy got labels of {labels.dtype}: expected booleans, integers or text")
     if predictions.dtype != labels.dtype:
-        raise ConfigError(f"accuracy got predictions of {predictions.dtype}: wanted those of labels, {labels.dtype}")
+        raise ConfigError(f"accuracy got predictions of {predictions.dtype}: expected those of labels, {labels.dtype}")
     with tf.name_scope(name, "accuracy", (predictions, labels)):
         is_right = tf.to_float(tf.equal(predictions, labels))
         if weights is None:
@@ -234,12 +234,14 @@ def streaming_concat(
     """
     rank = values.shape.rank
     if rank is None or not -rank <= axis < rank:
-        raise ConfigError(f"streaming_concat got axis={axis} of values of shape {values.shape}: wanted an axis of them")
+        raise ConfigError(
+            f"streaming_concat got axis={axis} of values of shape {values.shape}: expected an axis of them"
+        )
     axis %= rank
     shape = values.shape.as_list()
     if None in shape[:axis] + shape[axis + 1 :]:
         raise ConfigError(
-            f"streaming_concat got values of shape {shape}: wanted all sizes known but that of axis {axis}"
+            f"streaming_concat got values of shape {shape}: expected all sizes known but that of axis {axis}"
         )
     with tf.variable_scope(name, "streaming_concat", (values,)):
         array = _growing([*shape[:axis], None, *shape[axis + 1 :]], values.dtype)
@@ -272,7 +274,7 @@ def aggregate_metrics(*value_update_tuples: Metric) -> tuple[list[Any], list[Any
         ConfigError: There is none.
     """
     if not value_update_tuples:
-        raise ConfigError("aggregate_metrics got no metric: wanted at least one")
+        raise ConfigError("aggregate_metrics got no metric: expected at least one")
     values, updates = zip(*value_update_tuples, strict=True)
     return list(values), list(updates)
 

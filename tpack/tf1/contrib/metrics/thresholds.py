@@ -76,7 +76,9 @@ def precision_at_recall(
         ConfigError: The recall is not from 0 to 1.
     """
     if not 0 <= target_recall <= 1:
-        raise ConfigError(f"precision_at_recall got target_recall={target_recall}: wanted it in the range from 0 to 1")
+        raise ConfigError(
+            f"precision_at_recall got target_recall={target_recall}: expected it in the range from 0 to 1"
+        )
 
     def precision(true_positives: tf.Tensor, false_negatives: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         recalls = true_positives / (true_positives + false_negatives + _EPSILON)
@@ -121,7 +123,7 @@ def recall_at_precision(
         ConfigError: The precision is not from 0 to 1.
     """
     if not 0 <= precision <= 1:
-        raise ConfigError(f"recall_at_precision got precision={precision}: wanted it in the range from 0 to 1")
+        raise ConfigError(f"recall_at_precision got precision={precision}: expected it in the range from 0 to 1")
 
     def recall(true_positives: tf.Tensor, false_negatives: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         precisions = true_positives / (true_positives + others[-1] + _EPSILON)

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.tower.context import get_current_tower_context
-from tpack.utils.checks import check_instance
+from tpack.utils.validation import check_instance
 
 __all__ = ["VariableClippingOptimizer", "clip_gradients_by_global_norm"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import GraphBuildError
-from tpack.utils.checks import check_instance
+from tpack.utils.validation import check_instance
 
 __all__ = ["MovingAverageOptimizer"]
 

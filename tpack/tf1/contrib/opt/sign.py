@@ -44,7 +44,7 @@ class _SignOptimizer(ResourceOptimizer, tf.train.Optimizer):
             # A trainer counts its steps itself.
             step = tf.train.get_global_step() if global_step is None else global_step
             if step is None:
-                raise ConfigError(f"{type(self).__name__} got a sign_decay_fn: wanted a global_step to decay by")
+                raise ConfigError(f"{type(self).__name__} got a sign_decay_fn: expected a global_step to decay by")
             self._sign_decay = self._sign_decay_fn(tf.identity(step))
         return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)
 

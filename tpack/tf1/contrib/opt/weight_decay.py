@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import WrongTypeError
 from tpack.optimizers.base import ResourceOptimizer, shrink
 from tpack.optimizers.hyper import as_dtype_of
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = [
     "AdamWOptimizer",
@@ -130,7 +130,7 @@ def extend_with_decoupled_weight_decay(base_optimizer: type[tf.train.Optimizer])
         optimizer = extend_with_decoupled_weight_decay(tf.train.AdagradOptimizer)(weight_decay=1e-4, learning_rate=0.1)
     """
     if not (isinstance(base_optimizer, type) and issubclass(base_optimizer, tf.train.Optimizer)):
-        raise WrongTypeError(f"got base_optimizer={shown(base_optimizer)}: wanted a class of tf.train.Optimizer")
+        raise WrongTypeError(f"got base_optimizer={shown(base_optimizer)}: expected a class of tf.train.Optimizer")
 
     class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):
         """The optimizer with decoupled weight decay."""

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 _SCOPE = "stack_bidirectional_rnn"
 
@@ -125,7 +125,7 @@ def transpose_batch_time(x: tf.Tensor) -> tf.Tensor:
     """
     x = tf.convert_to_tensor(x)
     if x.shape.rank is not None and x.shape.rank < 2:
-        raise ConfigError(f"transpose_batch_time got a tensor of shape {x.shape}: wanted two dimensions or more")
+        raise ConfigError(f"transpose_batch_time got a tensor of shape {x.shape}: expected two dimensions or more")
     swapped = tf.transpose(x, tf.concat([[1, 0], tf.range(2, tf.rank(x))], 0))
     if x.shape.rank is not None:
         sizes = x.shape.as_list()
@@ -159,10 +159,10 @@ def _layers(
     }
     for name, values in given.items():
         if not isinstance(values, (list, tuple)) and (values is not None or name.startswith("cells")):
-            raise WrongTypeError(f"{_SCOPE} got {name}={shown(values)}: wanted a list, one for each layer")
+            raise WrongTypeError(f"{_SCOPE} got {name}={shown(values)}: expected a list, one for each layer")
     if not cells_fw or any(values is not None and len(values) != len(cells_fw) for values in given.values()):
         sizes = ", ".join(f"{len(values)} {name}" for name, values in given.items() if values is not None)
-        raise ConfigError(f"{_SCOPE} got {sizes}: wanted as many of each, and at least one")
+        raise ConfigError(f"{_SCOPE} got {sizes}: expected as many of each, and at least one")
     nothing = [None] * len(cells_fw)
     return list(zip(cells_fw, cells_bw, states_fw or nothing, states_bw or nothing, strict=True))
 

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tf1.rnn_cell.base import LayerRNNCell, depth_of, matrix_inputs
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_count, shown
 
 _LSTM_GRADIENT = "TpackLSTMBlockCell"
 _GRU_GRADIENT = "TpackGRUBlockCell"
@@ -74,7 +74,7 @@ class LSTMBlockCell(LayerRNNCell):
     def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, LSTMStateTuple]:
         """Compute a step; a state that is no pair is refused."""
         if tf.is_tensor(state) or len(state) != 2:
-            raise ConfigError(f"LSTMBlockCell got the state {shown(state)}: wanted an LSTMStateTuple of c and h")
+            raise ConfigError(f"LSTMBlockCell got the state {shown(state)}: expected an LSTMStateTuple of c and h")
         memory, last = state
         _register_gradients()
         with tf.get_default_graph().gradient_override_map({"LSTMBlockCell": _LSTM_GRADIENT}):
@@ -117,7 +117,7 @@ class GRUBlockCell(LayerRNNCell):
     ) -> None:
         super().__init__(_reuse=reuse, name=name)
         if (num_units is None) == (cell_size is None):
-            raise ConfigError(f"{type(self).__name__} got {num_units=} and {cell_size=}: wanted one of them")
+            raise ConfigError(f"{type(self).__name__} got {num_units=} and {cell_size=}: expected one of them")
         self.input_spec = matrix_inputs()
         self._num_units = check_count(self, "num_units", cell_size if num_units is None else num_units)
 

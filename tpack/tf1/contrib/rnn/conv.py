@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tf1.rnn_cell.base import RNNCell
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
-from tpack.utils.checks import check_choice, check_count, shown
+from tpack.utils.validation import check_choice, check_count, shown
 
 
 class ConvLSTMCell(RNNCell):
@@ -52,11 +52,11 @@ class ConvLSTMCell(RNNCell):
         self._input_shape = tf.TensorShape(input_shape)
         if self._input_shape.rank != conv_ndims + 1:
             shape = self._input_shape
-            raise ConfigError(f"{type(self).__name__} got input_shape={shape}: wanted {conv_ndims + 1} dimensions")
+            raise ConfigError(f"{type(self).__name__} got input_shape={shape}: expected {conv_ndims + 1} dimensions")
         self._kernel_shape = list(kernel_shape)
         if len(self._kernel_shape) != conv_ndims:
             raise ConfigError(
-                f"{type(self).__name__} got kernel_shape={shown(kernel_shape)}: wanted {conv_ndims} dimensions"
+                f"{type(self).__name__} got kernel_shape={shown(kernel_shape)}: expected {conv_ndims} dimensions"
             )
         self._channels = check_count(self, "output_channels", output_channels)
         self._use_bias, self._skip_connection = bool(use_bias), bool(skip_connection)
@@ -78,7 +78,7 @@ class ConvLSTMCell(RNNCell):
         """Compute a step; inputs of another number of dimensions are refused."""
         if inputs.shape.rank != self._ndims + 2:
             raise ConfigError(
-                f"{type(self).__name__} got inputs of {inputs.shape}: wanted {self._ndims + 2} dimensions"
+                f"{type(self).__name__} got inputs of {inputs.shape}: expected {self._ndims + 2} dimensions"
             )
         memory, last = state
         gates = self._convolve(tf.concat([inputs, last], axis=-1))

@@ -14,7 +14,7 @@ from tpack.tf1.layers.base import Layer
 from tpack.tf1.layers.input_spec import InputSpec
 from tpack.tf1.rnn_cell.base import check_cell, depth_of
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_count
 
 Sequences: TypeAlias = Any
 """A tensor of [time, batch, depth], or a list of tensors of [batch, depth]."""
@@ -138,9 +138,11 @@ class LSTMBlockWrapper(Layer):
             ConfigError: The inputs have another rank, or neither a state nor a dtype came.
         """
         if inputs.shape.rank != 3:
-            raise ConfigError(f"{type(self).__name__} got inputs of shape {inputs.shape}: wanted [time, batch, depth]")
+            raise ConfigError(
+                f"{type(self).__name__} got inputs of shape {inputs.shape}: expected [time, batch, depth]"
+            )
         if initial_state is None and dtype is None:
-            raise ConfigError(f"{type(self).__name__} got neither initial_state nor dtype: wanted one of them")
+            raise ConfigError(f"{type(self).__name__} got neither initial_state nor dtype: expected one of them")
         if initial_state is None:
             zeros = tf.zeros(tf.stack([tf.shape(inputs)[1], self.num_units]), dtype)
             zeros.set_shape([inputs.shape[1], self.num_units])

@@ -8,7 +8,7 @@ from tpack.errors import ConfigError
 from tpack.tf1.contrib.rnn.linear import linear
 from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, activation_of, depth_of, matrix_inputs
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_count
 
 
 class UGRNNCell(RNNCell):
@@ -123,7 +123,7 @@ class IntersectionRNNCell(RNNCell):
         if self._num_in_proj != self._num_units:
             raise ConfigError(
                 f"IntersectionRNNCell got inputs of depth {depth}, num_units={self._num_units} and "
-                f"num_in_proj={self._num_in_proj}: wanted num_in_proj={self._num_units}"
+                f"num_in_proj={self._num_in_proj}: expected num_in_proj={self._num_units}"
             )
         with tf.variable_scope("in_projection"):
             return linear(inputs, self._num_units)

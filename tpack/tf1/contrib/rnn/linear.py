@@ -33,7 +33,7 @@ def linear(
     """
     tensors: list[Any] = list(args) if isinstance(args, (list, tuple)) else [args]
     if not tensors or any(tensor.shape.rank != 2 or tensor.shape.as_list()[1] is None for tensor in tensors):
-        raise ConfigError(f"linear got {[str(tensor.shape) for tensor in tensors]}: wanted matrices of known depths")
+        raise ConfigError(f"linear got {[str(tensor.shape) for tensor in tensors]}: expected matrices of known depths")
     joined = tensors[0] if len(tensors) == 1 else tf.concat(tensors, 1)
     kernel = tf.get_variable("kernel", [joined.shape.as_list()[1], size], joined.dtype, kernel_initializer)
     product = tf.matmul(joined, kernel)

@@ -10,7 +10,7 @@ from tpack.tf1.rnn_cell.base import LayerRNNCell, RNNCell, depth_of, matrix_inpu
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
 from tpack.tf1.rnn_cell.wrappers import drop
 from tpack.utils import logger
-from tpack.utils.checks import check_bool, check_count
+from tpack.utils.validation import check_bool, check_count
 
 
 class LayerNormBasicLSTMCell(RNNCell):
@@ -282,7 +282,7 @@ class GLSTMCell(RNNCell):
 
     def _check_divides(self, name: str, size: int) -> None:
         if size % self._groups:
-            raise ConfigError(f"GLSTMCell got {name} of {size}: wanted a multiple of number_of_groups={self._groups}")
+            raise ConfigError(f"GLSTMCell got {name} of {size}: expected a multiple of number_of_groups={self._groups}")
 
 
 class NASCell(LayerRNNCell):
@@ -356,7 +356,9 @@ def _sharded(name: str, shape: list[int], dtype: tf.DType, num_shards: int) -> t
     """Return a matrix that is the rows of several variables, the first of which have one more if they differ."""
     rows, more = divmod(shape[0], num_shards)
     if not rows:
-        raise ConfigError(f"{name} of {shape[0]} rows was to be split into {num_shards} shards: wanted at most as many")
+        raise ConfigError(
+            f"{name} of {shape[0]} rows was to be split into {num_shards} shards: expected at most as many"
+        )
     sizes = [rows + (index < more) for index in range(num_shards)]
     parts = [tf.get_variable(f"{name}_{index}", [size, shape[1]], dtype) for index, size in enumerate(sizes)]
     return parts[0] if num_shards == 1 else tf.concat(parts, 0)

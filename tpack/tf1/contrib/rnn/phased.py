@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tpack.tf1.contrib.rnn.linear import linear
 from tpack.tf1.rnn_cell.base import RNNCell
 from tpack.tf1.rnn_cell.lstm import LSTMStateTuple
-from tpack.utils.checks import check_count, check_number
+from tpack.utils.validation import check_count, check_number
 
 
 class PhasedLSTMCell(RNNCell):

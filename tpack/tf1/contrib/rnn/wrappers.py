@@ -8,7 +8,7 @@ from tpack.errors import ConfigError
 from tpack.tf1.contrib.rnn.linear import linear
 from tpack.tf1.rnn_cell.base import CellOfCells, State, check_cell, depth_of
 from tpack.utils import logger
-from tpack.utils.checks import check_bool, check_count, check_function
+from tpack.utils.validation import check_bool, check_count, check_function
 
 _UNIT_VARIANCE = 3**0.5
 """The bound of uniform numbers whose variance is one."""
@@ -82,7 +82,8 @@ class AttentionCellWrapper(CellOfCells):
         self._state_is_tuple = check_bool(self, "state_is_tuple", state_is_tuple)
         if tf.nest.is_nested(cell.state_size) and not state_is_tuple:
             raise ConfigError(
-                f"AttentionCellWrapper got state_is_tuple=False and a cell with a state of {cell.state_size}: wanted a "
+                f"AttentionCellWrapper got state_is_tuple=False and a cell with a state of {cell.state_size}: "
+                "expected a "
                 "cell whose state is one tensor"
             )
         self._length = check_count(self, "attn_length", attn_length)
@@ -262,7 +263,7 @@ class HighwayWrapper(_CellInside):
 
     def _carry(self, value: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
         if not value.shape.is_compatible_with(output.shape):
-            raise ConfigError(f"HighwayWrapper got inputs of {value.shape} and outputs of {output.shape}: wanted one")
+            raise ConfigError(f"HighwayWrapper got inputs of {value.shape} and outputs of {output.shape}: expected one")
         carried = self._gate("carry", value, self._bias)
         taken = 1 - carried if self._is_coupled else self._gate("transform", value, -self._bias)
         return value * carried + output * taken

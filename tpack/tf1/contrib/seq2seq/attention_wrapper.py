@@ -9,7 +9,7 @@ from tpack.errors import ConfigError, WrongTypeError
 from tpack.tf1.contrib.seq2seq.attention import AttentionMechanism
 from tpack.tf1.layers.core import Dense
 from tpack.tf1.rnn_cell.base import CellOfCells, check_cell
-from tpack.utils.checks import check_function, shown
+from tpack.utils.validation import check_function, shown
 
 __all__ = ["AttentionWrapper", "AttentionWrapperState"]
 
@@ -57,7 +57,7 @@ def _like(field: str, old: Any, new: Any) -> Any:
         if not (tf.is_tensor(before) and tf.is_tensor(after)):
             return after
         if not before.shape.is_compatible_with(after.shape):
-            raise ConfigError(f"invalid shape for {field}: wanted {before.shape}, got {after.shape} of {after.name}")
+            raise ConfigError(f"invalid shape for {field}: expected {before.shape}, got {after.shape} of {after.name}")
         after.set_shape(before.shape)
         return after
 

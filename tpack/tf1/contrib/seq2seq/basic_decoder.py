@@ -9,7 +9,7 @@ from tpack.tf1.contrib.seq2seq.decoder import Decoder
 from tpack.tf1.contrib.seq2seq.helper import Helper
 from tpack.tf1.layers.base import Layer
 from tpack.tf1.rnn_cell.base import check_cell
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = ["BasicDecoder", "BasicDecoderOutput", "check_output_layer", "output_sizes"]
 

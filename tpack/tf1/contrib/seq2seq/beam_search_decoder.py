@@ -18,7 +18,7 @@ from tpack.tf1.contrib.seq2seq.beam_search_ops import gather_tree, gather_tree_f
 from tpack.tf1.contrib.seq2seq.decoder import Decoder
 from tpack.tf1.contrib.seq2seq.helper import check_tokens, embedding_function
 from tpack.tf1.rnn_cell.base import check_cell
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_count
 
 __all__ = [
     "BeamSearchDecoder",
@@ -243,7 +243,7 @@ class BeamSearchDecoder(Decoder):
         alignments = _alignments_in(cell_state)
         if not alignments:
             raise ConfigError(
-                "BeamSearchDecoder got a coverage_penalty_weight: wanted 0.0 with a cell without attention"
+                "BeamSearchDecoder got a coverage_penalty_weight: expected 0.0 with a cell without attention"
             )
         return alignments[0] if len(alignments) == 1 else tf.reduce_mean(tf.stack(alignments), axis=0)
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_count
 
 __all__ = ["gather_tree", "gather_tree_from_array", "tile_batch"]
 

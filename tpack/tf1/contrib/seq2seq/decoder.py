@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = ["Decoder", "dynamic_decode"]
 
@@ -95,7 +95,7 @@ def dynamic_decode(
     if impute_finished and decoder.tracks_own_finished:
         raise ConfigError(
             f"dynamic_decode got impute_finished=True with {type(decoder).__name__}, whose sequences change places: "
-            "wanted False"
+            "expected False"
         )
     with tf.variable_scope(scope, "decoder"):
         limit = _checked_limit(maximum_iterations)

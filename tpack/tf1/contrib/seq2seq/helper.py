@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = [
     "CustomHelper",

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.tf1.contrib.slim.parallel_reader import parallel_read
 from tpack.tf1.contrib.slim.tfexample_decoder import DataDecoder
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = ["DataProvider", "Dataset", "DatasetDataProvider"]
 
@@ -119,6 +119,6 @@ class DatasetDataProvider(DataProvider):
         )
         items = dataset.decoder.list_items()
         if record_key in items:
-            raise ConfigError(f"the item {record_key} is there already: wanted another record_key")
+            raise ConfigError(f"the item {record_key} is there already: expected another record_key")
         tensors = dataset.decoder.decode(data, items)
         super().__init__({**dict(zip(items, tensors, strict=True)), record_key: key}, dataset.num_samples)

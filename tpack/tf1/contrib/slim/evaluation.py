@@ -11,7 +11,7 @@ from tpack.estimator.session import SessionPlan, model_session
 from tpack.tf1.contrib.framework.variables import get_variables_to_restore
 from tpack.tfutils.summary import event_writer
 from tpack.utils import logger
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_count, shown
 
 __all__ = ["checkpoints_iterator", "evaluate_once", "evaluation_loop", "wait_for_new_checkpoint"]
 
@@ -154,7 +154,7 @@ def evaluation_loop(
         ConfigError: An argument cannot work.
     """
     if init_fn is not None:
-        raise ConfigError("evaluation_loop takes all variables from the checkpoint, wanted init_fn=None")
+        raise ConfigError("evaluation_loop takes all variables from the checkpoint, expected init_fn=None")
     evaluation = _Evaluation(
         initial=(initial_op, initial_op_feed_dict),
         eval=(eval_op, eval_op_feed_dict),
@@ -193,7 +193,7 @@ class _Evaluation:
     def prepare(self, master: str, variables_to_restore: Any) -> "_Evaluation":
         """Build what is needed for all checkpoints; after the first the graph is finalized."""
         if master:
-            raise ConfigError(f"slim.evaluation works in this process, wanted an empty master, got {shown(master)}")
+            raise ConfigError(f"slim.evaluation works in this process, expected an empty master, got {shown(master)}")
         self._step = tf.train.get_or_create_global_step()
         summary_op, feeds = self._summary
         if isinstance(summary_op, int) and summary_op == _USE_DEFAULT:

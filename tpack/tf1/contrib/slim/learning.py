@@ -22,7 +22,7 @@ from tpack.tfutils.step.step_timer import StepTimer
 from tpack.tfutils.summary import event_writer
 from tpack.types import GradsAndVars
 from tpack.utils import logger
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_count, shown
 
 __all__ = [
     "add_gradients_summaries",

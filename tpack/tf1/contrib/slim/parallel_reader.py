@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = ["ParallelReader", "QueueRunners", "get_data_files", "parallel_read", "prefetch_queue", "single_pass_read"]
 

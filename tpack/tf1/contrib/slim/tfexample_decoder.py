@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = [
     "BackupHandler",

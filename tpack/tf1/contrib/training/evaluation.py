@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError
 from tpack.utils import logger
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_count
 
 __all__ = [
     "StopAfterNEvalsHook",
@@ -30,7 +30,7 @@ def get_or_create_eval_step() -> Any:
     """
     found = tf.get_collection(tf.GraphKeys.EVAL_STEP)
     if len(found) > 1:
-        raise ConfigError(f"get_or_create_eval_step found {len(found)} variables in EVAL_STEP: wanted one")
+        raise ConfigError(f"get_or_create_eval_step found {len(found)} variables in EVAL_STEP: expected one")
     if found:
         return found[0]
     return tf.get_variable(
@@ -100,7 +100,7 @@ class SummaryAtEndHook(tf.train.SessionRunHook):
         feed_dict: Any = None,
     ) -> None:
         if log_dir is None and summary_writer is None:
-            raise ConfigError("SummaryAtEndHook got neither log_dir nor summary_writer: wanted one of them")
+            raise ConfigError("SummaryAtEndHook got neither log_dir nor summary_writer: expected one of them")
         self._log_dir = log_dir
         self._summary_writer = summary_writer
         self._summary_op = summary_op

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tpack.errors import ConfigError
-from tpack.utils.checks import shown
+from tpack.utils.validation import shown
 
 __all__ = ["HParams", "parse_values"]
 
@@ -42,7 +42,9 @@ def parse_values(values: str, type_map: Mapping[str, type], ignore_unknown: bool
     while position < len(values):
         match = _ASSIGNMENT.match(values, position)
         if match is None:
-            raise ConfigError(f"malformed hyper-parameters {values[position:]!r}: wanted name=value,name=[value,value]")
+            raise ConfigError(
+                f"malformed hyper-parameters {values[position:]!r}: expected name=value,name=[value,value]"
+            )
         position = match.end()
         name = match["name"]
         if name in type_map:
@@ -58,7 +60,7 @@ def _assign(found: dict[str, Any], match: "re.Match[str]", kind: type, values: s
     parse = _parser_of(name, kind, values)
     if match["list"] is not None:
         if index is not None:
-            raise ConfigError(f"hyper-parameter {name}[{index}] got a list in {values!r}: wanted one value")
+            raise ConfigError(f"hyper-parameter {name}[{index}] got a list in {values!r}: expected one value")
         value: Any = [parse(entry) for entry in re.split("[ ,]", match["list"]) if entry]
     else:
         value = parse(match["text"])
@@ -78,7 +80,7 @@ def _parser_of(name: str, kind: type, values: str) -> Callable[[str], Any]:
                 return _BOOLEANS[text] if text in _BOOLEANS else bool(int(text))
             return kind(text)
         except (TypeError, ValueError) as error:
-            message = f"hyper-parameter {name!r} got {text!r} in {values!r}: wanted one of type {kind.__name__}"
+            message = f"hyper-parameter {name!r} got {text!r} in {values!r}: expected one of type {kind.__name__}"
             raise ConfigError(message) from error
 
     return parse
@@ -90,7 +92,7 @@ def _cast(name: str, kind: type, value: Any) -> Any:
     Raises:
         ConfigError: It does not fit.
     """
-    refusal = ConfigError(f"hyper-parameter {name!r} got {shown(value)}: wanted one of type {kind.__name__}")
+    refusal = ConfigError(f"hyper-parameter {name!r} got {shown(value)}: expected one of type {kind.__name__}")
     if kind is type(None) or isinstance(value, kind):
         # A boolean is an integer to Python.
         if isinstance(value, bool) and kind in (int, float):
@@ -147,7 +149,7 @@ class HParams:
             raise ConfigError(f"hyper-parameter name {name!r} is reserved, or was added before")
         is_list = isinstance(value, (list, tuple))
         if is_list and not value:
-            raise ConfigError(f"hyper-parameter {name!r} got an empty list: wanted one whose type shows by an entry")
+            raise ConfigError(f"hyper-parameter {name!r} got an empty list: expected one whose type shows by an entry")
         self._hparam_types[name] = (type(value[0]) if is_list else type(value), is_list)
         setattr(self, name, value)
 
@@ -168,9 +170,9 @@ class HParams:
     @staticmethod
     def _fitting(name: str, kind: type, is_list: bool, value: Any) -> Any:
         if is_list and not isinstance(value, list):
-            raise ConfigError(f"hyper-parameter {name!r} got {shown(value)}: wanted a list")
+            raise ConfigError(f"hyper-parameter {name!r} got {shown(value)}: expected a list")
         if not is_list and isinstance(value, list):
-            raise ConfigError(f"hyper-parameter {name!r} got {shown(value)}: wanted one value and no list")
+            raise ConfigError(f"hyper-parameter {name!r} got {shown(value)}: expected one value and no list")
         return [_cast(name, kind, entry) for entry in value] if is_list else _cast(name, kind, value)
 
     def _type_of(self, name: str) -> tuple[type, bool]:
@@ -227,7 +229,7 @@ class HParams:
         """
         values = json.loads(values_json)
         if not isinstance(values, dict):
-            raise ConfigError(f"parse_json got {shown(values)}: wanted an object of hyper-parameters")
+            raise ConfigError(f"parse_json got {shown(values)}: expected an object of hyper-parameters")
         return self.override_from_dict(values)
 
     def to_json(self, indent: Any = None, separators: tuple[str, str] | None = None, sort_keys: bool = False) -> str:
@@ -261,7 +263,7 @@ class HParams:
             kind, is_list = self._hparam_types[key]
             if is_list != isinstance(default, list):
                 wanted = f"a list of {kind.__name__}" if is_list else f"one of type {kind.__name__}"
-                raise ConfigError(f"hyper-parameter {key!r} got the default {shown(default)}: wanted {wanted}")
+                raise ConfigError(f"hyper-parameter {key!r} got the default {shown(default)}: expected {wanted}")
             self._fitting(key, kind, is_list, default)
         return getattr(self, key)
 

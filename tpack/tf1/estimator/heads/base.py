@@ -18,7 +18,7 @@ from tpack.estimator.spec import EstimatorSpec, ExportOutput, Metrics, ModeKeys
 from tpack.tf1.estimator.heads.checks import check_labels, check_logits, check_reduction, weights_of
 from tpack.tf1.estimator.optimizers import in_towers, is_like_optimizer
 from tpack.tower.context import get_current_tower_context
-from tpack.utils.checks import check_text
+from tpack.utils.validation import check_text
 
 DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 LossFn = Callable[..., tf.Tensor]

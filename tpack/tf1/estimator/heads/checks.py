@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.checks import check_count, shown
+from tpack.utils.validation import check_count, shown
 
 # TensorFlow 2 has other names for some of the reductions.
 _NAMES_OF_TF2 = {"sum": tf.losses.Reduction.SUM, "sum_over_batch_size": tf.losses.Reduction.SUM_OVER_BATCH_SIZE}

@@ -17,7 +17,7 @@ from tpack.tf1.estimator.heads.checks import (
     ids_of,
     in_range,
 )
-from tpack.utils.argument_types import check_arguments
+from tpack.utils.validation import check_arguments
 
 _SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
 

@@ -9,8 +9,7 @@ from tpack.errors import ConfigError
 from tpack.estimator.spec import ExportOutput, Metrics, PredictOutput
 from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, Head, LossSpec, MultiLossSpec
 from tpack.tf1.estimator.heads.checks import check_logits
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_instances
+from tpack.utils.validation import check_arguments, check_instances
 
 
 @check_arguments
@@ -37,7 +36,7 @@ class MultiHead(Head):
         if None in names or len(set(names)) < len(names):
             raise ConfigError(f"the heads of a MultiHead must have different names, got {names}")
         if head_weights is not None and len(head_weights) != len(names):
-            raise ConfigError(f"wanted a weight for each of {len(names)} head(s), got {len(head_weights)}")
+            raise ConfigError(f"expected a weight for each of {len(names)} head(s), got {len(head_weights)}")
         self._weights = tuple(head_weights or (1.0,) * len(names))
 
     @property

@@ -17,8 +17,7 @@ from tpack.tf1.estimator.heads.checks import (
     in_range,
 )
 from tpack.tf1.estimator.heads.classification import class_names, curve_metrics, for_each_example, threshold_metrics
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import shown
+from tpack.utils.validation import check_arguments, shown
 
 _SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
 

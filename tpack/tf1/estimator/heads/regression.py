@@ -9,8 +9,7 @@ from tpack.errors import ConfigError
 from tpack.estimator.spec import ExportOutput, Metrics, PredictOutput, RegressionOutput
 from tpack.tf1.estimator.heads.base import DEFAULT_SIGNATURE, LossFn, LossSpec, SingleHead, chosen
 from tpack.tf1.estimator.heads.checks import check_labels, check_logits, in_range
-from tpack.utils.argument_types import check_arguments
-from tpack.utils.checks import check_count
+from tpack.utils.validation import check_arguments, check_count
 
 _SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
 

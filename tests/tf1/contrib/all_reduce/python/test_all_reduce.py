@@ -39,9 +39,9 @@ def test_what_is_no_sum_is_refused(graph):
     assert all(
         getattr(tf.contrib.all_reduce, name) is getattr(all_reduce, name) for name in tf.contrib.all_reduce.__all__
     )
-    with pytest.raises(ReductionError, match="got red_op='multiply': wanted tf.add"):
+    with pytest.raises(ReductionError, match="got red_op='multiply': expected tf.add"):
         all_reduce.build_recursive_hd_all_reduce(on_devices(), tf.multiply)
-    with pytest.raises(ReductionError, match=r"4 tensors, num_workers=2 and gpu_perm=\[0\]: wanted an order"):
+    with pytest.raises(ReductionError, match=r"4 tensors, num_workers=2 and gpu_perm=\[0\]: expected an order"):
         all_reduce.build_ring_all_reduce(on_devices(), 2, 1, [0], tf.add)
     # Without GPUs there is nothing for NCCL.
     with pytest.raises(ReductionError):

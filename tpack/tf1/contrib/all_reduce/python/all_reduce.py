@@ -42,7 +42,7 @@ def build_ring_all_reduce(
     each = len(gpu_perm)
     if sorted(gpu_perm) != list(range(each)) or num_workers * each != len(input_tensors):
         came = f"{len(input_tensors)} tensors, num_workers={num_workers} and gpu_perm={list(gpu_perm)}"
-        raise ReductionError(f"build_ring_all_reduce got {came}: wanted an order of the devices of each worker")
+        raise ReductionError(f"build_ring_all_reduce got {came}: expected an order of the devices of each worker")
     order = [worker * each + place for worker in range(num_workers) for place in gpu_perm]
     summed = _reduce(RingReducer(num_subchunks), [input_tensors[i] for i in order], red_op, un_op)
     return [summed[order.index(i)] for i in range(len(order))]
@@ -81,7 +81,7 @@ def _reduce(
         ReductionError: It is not a sum that is wanted.
     """
     if red_op not in _SUMS:
-        raise ReductionError(f"got red_op={getattr(red_op, '__name__', red_op)!r}: wanted tf.add, devices' sum")
+        raise ReductionError(f"got red_op={getattr(red_op, '__name__', red_op)!r}: expected tf.add, devices' sum")
     summed = [tower[0] for tower in reducer.reduce([[tensor] for tensor in tensors], ReduceOp.SUM)]
     if un_op is None:
         return summed

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.argument_types import FloatOrNan, check_arguments
+from tpack.utils.validation import FloatOrNan, check_arguments
 
 if TYPE_CHECKING:
     import os
@@ -130,17 +130,17 @@ def test_the_rest_is_refused(name, value, wanted):
     with pytest.raises(ConfigError) as caught:
         Everything(**{name: value})
     assert str(caught.value).startswith(f"Everything got {name}=")
-    assert str(caught.value).endswith(f": wanted {wanted}")
+    assert str(caught.value).endswith(f": expected {wanted}")
     assert isinstance(caught.value, WrongTypeError) == (name != "choice")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"names": ["a", 5]}, r"names\[1\]=5: wanted text"),
-        ({"sizes": [1, 2.5]}, r"sizes\[1\]=2.5: wanted an integer"),
-        ({"pair": ["a", 1]}, r"pair\[0\]='a': wanted a number"),
-        ({"table": {"a": "b"}}, r"table\['a'\]='b': wanted an integer"),
+        ({"names": ["a", 5]}, r"names\[1\]=5: expected text"),
+        ({"sizes": [1, 2.5]}, r"sizes\[1\]=2.5: expected an integer"),
+        ({"pair": ["a", 1]}, r"pair\[0\]='a': expected a number"),
+        ({"table": {"a": "b"}}, r"table\['a'\]='b': expected an integer"),
         ({"pairs": [("a", "b")]}, r"pairs\[0\]="),
     ],
 )
@@ -161,7 +161,7 @@ def test_default_is_right_whatever_it_is():
 
     assert train() is None
     assert train(None) is None
-    with pytest.raises(WrongTypeError, match="^train got steps='1': wanted an integer$"):
+    with pytest.raises(WrongTypeError, match="^train got steps='1': expected an integer$"):
         train("1")
 
 
@@ -171,9 +171,9 @@ def test_many_arguments_are_each_checked():
         return sum(numbers) + sum(weights.values())
 
     assert add(1, 2.5, a=3) == 6.5
-    with pytest.raises(WrongTypeError, match=r"^add got numbers\[1\]='b': wanted a number$"):
+    with pytest.raises(WrongTypeError, match=r"^add got numbers\[1\]='b': expected a number$"):
         add(1, "b")
-    with pytest.raises(WrongTypeError, match="^add got a='b': wanted a number$"):
+    with pytest.raises(WrongTypeError, match="^add got a='b': expected a number$"):
         add(1, a="b")
 
 
@@ -197,7 +197,7 @@ class Options:
 def test_dataclass_is_checked_and_pickles():
     options = Options(3, ("a",))
     assert pickle.loads(pickle.dumps(options)) == options
-    with pytest.raises(WrongTypeError, match=r"Options got names\[0\]=1: wanted text"):
+    with pytest.raises(WrongTypeError, match=r"Options got names\[0\]=1: expected text"):
         Options(3, (1,))
 
 
