@@ -65,7 +65,7 @@ def test_nothing_observed_is_an_error(graph):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"growth_steps": 0}, "growth_steps must be an integer of at least 1, got 0"),
+        ({"growth_steps": 0}, "growth_steps=0: expected an integer of at least 1"),
         ({"growth_steps": 2.5}, "^LossScaling got growth_steps=2.5: expected an integer"),
         ({"growth_steps": True}, "^LossScaling got growth_steps=True: expected an integer"),
         ({"factor": 1.0}, "factor must be above 1, got 1.0"),

@@ -41,7 +41,7 @@ def test_known_shapes_pass(graph: Any) -> None:
 @pytest.mark.parametrize("shape", [[None, 3], None])
 def test_wrong_rank_names_layer_and_shape(graph: Any, shape: Any) -> None:
     x = tf.placeholder(tf.float32, shape, name="image")
-    with tf.variable_scope("conv0"), pytest.raises(ConfigError, match=r"Conv2D 'conv0' wants an input of 4 dim.*shape"):
+    with tf.variable_scope("conv0"), pytest.raises(ConfigError, match=r"Conv2D 'conv0' got an input of shape .*: expected 4 dimensions"):
         check_rank("Conv2D", x, 4)
 
 
@@ -63,7 +63,7 @@ def test_whole_numbers_of_all_kinds_are_numbers_of_units(units: Any) -> None:
 
 @pytest.mark.parametrize("units", [0, -1, 2.5, math.inf, math.nan, "3", None, True, tf.Dimension(None)])
 def test_other_things_are_not(graph: Any, units: Any) -> None:
-    with pytest.raises(ConfigError, match="Conv2D wants a positive whole number of filters, got"):
+    with pytest.raises(ConfigError, match="Conv2D got filters=.*: expected a positive whole number"):
         check_units("Conv2D", "filters", units)
 
 
@@ -91,7 +91,7 @@ def test_pairs_for_all_dimensions_follow_the_data_format() -> None:
     last, first = [[0, 0], [1, 2], [3, 4], [0, 0]], [[0, 0], [0, 0], [1, 2], [3, 4]]
     assert parse_padding("Conv2D", last, channels_first=False) == [[1, 2], [3, 4]]
     assert parse_padding("Conv2D", first, channels_first=True) == [[1, 2], [3, 4]]
-    with pytest.raises(ConfigError, match="wants padding 'same', 'valid', a number"):
+    with pytest.raises(ConfigError, match="got padding=.*: expected 'same', 'valid', a number"):
         parse_padding("Conv2D", last, channels_first=True)
 
 
@@ -99,11 +99,11 @@ def test_pairs_for_all_dimensions_follow_the_data_format() -> None:
     "padding", [-1, True, None, [1], [1, 2, 3], [[1], [2]], [[1, -1], [0, 0]], [["a", "b"], 1], 1.5]
 )
 def test_other_things_are_refused(graph: Any, padding: Any) -> None:
-    with tf.variable_scope("c"), pytest.raises(ConfigError, match=r"Conv2D 'c' wants padding 'same'.*got"):
+    with tf.variable_scope("c"), pytest.raises(ConfigError, match=r"Conv2D 'c' got padding=.*: expected 'same'"):
         parse_padding("Conv2D", padding, channels_first=False)
 
 
 @pytest.mark.parametrize("padding", ["full", "", 1])
 def test_other_rules_are_refused(graph: Any, padding: Any) -> None:
-    with pytest.raises(ConfigError, match="wants padding 'same' or 'valid', got"):
+    with pytest.raises(ConfigError, match="got padding=.*: expected 'same' or 'valid'"):
         parse_rule("MaxPooling", padding)

@@ -59,12 +59,12 @@ def test_unknown_sizes_are_asked_for_when_it_runs(graph: Any, data_format: str, 
 @pytest.mark.parametrize(
     ("shape", "arguments", "message"),
     [
-        ([None, 5], {}, r"Conv2DTranspose 'up' wants an input of 4 dimensions"),
+        ([None, 5], {}, r"Conv2DTranspose 'up' got an input of .*: expected 4 dimensions"),
         ([1, 2, 2, None], {}, r"Conv2DTranspose 'up' wants a known number of channels"),
-        ([1, 2, 2, 4], {"filters": -1}, "wants a positive whole number of filters, got -1"),
+        ([1, 2, 2, 4], {"filters": -1}, "got filters=-1: expected a positive whole number"),
         ([1, 2, 2, 4], {"padding": 1}, "^Conv2DTranspose got padding="),
-        ([1, 2, 2, 4], {"strides": 0}, "wants a positive strides, got 0"),
-        ([1, 2, 2, 4], {"kernel_size": 0}, "wants a positive kernel_size, got 0"),
+        ([1, 2, 2, 4], {"strides": 0}, "got strides=0: expected positive integers"),
+        ([1, 2, 2, 4], {"kernel_size": 0}, "got kernel_size=0: expected positive integers"),
         ([1, 2, 2, 4], {"dilation_rate": 2}, "Conv2DTranspose has no argument 'dilation_rate'"),
     ],
 )

@@ -56,7 +56,7 @@ def test_maxout_takes_a_name_and_unknown_sizes(graph: Any) -> None:
 
 
 def test_maxout_names_what_it_wants(graph: Any) -> None:
-    with pytest.raises(ConfigError, match="Maxout 'm' wants an input of 2 or 4 dimensions"):
+    with pytest.raises(ConfigError, match="Maxout 'm' got an input of .*: expected 2 or 4 dimensions"):
         Maxout("m", tf.zeros([1, 2, 3]), 2)
     with pytest.raises(ConfigError, match="Maxout 'm' wants a known number of channels"):
         Maxout("m", tf.placeholder(tf.float32, [1, None]), 2)

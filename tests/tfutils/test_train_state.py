@@ -107,5 +107,5 @@ def test_prune_removes_states_without_checkpoint_and_halves(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("numbers", [(0, 0, 0), (1, -1, 0), (1, 0, -1), (1.0, 0, 0), (True, 0, 0)])
 def test_numbers_below_the_smallest_are_rejected(numbers: Any) -> None:
-    with pytest.raises(ConfigError, match="expected an integer .* of at least [01], got"):
+    with pytest.raises(ConfigError, match="TrainState got .*: expected an integer of at least [01]"):
         TrainState(*numbers)

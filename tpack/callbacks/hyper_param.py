@@ -14,7 +14,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from tpack.tower.names import op_and_tensor_name
 from tpack.tower.recorder import pair_variables
 from tpack.types import Trainer
 from tpack.utils import logger
-from tpack.utils.validation import check_arguments, check_count, check_instance, shown
+from tpack.utils.validation import check_arguments, check_count, check_instance, is_number, shown
 
 
 class HyperParam(ABC):
@@ -283,7 +282,7 @@ class ScaleWithWorkers(Callback):
         peers = self.trainer.peers
         ratio = (1 if peers is None else peers.size) / self._base_workers
         scale = self._rule(ratio)
-        if not isinstance(scale, Real) or isinstance(scale, bool) or not 0 < scale < math.inf:
+        if not is_number(scale) or not 0 < scale < math.inf:
             raise ConfigError(f"the rule of {self} returned {shown(scale)} for {ratio:g}: expected a positive number")
         return float(scale)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tpack.errors import DataPointError, InputError
 from tpack.utils import serialize
-from tpack.utils.validation import shown
+from tpack.utils.validation import is_integer, shown
 
 _FLOW = "flow"
 # How many numbers a Mersenne Twister holds.
@@ -74,8 +74,7 @@ class StateReader:
     def count(self, name: str, *, at_most: int | None = None) -> int:
         """Return a part that is a number of things; refuse what is not, or is more than makes sense."""
         value = self._parts[name]
-        is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not is_number or value < 0 or (at_most is not None and value > at_most):
+        if not is_integer(value) or value < 0 or (at_most is not None and value > at_most):
             wanted = "at least 0" if at_most is None else f"0 to {at_most}"
             raise InputError(f"the state of a {self._kind} has {name}={value!r:.100}: expected an integer, {wanted}")
         return int(value)

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import numbers
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,6 +21,7 @@ from tpack.utils.validation import (
     check_instance,
     check_number,
     check_path,
+    is_number,
     shown,
 )
 
@@ -287,8 +287,7 @@ def number_of_steps(name: str, value: float | None) -> int | None:
     """
     if value is None:
         return None
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = float(value) if is_number else 0.0
+    number = float(value) if is_number(value) else 0.0
     if not number.is_integer() or number <= 0:
         raise ConfigError(f"{name} must be positive, and a whole number, got {value!r}")
     return int(number)

@@ -15,7 +15,7 @@ from tpack.errors import GraphBuildError
 from tpack.tower.context import TowerContext
 from tpack.tower.recorder import pair_variables
 from tpack.types import GradsAndVars
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, is_integer
 
 GradFn: TypeAlias = Callable[[], GradsAndVars]
 OptimizerFn: TypeAlias = Callable[[], tf.train.Optimizer]
@@ -43,7 +43,7 @@ class SyncOp:
         if not isinstance(self.op, tf.Operation):
             raise GraphBuildError(f"a SyncOp must have an operation, such as tf.group makes, got {self.op!r}")
         steps = self.every_steps
-        if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
+        if steps is not None and (not is_integer(steps) or steps < 1):
             raise GraphBuildError(f"every_steps of a SyncOp must be an integer of at least 1, or None, got {steps!r}")
 
 

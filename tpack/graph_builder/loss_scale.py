@@ -16,7 +16,7 @@ from tpack.tfutils.gate import Gate
 from tpack.tfutils.gradproc import Grads
 from tpack.tfutils.optimizer import ProxyOptimizer
 from tpack.tower.grads import Gradient, gradient_values, map_gradient_values
-from tpack.utils.validation import check_arguments
+from tpack.utils.validation import check_arguments, check_count
 
 
 @check_arguments
@@ -42,8 +42,7 @@ class LossScaling:
     largest: float = 2.0**24
 
     def __post_init__(self) -> None:
-        if not isinstance(self.growth_steps, int) or isinstance(self.growth_steps, bool) or self.growth_steps < 1:
-            raise ConfigError(f"growth_steps must be an integer of at least 1, got {self.growth_steps!r}")
+        check_count(self, "growth_steps", self.growth_steps)
         if not self.factor > 1:
             raise ConfigError(f"factor must be above 1, got {self.factor!r}")
         if not 0 < self.smallest <= self.initial <= self.largest < float("inf"):

@@ -4,7 +4,7 @@ A layer that has variables must know the number of channels while the graph is b
 """
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import SupportsIndex, TypeAlias, TypeGuard
 
 import tensorflow.compat.v1 as tf
@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from tpack.errors import ConfigError
 from tpack.models.data_format import CHANNELS_LAST, channel_axis
 from tpack.utils.argtools import get_data_format, shape2d
-from tpack.utils.validation import shown
+from tpack.utils.validation import is_integer, mismatch
 
 PaddingLike: TypeAlias = str | int | Sequence[int | Sequence[int]]
 """A rule, or numbers of rows and columns; `parse_padding` says in which forms."""
@@ -47,7 +47,7 @@ def check_rank(kind: str, inputs: tf.Tensor, *ranks: int) -> int:
     if rank not in ranks:
         wanted = " or ".join(f"{r}" for r in ranks)
         raise ConfigError(
-            f"{layer_name(kind)} wants an input of {wanted} dimensions, got shape {inputs.shape} ({inputs.name})"
+            f"{layer_name(kind)} got an input of shape {inputs.shape} ({inputs.name}): expected {wanted} dimensions"
         )
     return int(rank)
 
@@ -66,11 +66,9 @@ def check_sizes(kind: str, argument: str, sizes: int | Sequence[int]) -> tuple[i
     try:
         height, width = shape2d(sizes)
     except ConfigError as error:
-        raise ConfigError(
-            f"{layer_name(kind)} wants one or two integers as its {argument}, got {shown(sizes)}"
-        ) from error
+        raise ConfigError(mismatch(layer_name(kind), argument, sizes, "one or two integers")) from error
     if height < 1 or width < 1:
-        raise ConfigError(f"{layer_name(kind)} wants a positive {argument}, got {shown(sizes)}")
+        raise ConfigError(mismatch(layer_name(kind), argument, sizes, "positive integers"))
     return height, width
 
 
@@ -127,7 +125,7 @@ def check_units(kind: str, argument: str, units: Units) -> int:
     """
     number = None if isinstance(units, bool) else units.__index__() if hasattr(units, "__index__") else units
     if not isinstance(number, Real) or not float(number).is_integer() or number < 1:
-        raise ConfigError(f"{layer_name(kind)} wants a positive whole number of {argument}, got {shown(units)}")
+        raise ConfigError(mismatch(layer_name(kind), argument, units, "a positive whole number"))
     return int(float(number))
 
 
@@ -143,7 +141,7 @@ def parse_rule(kind: str, padding: str) -> str:
     """
     rule = padding.upper() if isinstance(padding, str) else None
     if rule not in ("SAME", "VALID"):
-        raise ConfigError(f"{layer_name(kind)} wants padding 'same' or 'valid', got {shown(padding)}")
+        raise ConfigError(mismatch(layer_name(kind), "padding", padding, "'same' or 'valid'"))
     return str(rule)
 
 
@@ -168,10 +166,8 @@ def parse_padding(kind: str, padding: PaddingLike, *, channels_first: bool) -> P
         pairs = [[n, n] if _is_size(n) else n for n in numbers]
         if all(map(_is_pair, pairs)):
             return [[int(n) for n in pair] for pair in pairs]
-    raise ConfigError(
-        f"{layer_name(kind)} wants padding 'same', 'valid', a number, [vertical, horizontal] or [[top, bottom], [left, "
-        f"right]], got {shown(padding)}"
-    )
+    expected = "'same', 'valid', a number, [vertical, horizontal] or [[top, bottom], [left, right]]"
+    raise ConfigError(mismatch(layer_name(kind), "padding", padding, expected))
 
 
 def _spatial(pairs: Sequence[Sequence[int]], channels_first: bool) -> Sequence[Sequence[int]] | None:
@@ -184,7 +180,7 @@ def _spatial(pairs: Sequence[Sequence[int]], channels_first: bool) -> Sequence[S
 
 def _is_size(value: object) -> TypeGuard[int]:
     # A size that was computed may be a numpy integer.
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+    return is_integer(value) and value >= 0
 
 
 def _is_pair(value: object) -> TypeGuard[Sequence[int]]:

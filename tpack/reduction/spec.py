@@ -11,7 +11,7 @@ from tpack.errors import ConfigError
 from tpack.reduction.base import Reducer
 from tpack.reduction.names import check_algorithm, make_reducer
 from tpack.reduction.wrappers.by_size import NO_LIMIT, SplitBySizeReducer, check_limits
-from tpack.utils.validation import check_arguments, check_count, shown
+from tpack.utils.validation import check_arguments, check_count, is_integer, shown
 
 
 @check_arguments
@@ -35,7 +35,7 @@ class AllReduceSpec:
     def __post_init__(self) -> None:
         check_algorithm(self.algorithm)
         check_count(self, "num_shards", self.num_shards)
-        if not _is_whole(self.byte_limit) or (self.byte_limit < 1 and self.byte_limit != NO_LIMIT):
+        if not is_integer(self.byte_limit) or (self.byte_limit < 1 and self.byte_limit != NO_LIMIT):
             raise ConfigError(
                 f"expected a byte_limit of 1 or more, or {NO_LIMIT} for none, got {shown(self.byte_limit)}"
             )
@@ -145,7 +145,3 @@ def _number(position: int, what: str, text: str) -> int:
         raise ConfigError(
             f"entry {position} of the all-reduce spec has {text!r} as its {what}: expected a whole number"
         ) from error
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)

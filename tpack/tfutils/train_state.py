@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tpack.errors import CheckpointError, ConfigError, InputError
+from tpack.errors import CheckpointError, InputError
 from tpack.utils.fs import atomic_write, leftover_of
 from tpack.utils.serialize import dumps, loads, seal, seal_json, unseal, unseal_json
-from tpack.utils.validation import check_instance, shown
+from tpack.utils.validation import check_count, check_instance, shown
 
 _SUFFIX = ".train_state.json"
 _DATA_SUFFIX = ".data_state.msgpack"
@@ -51,9 +51,7 @@ class TrainState:
         is_known = self.steps_per_epoch is not None
         numbers = (("epoch_num", 1), ("local_step", 0), ("global_step", 0), *([("steps_per_epoch", 1)] * is_known))
         for name, smallest in numbers:
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-                raise ConfigError(f"expected an integer {name} of at least {smallest}, got {value!r}")
+            check_count(self, name, getattr(self, name), smallest)
         check_instance(self, "callbacks", self.callbacks, dict)
 
 

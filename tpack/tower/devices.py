@@ -21,7 +21,7 @@ from tpack.errors import ConfigError, DeviceError
 from tpack.utils import logger
 from tpack.utils.argtools import log_once
 from tpack.utils.concurrency import usable_cores
-from tpack.utils.validation import check_arguments, check_count
+from tpack.utils.validation import check_arguments, check_count, is_integer
 
 Device: TypeAlias = str | Callable[[tf.Operation], str]
 """What ``tf.device`` takes: a name, or a device function."""
@@ -156,7 +156,7 @@ def tower_indices(gpus: int | Sequence[int]) -> list[int]:
     Raises:
         ConfigError: No tower, a negative number or the same one twice.
     """
-    if isinstance(gpus, int) and not isinstance(gpus, bool):
+    if is_integer(gpus):
         indices = list(range(gpus))
     elif isinstance(gpus, Iterable) and not isinstance(gpus, str):
         indices = list(gpus)
@@ -164,7 +164,7 @@ def tower_indices(gpus: int | Sequence[int]) -> list[int]:
         raise ConfigError(f"expected a number of GPUs or a list of GPU numbers, got {gpus!r}")
     if not indices:
         raise ConfigError(f"expected at least one tower, got {gpus!r}")
-    if any(not isinstance(k, int) or isinstance(k, bool) or k < 0 for k in indices) or len(set(indices)) < len(indices):
+    if any(not is_integer(k) or k < 0 for k in indices) or len(set(indices)) < len(indices):
         raise ConfigError(f"expected different GPU numbers from 0 up, got {gpus!r}")
     return indices
 

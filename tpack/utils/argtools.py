@@ -8,12 +8,12 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from numbers import Integral
-from typing import Any, Concatenate, ParamSpec, TypeGuard, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tpack.errors import ConfigError
 from tpack.utils import logger
 from tpack.utils.renames import on_unknown_argument
+from tpack.utils.validation import is_integer
 
 __all__ = [
     "call_only_once",
@@ -106,9 +106,9 @@ def shape2d(a: int | Sequence[int]) -> list[int]:
     Raises:
         ConfigError: ``a`` is neither.
     """
-    if _is_int(a):
+    if is_integer(a):
         return [int(a), int(a)]
-    if isinstance(a, Sequence) and len(a) == 2 and all(map(_is_int, a)):
+    if isinstance(a, Sequence) and len(a) == 2 and all(map(is_integer, a)):
         return [int(size) for size in a]
     raise ConfigError(f"{a!r} is no two-dimensional shape: expected an integer or two integers")
 
@@ -233,11 +233,6 @@ def log_once(message: str, func: str = "info") -> None:
     if func not in _LEVELS:
         raise ConfigError(f"log_once got func={func!r}: expected one of {', '.join(_LEVELS)}")
     _log_new(message, func)
-
-
-def _is_int(value: object) -> TypeGuard[int]:
-    # A size that was computed may be a numpy integer.
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _remember(

@@ -27,6 +27,7 @@ from tpack.cli.launcher.plan import Host
 from tpack.cluster.slurm import OWN_GPUS_VARIABLE
 from tpack.errors import ClusterError, ConfigError
 from tpack.utils.optional import import_optional
+from tpack.utils.validation import is_number
 
 TASK_VARIABLE = "TPACK_RAY_TASK"
 """The file that has what a process is to call; what it returned is to be in a file of that name with ``.result``."""
@@ -350,8 +351,7 @@ def check_resources(owner: str, resources: Mapping[str, float]) -> dict[str, flo
         ConfigError: A name or a number is none, or nothing is needed at all.
     """
     for name, number in resources.items():
-        is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if not isinstance(name, str) or not name or not is_number or not 0 <= number < math.inf:
+        if not isinstance(name, str) or not name or not is_number(number) or not 0 <= number < math.inf:
             raise ConfigError(f"{owner}: a worker needs {name!r}: {number!r}: expected a resource's name, and a number")
     if not any(resources.values()):
         raise ConfigError(f"{owner}: a worker needs nothing: expected resources such as {{'CPU': 1}}")

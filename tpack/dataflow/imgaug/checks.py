@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpack.errors import ConfigError, DataPointError
-from tpack.utils.validation import check_count, check_number, shown
+from tpack.utils.validation import check_count, check_number, mismatch, owner_name, shown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -29,7 +29,7 @@ def check_image(owner: object, image: object) -> tuple[int, int]:
     """
     array = _check_array(owner, image)
     if array.dtype.kind not in "biufcV":
-        raise DataPointError(f"{type(owner).__name__} got an image of dtype {array.dtype}: expected numbers")
+        raise DataPointError(f"{owner_name(owner)} got an image of dtype {array.dtype}: expected numbers")
     return array.shape[0], array.shape[1]
 
 
@@ -47,7 +47,7 @@ def check_values(owner: object, image: object, way_out: str = "put ToUint8() or 
     array = _check_array(owner, image)
     if array.dtype not in _VALUE_DTYPES:
         raise DataPointError(
-            f"{type(owner).__name__} got an image of dtype {array.dtype}: expected uint8, float32 or float64; {way_out}"
+            f"{owner_name(owner)} got an image of dtype {array.dtype}: expected uint8, float32 or float64; {way_out}"
         )
 
 
@@ -59,7 +59,7 @@ def check_numeric_image(owner: object, image: object) -> None:
     """
     dtype = _check_array(owner, image).dtype
     if dtype.kind not in "biuf":
-        raise DataPointError(f"{type(owner).__name__} got an image of dtype {dtype}: expected real numbers")
+        raise DataPointError(f"{owner_name(owner)} got an image of dtype {dtype}: expected real numbers")
 
 
 def check_image_size(owner: object, image: np.ndarray, height: int, width: int) -> None:
@@ -84,7 +84,7 @@ def check_color(owner: object, image: np.ndarray) -> None:
     check_values(owner, image)
     if image.ndim != 3 or image.shape[2] != 3:
         raise DataPointError(
-            f"{type(owner).__name__} got an image of shape {image.shape}: expected three channels of colour"
+            f"{owner_name(owner)} got an image of shape {image.shape}: expected three channels of colour"
         )
 
 
@@ -103,7 +103,7 @@ def check_points(owner: object, points: ArrayLike, columns: int) -> np.ndarray:
     if array.ndim != 2 or array.shape[1] != columns or array.dtype.kind not in "iuf":
         what = "coordinates (x, y)" if columns == 2 else "boxes (x1, y1, x2, y2)"
         raise DataPointError(
-            f"{type(owner).__name__} got an array of shape {array.shape} and dtype {array.dtype}: "
+            f"{owner_name(owner)} got an array of shape {array.shape} and dtype {array.dtype}: "
             f"expected {what}, real numbers of shape (N, {columns})"
         )
     return array if array.dtype.kind == "f" else array.astype(np.float64)
@@ -119,10 +119,10 @@ def check_range(
     """
     is_pair = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str) and len(value) == 2
     if not is_pair:
-        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: expected (low, high)")
+        raise ConfigError(mismatch(owner, name, value, "(low, high)"))
     first, last = (check_number(owner, f"{name}[{k}]", value[k], low, high) for k in (0, 1))
     if first > last:
-        raise ConfigError(f"{type(owner).__name__} got {name}={shown(value)}: expected the smaller number first")
+        raise ConfigError(mismatch(owner, name, value, "the smaller number first"))
     return first, last
 
 
@@ -134,13 +134,11 @@ def check_shape(owner: object, name: str, value: int | Sequence[int]) -> tuple[i
     """
     entries = list(value) if isinstance(value, (tuple, list, np.ndarray)) else [value, value]
     if len(entries) != 2:
-        raise ConfigError(
-            f"{type(owner).__name__} got {name}={shown(value)}: expected one integer, or height and width"
-        )
+        raise ConfigError(mismatch(owner, name, value, "one integer, or height and width"))
     height, width = (check_count(owner, name, entry) for entry in entries)
     if height * width > _MOST_PIXELS:
         raise ConfigError(
-            f"{type(owner).__name__} got {name}={shown(value)}, which is {height * width} pixels: expected at most "
+            f"{owner_name(owner)} got {name}={shown(value)}, which is {height * width} pixels: expected at most "
             f"{_MOST_PIXELS}, which OpenCV can count"
         )
     return height, width
@@ -154,9 +152,7 @@ def has_value_dtype(image: np.ndarray) -> bool:
 def _check_array(owner: object, image: object) -> np.ndarray:
     """Return an array with the dimensions of an image, or refuse what is not one."""
     if not isinstance(image, np.ndarray):
-        raise DataPointError(f"{type(owner).__name__} got a {type(image).__name__}: expected an image, a numpy array")
+        raise DataPointError(f"{owner_name(owner)} got a {type(image).__name__}: expected an image, a numpy array")
     if image.ndim not in (2, 3) or image.size == 0:
-        raise DataPointError(
-            f"{type(owner).__name__} got an image of shape {image.shape}: expected (H, W) or (H, W, C)"
-        )
+        raise DataPointError(f"{owner_name(owner)} got an image of shape {image.shape}: expected (H, W) or (H, W, C)")
     return image

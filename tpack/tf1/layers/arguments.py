@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tpack.errors import ConfigError, WrongTypeError
+from tpack.errors import ConfigError
 from tpack.tf1.layers.base import Initializer, Regularizer
 from tpack.tf1.layers.configuration import ACTIVATIONS, initializer_from_config
-from tpack.utils.validation import check_choice, check_count, shown
+from tpack.utils.validation import check_choice, check_count, check_function, mismatch
 
 Activation: TypeAlias = Callable[[tf.Tensor], tf.Tensor] | str | None
 """A function of a layer's result, or its name in ``tf.nn``; None for none."""
@@ -19,6 +19,8 @@ Constraint: TypeAlias = Callable[[tf.Tensor], tf.Tensor] | None
 
 Sizes: TypeAlias = int | Sequence[int]
 """A number for each dimension, or one for all."""
+
+_FUNCTION = "a function, a name or None"
 
 # The initializers that layers show as their defaults.
 ZEROS = tf.zeros_initializer()
@@ -68,7 +70,7 @@ def activation_of(owner: object, activation: Activation) -> Callable[[tf.Tensor]
         return None
     if isinstance(activation, str):
         return getattr(tf.nn, check_choice(owner, "activation", activation, ("linear", *ACTIVATIONS)))
-    return _function(owner, "activation", activation)
+    return check_function(owner, "activation", activation, _FUNCTION)
 
 
 def initializer_of(owner: object, initializer: Any) -> Initializer:
@@ -95,7 +97,7 @@ def regularizer_of(owner: object, regularizer: Any) -> Regularizer:
     """
     if isinstance(regularizer, str):
         return _REGULARIZERS[check_choice(owner, "regularizer", regularizer, _REGULARIZERS)]
-    return None if regularizer is None else _function(owner, "regularizer", regularizer)
+    return None if regularizer is None else check_function(owner, "regularizer", regularizer, _FUNCTION)
 
 
 def constraint_of(owner: object, constraint: Any) -> Constraint:
@@ -107,7 +109,7 @@ def constraint_of(owner: object, constraint: Any) -> Constraint:
     """
     if isinstance(constraint, str):
         return _CONSTRAINTS[check_choice(owner, "constraint", constraint, _CONSTRAINTS)]
-    return None if constraint is None else _function(owner, "constraint", constraint)
+    return None if constraint is None else check_function(owner, "constraint", constraint, _FUNCTION)
 
 
 def check_data_format(owner: object, data_format: str) -> str:
@@ -149,14 +151,8 @@ def sizes_of(owner: object, name: str, sizes: Any, rank: int) -> tuple[int, ...]
     """
     values = list(sizes) if isinstance(sizes, list | tuple | np.ndarray | tf.TensorShape) else [sizes] * rank
     if len(values) != rank:
-        raise ConfigError(f"{type(owner).__name__} got {name}={shown(sizes)}: expected one number or {rank}")
+        raise ConfigError(mismatch(owner, name, sizes, f"one number or {rank}"))
     return tuple(check_count(owner, name, getattr(value, "value", value)) for value in values)
-
-
-def _function(owner: object, name: str, value: Any) -> Any:
-    if not callable(value):
-        raise WrongTypeError(f"{type(owner).__name__} got {name}={shown(value)}: expected a function, a name or None")
-    return value
 
 
 def _norms(w: tf.Tensor) -> tf.Tensor:

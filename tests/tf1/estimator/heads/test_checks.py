@@ -15,7 +15,7 @@ def test_reductions_have_names_of_both_tensorflows():
     assert checks.check_reduction("sum") == checks.check_reduction("weighted_sum") == tf.losses.Reduction.SUM
     assert checks.check_reduction("sum_over_batch_size") == tf.losses.Reduction.SUM_OVER_BATCH_SIZE
     for bad in ("none", "auto", 3):
-        with pytest.raises(ConfigError, match="loss_reduction of a head must be one of weighted_sum"):
+        with pytest.raises(ConfigError, match="a head got loss_reduction=.*: expected one of weighted_sum"):
             checks.check_reduction(bad)
 
 
@@ -25,13 +25,13 @@ def test_classes_and_their_names_fit():
         MultiClassHead(2)
     with pytest.raises(WrongTypeError, match="BinaryClassHead got label_vocabulary='ab': expected a list of text"):
         BinaryClassHead(label_vocabulary="ab")
-    with pytest.raises(WrongTypeError, match="must be a list or tuple of names"):
+    with pytest.raises(WrongTypeError, match="expected a list or tuple of names"):
         checks.check_classes("a head", 2, "ab", 2)
     for names in (["a"], ["a", "a"]):
-        with pytest.raises(ConfigError, match="must have 2 different names"):
+        with pytest.raises(ConfigError, match="expected 2 different names"):
             BinaryClassHead(label_vocabulary=names)
     for threshold in (0.0, 1.5):
-        with pytest.raises(ConfigError, match="thresholds must be between 0 and 1"):
+        with pytest.raises(ConfigError, match="a head got thresholds=.*: expected numbers between 0 and 1"):
             BinaryClassHead(thresholds=[threshold])
 
 
@@ -80,7 +80,7 @@ def test_weights_are_those_of_a_key_or_of_a_column(graph, session8):
         ("none", "there is no feature 'none' for the weight_column"),
         ("text", "weights in the feature 'text' must be numbers, got string"),
         ("wide", r"weights of shape \(4, 3\) do not go with losses of shape \(4, 1\)"),
-        (3, "weight_column must be a key of the features or a numeric column, got 3"),
+        (3, "a head got weight_column=3: expected a key of the features or a numeric column"),
     ]
     for column, message in cases:
         with pytest.raises(ConfigError, match=message):

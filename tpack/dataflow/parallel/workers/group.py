@@ -35,7 +35,7 @@ from tpack.errors import ConfigError, DataWorkerError, InputError
 from tpack.utils import logger
 from tpack.utils.child_process import Child, Failure, cause_of_death, check_fork, fork_child, spawn_child
 from tpack.utils.rng import get_rng
-from tpack.utils.validation import shown
+from tpack.utils.validation import is_number, shown
 
 _DEATH_SECS = 5.0
 # What a worker may take longer before it has begun: to start Python, and to import what the flow refers to.
@@ -105,8 +105,7 @@ class OwnedWorkers:
 
 
 def _check_timeout(owner: str, timeout: float | None) -> float | None:
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if timeout is not None and not (is_number and 0 < timeout < math.inf):
+    if timeout is not None and not (is_number(timeout) and 0 < timeout < math.inf):
         raise ConfigError(f"{owner} got timeout={shown(timeout)}: expected a number of seconds, or None")
     return timeout
 

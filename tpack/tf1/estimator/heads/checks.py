@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from tpack.errors import ConfigError, WrongTypeError
-from tpack.utils.validation import check_count, shown
+from tpack.utils.validation import check_count, mismatch, shown
 
 # TensorFlow 2 has other names for some of the reductions.
 _NAMES_OF_TF2 = {"sum": tf.losses.Reduction.SUM, "sum_over_batch_size": tf.losses.Reduction.SUM_OVER_BATCH_SIZE}
@@ -27,7 +27,7 @@ def check_reduction(loss_reduction: str) -> str:
         loss_reduction = _NAMES_OF_TF2.get(loss_reduction, loss_reduction)
     wanted = [name for name in tf.losses.Reduction.all() if name != tf.losses.Reduction.NONE]
     if loss_reduction not in wanted:
-        raise ConfigError(f"loss_reduction of a head must be one of {', '.join(wanted)}, got {shown(loss_reduction)}")
+        raise ConfigError(mismatch("a head", "loss_reduction", loss_reduction, f"one of {', '.join(wanted)}"))
     return loss_reduction
 
 
@@ -48,11 +48,10 @@ def check_classes(owner: object, n_classes: int, vocabulary: Sequence[str] | Non
     if vocabulary is None:
         return
     if not isinstance(vocabulary, (list, tuple)):
-        raise WrongTypeError(f"label_vocabulary must be a list or tuple of names, got {shown(vocabulary)}")
+        raise WrongTypeError(mismatch(owner, "label_vocabulary", vocabulary, "a list or tuple of names"))
     if len(vocabulary) != n_classes or len(set(vocabulary)) != n_classes:
-        raise ConfigError(
-            f"label_vocabulary must have {n_classes} different names, one for each class, got {shown(vocabulary)}"
-        )
+        expected = f"{n_classes} different names, one for each class"
+        raise ConfigError(mismatch(owner, "label_vocabulary", vocabulary, expected))
 
 
 def check_thresholds(thresholds: Sequence[float] | None) -> tuple[float, ...]:
@@ -64,7 +63,7 @@ def check_thresholds(thresholds: Sequence[float] | None) -> tuple[float, ...]:
     found = tuple(thresholds or ())
     for threshold in found:
         if not 0 < threshold < 1:
-            raise ConfigError(f"thresholds must be between 0 and 1, got {shown(threshold)}")
+            raise ConfigError(mismatch("a head", "thresholds", threshold, "numbers between 0 and 1"))
     return found
 
 
@@ -141,7 +140,8 @@ def weights_of(features: Any, weight_column: Any, losses: tf.Tensor) -> Any:
         return 1.0
     key = weight_column if isinstance(weight_column, str) else getattr(weight_column, "key", None)
     if not isinstance(key, str):
-        raise ConfigError(f"weight_column must be a key of the features or a numeric column, got {weight_column!r}")
+        expected = "a key of the features or a numeric column"
+        raise ConfigError(mismatch("a head", "weight_column", weight_column, expected))
     if not isinstance(features, dict) or key not in features:
         raise ConfigError(f"there is no feature {key!r} for the weight_column")
     weights = tf.convert_to_tensor(features[key])

@@ -17,7 +17,7 @@ from tpack.tf1.estimator.heads.checks import (
     in_range,
 )
 from tpack.tf1.estimator.heads.classification import class_names, curve_metrics, for_each_example, threshold_metrics
-from tpack.utils.validation import check_arguments, shown
+from tpack.utils.validation import check_arguments, is_integer, shown
 
 _SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
 
@@ -137,7 +137,7 @@ class MultiLabelHead(SingleHead):
     def _number_of(self, of_class: Any) -> int:
         if self._vocabulary is not None and of_class in self._vocabulary:
             return self._vocabulary.index(of_class)
-        if isinstance(of_class, int) and not isinstance(of_class, bool) and 0 <= of_class < self._n_classes:
+        if is_integer(of_class) and 0 <= of_class < self._n_classes:
             return of_class
         raise ConfigError(
             f"classes_for_class_based_metrics are numbers from 0 to {self._n_classes - 1}, or names of the "
